@@ -1,4 +1,4 @@
-"""Print docs/json.md, the reference of JSON, from the Structs of `hpc_board.report.views` and the tables of columns."""
+"""Print docs/json.md, the reference of JSON, from the Structs of `hpc_board.report.views`."""
 
 import inspect
 import re
@@ -11,12 +11,8 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, UnsetType
 
-from hpc_board.report import run_columns, standing_columns
-from hpc_board.report.standing_columns import Document
-from hpc_board.report.views import View
+from hpc_board.report.views import MEANINGS, View
 from hpc_board.report.views.commands import PRINTED
-from hpc_board.report.views.runs import ResultView, RunView, WholeRunView
-from hpc_board.report.views.standings import MarkView, StandingView
 
 meanings = runpy.run_path(str(Path(__file__).with_name("settings_page.py")))["meanings"]
 
@@ -44,14 +40,14 @@ def json_page() -> str:
 
 
 def _objects() -> Iterator[str]:
-    yield _section("Run", "A run in a list.", _of_run())
-    about = "A run with the keys of a [run](#run), and behind them these."
-    yield _section("Run with its result", about, _of_struct(ResultView))
-    yield _section("Row", "A row of standings.", _of_standing(Document.SHOW))
-    kind = ("kind", "text", "`reference` or `milestone`"), ("name", "text", "the name of the milestone, or `reference`")
-    yield _section("Mark", "A line beside the ranks.", [*kind, *_of_standing(Document.MARKS)])
     for struct in _structs():
-        yield _section(_title(struct), inspect.cleandoc(struct.__doc__ or ""), _of_struct(struct))
+        about = inspect.cleandoc(struct.__doc__ or "")
+        fields, (parent, *_) = msgspec.structs.fields(struct), struct.__bases__
+        if parent is not View:
+            about += f" Its first keys are those of a {_link(_title(parent))}."
+            fields = fields[len(msgspec.structs.fields(parent)) :]
+        found = MEANINGS | meanings(struct)
+        yield _section(_title(struct), about, [(each.name, _words(each.type), found[each.name]) for each in fields])
 
 
 def _structs() -> list[type[Struct]]:
@@ -60,8 +56,9 @@ def _structs() -> list[type[Struct]]:
 
     def add(type_: Any) -> None:
         if isinstance(type_, type) and issubclass(type_, View):
-            if type_ in found:
+            if type_ in found or type_ is View:
                 return
+            add(type_.__bases__[0])
             found[type_] = None
             for field in msgspec.structs.fields(type_):
                 add(field.type)
@@ -70,30 +67,7 @@ def _structs() -> list[type[Struct]]:
 
     for printed in PRINTED:
         add(printed.type)
-    for struct in _all(View):
-        add(struct)
-    return [struct for struct in found if struct is not ResultView]
-
-
-def _all(struct: type[Struct]) -> Iterator[type[Struct]]:
-    for child in struct.__subclasses__():
-        yield child
-        yield from _all(child)
-
-
-def _of_run() -> list[tuple[str, str, str]]:
-    return [(field.key, field.type, field.meaning) for field in run_columns.json_fields()]
-
-
-def _of_standing(document: Document) -> list[tuple[str, str, str]]:
-    fields = [field for column in standing_columns.COLUMNS for field in column.fields if document in field.documents]
-    return [(field.key, field.type, field.meaning) for field in fields]
-
-
-def _of_struct(struct: type[Struct]) -> list[tuple[str, str, str]]:
-    parents = [each for each in reversed(struct.__mro__) if issubclass(each, View) and each is not View]
-    found = {name: words for each in parents for name, words in meanings(each).items()}
-    return [(each.encode_name, _words(each.type), found[each.name]) for each in msgspec.structs.fields(struct)]
+    return list(found)
 
 
 def _section(title: str, about: str, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -111,14 +85,6 @@ def _link(title: str) -> str:
 
 
 def _words(type_: Any) -> str:
-    for view, title in (
-        (RunView, "Run"),
-        (WholeRunView, "Run with its result"),
-        (StandingView, "Row"),
-        (MarkView, "Mark"),
-    ):
-        if type_ == view:
-            return _link(title)
     if get_origin(type_) is Annotated:
         return str(type_.__metadata__[0].description)
     if get_origin(type_) is list:

@@ -78,17 +78,17 @@ def print_json(view: Any) -> None:
 
 def listed_runs(board: "Board", runs: "Iterable[Run]") -> "list[RunView]":
     """Return the objects of a list of runs."""
-    from hpc_board.report.views.runs import listed
+    from hpc_board.report.views.runs import RunView
 
-    return [listed(run, board.standings.placing(run), board.runs.cases(run.id)) for run in runs]
+    return [RunView.of(run, board.standings.placing(run), board.runs.cases(run.id)) for run in runs]
 
 
 def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunView":
     """Return the object of a run with its result; `samples` adds the time of every call."""
-    from hpc_board.report.views.runs import whole
+    from hpc_board.report.views.runs import WholeRunView
 
     found = board.runs.whole(id_)
-    return whole(found.run, found.placing, found.result, found.history, samples=samples)
+    return WholeRunView.with_result(found.run, found.placing, found.result, found.history, samples=samples)
 
 
 def remark(text: str) -> None:

@@ -253,9 +253,7 @@ def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
     if as_json:
         from hpc_board.report.views.runs import PreviewView
 
-        print_json(
-            [PreviewView.of(each.file_name, each.gpu.name, each.script, each.command, each.array) for each in previews]
-        )
+        print_json([PreviewView.of(each) for each in previews])
         return
     for gpu, command in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
         remark(f"{gpu}: {shlex.join(command)}")
@@ -294,13 +292,14 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
     from hpc_board.report.run_columns import runs_table
 
     if as_json:
+        from hpc_board.report.views import view_of
         from hpc_board.report.views.runs import SubmissionView
 
         submissions: dict[int, list[Run]] = {}
         for run in runs:
             submissions.setdefault(run.submission, []).append(run)
         objects = [
-            SubmissionView.of(members[0], [whole_run(board, run.id) for run in members])
+            view_of(SubmissionView, members[0], runs=[whole_run(board, run.id) for run in members])
             for members in submissions.values()
         ]
         print_json(objects if len(objects) > 1 else objects[0])

@@ -6,25 +6,23 @@ A new column is one entry in `COLUMNS`, and its keys in the orders below it.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hpc_board.domain.moderation import Remarks
 from hpc_board.domain.run import Progress, Run
-from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.standing import Placing
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.result import Verdict
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Table, Tone
-from hpc_board.report.columns import TableColumn, Width, columns_table, listed_with_places, ordered, reported
+from hpc_board.report.columns import TableColumn, Width, columns_table, listed_with_places, reported
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.report.run_words import MODE_WORDS, age, outcome_words, ran, span, trust, waited, why_now
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, moment
 
 if TYPE_CHECKING:
     from hpc_board.report.views.results import CaseView
-    from hpc_board.report.views.run_parts import JobView, NoteView, RemovalView, RerunView
 
 NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
 
@@ -58,15 +56,6 @@ class Line(msgspec.Struct, frozen=True):
         return self.now or datetime.now(UTC)
 
 
-class Field(msgspec.Struct, frozen=True):
-    """A key of a run in JSON, with its value, its meaning and the words for its type."""
-
-    key: str
-    value: Callable[[Line], Any]
-    meaning: str = ""
-    type: str = "text"
-
-
 class RunList(StrEnum):
     """A list of runs in the app: one's own, everyone's, the ranked ones for admins, those of a watched file."""
 
@@ -97,16 +86,6 @@ class Listed(msgspec.Struct, frozen=True):
     emphasis: Emphasis = Emphasis.QUIET
     title: str = ""
     text: Callable[[Line], str] | None = None
-
-
-class RunColumn(TableColumn[Line, Listed], frozen=True):
-    """A column of runs.
-
-    Attributes:
-        fields: the keys that JSON has for it.
-    """
-
-    fields: tuple[Field, ...] = ()
 
 
 def report_columns() -> tuple[TableColumn[Line, Listed], ...]:
@@ -150,47 +129,9 @@ def runs_table(
     return columns_table(columns, lines, ages=now is not None, empty=empty, tones=tuple(map(run_tone, runs)))
 
 
-def json_fields() -> tuple[Field, ...]:
-    """Return the keys of a run in JSON, in their order."""
-    fields = (field for column in COLUMNS for field in column.fields)
-    return ordered(fields, _JSON_ORDER)
-
-
 def outcome(run: Run) -> str:
     """Return the verdict of a finished run in words, else the state of the run."""
     return outcome_words(run.verdict or run.state)
-
-
-# JSON
-
-
-def _verdict_line(line: Line) -> str | None:
-    run, placing = line.run, line.placing
-    return None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
-
-
-def _job_view(line: Line) -> "JobView":
-    from hpc_board.report.views.run_parts import JobView
-
-    return JobView.of(line.run)
-
-
-def _note_views(line: Line) -> "list[NoteView]":
-    from hpc_board.report.views.run_parts import NoteView
-
-    return [NoteView.of(note) for note in line.run.remarks.notes]
-
-
-def _rerun_view(line: Line) -> "RerunView | None":
-    from hpc_board.report.views.run_parts import RerunView
-
-    return RerunView.of(line.run.remarks.rerun) if line.run.remarks.rerun else None
-
-
-def _removal_view(line: Line) -> "RemovalView | None":
-    from hpc_board.report.views.run_parts import RemovalView
-
-    return RemovalView.of(line.run.remarks.removal) if line.run.remarks.removal else None
 
 
 def _remarks_text(note: str, remarks: Remarks) -> str:
@@ -204,49 +145,23 @@ def _remarks_text(note: str, remarks: Remarks) -> str:
     return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)
 
 
-COLUMNS: tuple[RunColumn, ...] = (
-    RunColumn(
+COLUMNS: tuple[TableColumn[Line, Listed], ...] = (
+    TableColumn(
         "run",
         "Run",
         lambda line: str(line.run.id),
         right=True,
         listed=Listed(dict.fromkeys(RunList, Width(5))),
-        fields=(Field("id", lambda line: line.run.id, "the number of the run", "integer"),),
     ),
-    RunColumn(
+    TableColumn(
         "user",
         "User",
         lambda line: one_line(line.run.user),
         flexible=True,
         least=8,
         listed=Listed({RunList.EVERYONE: Width(6, most=16), RunList.RANKED: Width(6, most=16)}, Emphasis.READER),
-        fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
     ),
-    RunColumn(
-        "account",
-        in_report=False,
-        fields=(
-            Field(
-                "account",
-                lambda line: one_line(line.run.account) or None,
-                "the account of the job, where that is not the user",
-                "text or `null`",
-            ),
-            Field(
-                "options",
-                lambda line: msgspec.to_builtins(line.run.options),
-                "the options that the user set for the job, by their names in `submit`",
-                "object",
-            ),
-            Field(
-                "retries",
-                lambda line: line.run.retry,
-                "how often it was sent again after a fault of the cluster; `history` has the reasons",
-                "number",
-            ),
-        ),
-    ),
-    RunColumn(
+    TableColumn(
         "task",
         "Task",
         lambda line: one_line(line.run.task),
@@ -260,9 +175,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             },
             Emphasis.PLAIN,
         ),
-        fields=(Field("task", lambda line: line.run.task, "the name of the task"),),
     ),
-    RunColumn(
+    TableColumn(
         "gpu",
         "GPU",
         lambda line: one_line(line.run.gpu) + (" (emulated)" if line.run.emulated else ""),
@@ -277,12 +191,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             Emphasis.PLAIN,
             text=lambda line: line.run.gpu,
         ),
-        fields=(
-            Field("gpu", lambda line: line.run.gpu, "the name of the GPU"),
-            Field("emulated", lambda line: line.run.emulated, "true where a CPU stood in for the GPU", "boolean"),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "mode",
         "Mode",
         lambda line: str(line.run.mode),
@@ -290,11 +200,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             {RunList.OWN: Width(6, from_width=74), RunList.EVERYONE: Width(6, from_width=88)},
             text=lambda line: MODE_WORDS[line.run.mode],
         ),
-        fields=(
-            Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile`, `sanitize` or `ranked`"),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "outcome",
         "Outcome",
         lambda line: outcome(line.run),
@@ -309,17 +216,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             Emphasis.STATE,
             "State",
         ),
-        fields=(
-            Field("state", lambda line: str(line.run.state), "the [state](results.md#states-of-a-run)"),
-            Field(
-                "verdict",
-                lambda line: None if line.run.verdict is None else str(line.run.verdict),
-                "the [verdict](results.md#verdicts); `null` for a run that is not `finished`",
-                "text or `null`",
-            ),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "why",
         in_report=False,
         listed=Listed(
@@ -331,28 +229,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             title="Reason",
             text=lambda line: why_now(line.run, line.step),
         ),
-        fields=(
-            Field(
-                "message",
-                lambda line: printable(
-                    line.run.explanation if line.run.state.ended else line.run.message, MESSAGE_CHARACTERS_MAX
-                ),
-                "the explanation of the verdict, or of an end without one",
-            ),
-            Field(
-                "reason",
-                lambda line: one_line(line.run.status.reason, LINE_CHARACTERS_MAX),
-                "the reason of the scheduler or of hpc-board for the state",
-            ),
-            Field(
-                "expected_start",
-                lambda line: moment(line.run.status.expected_start),
-                "the start that the scheduler expects",
-                "moment or `null`",
-            ),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "waited",
         in_report=False,
         right=True,
@@ -362,7 +240,7 @@ COLUMNS: tuple[RunColumn, ...] = (
             text=lambda line: span(waited(line.run, line.started, line.time)),
         ),
     ),
-    RunColumn(
+    TableColumn(
         "ran",
         in_report=False,
         right=True,
@@ -372,7 +250,7 @@ COLUMNS: tuple[RunColumn, ...] = (
             text=lambda line: span(ran(line.run, line.started, line.time)),
         ),
     ),
-    RunColumn(
+    TableColumn(
         "score",
         "Score",
         lambda line: score_text(line.run.score_s),
@@ -380,46 +258,8 @@ COLUMNS: tuple[RunColumn, ...] = (
         listed=Listed(
             {RunList.OWN: Width(8), RunList.EVERYONE: Width(8), RunList.RANKED: Width(8)}, Emphasis.REMOVABLE
         ),
-        fields=(
-            Field(
-                "score_s",
-                lambda line: line.run.score_s,
-                "the score of a ranked run that passed",
-                "seconds or `null`",
-            ),
-            Field(
-                "score_low_s",
-                lambda line: line.run.interval.low_s if line.run.interval else None,
-                "the lower bound of the score's 80 % confidence interval; `null` where a case has none",
-                "seconds or `null`",
-            ),
-            Field(
-                "score_high_s",
-                lambda line: line.run.interval.high_s if line.run.interval else None,
-                "its upper bound",
-                "seconds or `null`",
-            ),
-        ),
     ),
-    RunColumn(
-        "rank",
-        in_report=False,
-        fields=(
-            Field(
-                "rank",
-                lambda line: line.placing.rank if line.placing else None,
-                "the rank on the leaderboard",
-                "integer or `null`",
-            ),
-            Field(
-                "verdict_line",
-                _verdict_line,
-                "the meaning of a ranked run that passed on its leaderboard",
-                "text or `null`",
-            ),
-        ),
-    ),
-    RunColumn(
+    TableColumn(
         "file",
         "File",
         lambda line: one_line(line.run.file_name),
@@ -429,26 +269,21 @@ COLUMNS: tuple[RunColumn, ...] = (
         listed=Listed(
             {RunList.OWN: Width(9, from_width=88, most=14), RunList.EVERYONE: Width(9, from_width=88, most=14)}
         ),
-        fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
     ),
-    RunColumn(
+    TableColumn(
         "submitted",
         "Submitted",
         lambda line: (
             moment_text(line.run.created_at) if line.now is None else span_text(line.now - line.run.created_at)
         ),
-        fields=(
-            Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission", "moment"),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "submission",
         "Submission",
         lambda line: str(line.run.submission),
         right=True,
-        fields=(Field("submission", lambda line: line.run.submission, "the number of the submission", "integer"),),
     ),
-    RunColumn(
+    TableColumn(
         "remarks",
         "Remarks",
         lambda line: _remarks_text(line.run.note, line.run.remarks),
@@ -457,60 +292,20 @@ COLUMNS: tuple[RunColumn, ...] = (
         leaves=3,
         optional=True,
         listed=Listed({RunList.RANKED: Width(8, grows=True)}, Emphasis.REMOVED),
-        fields=(
-            Field("note", lambda line: one_line(line.run.note, NOTE_CHARACTERS_MAX), "the text of `submit --note`"),
-            Field(
-                "notes",
-                _note_views,
-                "the notes that were put on the submission later",
-                "list of [note](#note)",
-            ),
-            Field(
-                "rerun",
-                _rerun_view,
-                "the submission that it repeats",
-                "[rerun](#rerun) or `null`",
-            ),
-            Field(
-                "removed",
-                _removal_view,
-                "the removal from the standings",
-                "[removal](#removal) or `null`",
-            ),
-        ),
     ),
-    RunColumn(
+    TableColumn(
         "trust",
         in_report=False,
         listed=Listed({RunList.RANKED: Width(9, from_width=100)}, title="Trust", text=lambda line: trust(line.run)),
-        fields=(Field("trust", lambda line: line.run.trust, "`self-run` or `verified`"),),
     ),
-    RunColumn(
-        "milestone",
-        in_report=False,
-        fields=(
-            Field(
-                "milestone",
-                lambda line: one_line(line.run.milestone) or None,
-                "the name under which the task's author shows it beside the ranks",
-                "text or `null`",
-            ),
-        ),
-    ),
-    RunColumn(
+    TableColumn(
         "job",
         "Job",
         lambda line: one_line(line.run.status.job_id, _JOB_CHARACTERS_MAX),
         leaves=1,
         optional=True,
-        fields=(Field("job", _job_view, "the job", "[job](#job)"),),
     ),
-    RunColumn(
-        "cases",
-        in_report=False,
-        fields=(Field("cases", lambda line: list(line.cases), "the cases", "list of [case](#case)"),),
-    ),
-    RunColumn(
+    TableColumn(
         "age",
         in_report=False,
         right=True,
@@ -522,20 +317,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             },
             title="Age",
             text=lambda line: age(line.run, line.time),
-        ),
-        fields=(
-            Field(
-                "state_since",
-                lambda line: moment(line.run.status.at),
-                "the time at which the board noticed the state",
-                "moment",
-            ),
-            Field(
-                "ended_at",
-                lambda line: moment(line.run.ended_at),
-                "the end of the job by the clock of the node; `null` where no result has a possible one",
-                "moment or `null`",
-            ),
         ),
     ),
 )
@@ -570,38 +351,4 @@ _LISTED_ORDER = (
     "remarks",
     "trust",
     "age",
-)
-_JSON_ORDER = (
-    "id",
-    "gpu",
-    "state",
-    "verdict",
-    "score_s",
-    "rank",
-    "job",
-    "cases",
-    "message",
-    "task",
-    "mode",
-    "submission",
-    "user",
-    "file_name",
-    "submitted_at",
-    "state_since",
-    "ended_at",
-    "reason",
-    "expected_start",
-    "trust",
-    "emulated",
-    "note",
-    "verdict_line",
-    "milestone",
-    "account",
-    "notes",
-    "rerun",
-    "removed",
-    "score_low_s",
-    "score_high_s",
-    "options",
-    "retries",
 )

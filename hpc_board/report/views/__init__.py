@@ -6,7 +6,7 @@ object is a form of a value as a block is: a front end passes values of the doma
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,46 @@ Nanoseconds = Annotated[float, Meta(description="nanoseconds")]
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An object of JSON; a field that is `UNSET` is not written."""
+
+
+ViewT = TypeVar("ViewT", bound=View)
+
+MEANINGS = {
+    "at": "its time",
+    "boards": "its leaderboards, one for each GPU",
+    "build": "the output of the compiler",
+    "emulated": "true where a CPU stood in for the GPU",
+    "file_name": "the name of the file",
+    "findings": "the faults that the tools of mode sanitize found",
+    "gpu": "the name of the GPU",
+    "harness": "`isolated`, or `task` for a task that judges by itself",
+    "kernels": "its kernels with their numbers, those of each case by the time that they took",
+    "message": "the explanation of the verdict",
+    "mode": "`test`, `benchmark`, `profile`, `sanitize` or `ranked`",
+    "profile": "the text of a profile, or the output of the tools of mode sanitize",
+    "reason": "the reason",
+    "run": "the number of the run",
+    "stderr": "those of its errors",
+    "stdout": "the beginning and the end of the kernel's output",
+    "submission": "the number of the submission",
+    "task": "the name of the task",
+    "user": "the user",
+}
+"""The meanings of the keys that have none in their Struct."""
+
+
+def view_of(type_: type[ViewT], value: object, **others: Any) -> ViewT:
+    """Return the object of a value: `others`, and its attributes that have the names of the other keys."""
+    keys = (key for key in type_.__struct_fields__ if key not in others)
+    return type_(**{key: _plain(getattr(value, key)) for key in keys}, **others)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return one_line(value, LINE_CHARACTERS_MAX)
+    if isinstance(value, datetime):
+        return moment_of(value)
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def moment_of(at: datetime) -> Moment:

@@ -63,7 +63,6 @@ class GpuCheckView(View, frozen=True):
     """A checked GPU of the settings."""
 
     gpu: str
-    """the name of the GPU"""
     cluster: str
     """its cluster"""
     proven: bool
@@ -106,7 +105,6 @@ class NodeCheckView(View, frozen=True):
     """A checked node of a GPU of the settings."""
 
     gpu: str
-    """the name of the GPU"""
     cluster: str
     """its cluster"""
     node: str | None

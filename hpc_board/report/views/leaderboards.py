@@ -63,7 +63,6 @@ class EntriesView(View, frozen=True):
     """The number of ranked users on a GPU."""
 
     gpu: str
-    """the name of the GPU"""
     users: int
     """the number of users"""
 
@@ -113,13 +112,11 @@ class BoardChangeView(View, frozen=True):
     by: str
     """its author"""
     at: Moment
-    """its time"""
     version: str | None
     """the version of the task; `null` for a deletion"""
     terms: OptionsView
     """the options after the change"""
     reason: str
-    """the reason"""
 
     @classmethod
     def of(cls, change: BoardChange) -> "BoardChangeView":
@@ -154,7 +151,6 @@ class SyncedView(View, frozen=True):
     result: str
     """`created`, `updated`, `unchanged`, `skipped` or `error`"""
     reason: str
-    """the reason"""
     changes: list[ChangeView]
     """the differences"""
 

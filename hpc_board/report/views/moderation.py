@@ -62,7 +62,6 @@ class DecisionView(View, frozen=True):
     """A row of the audit log."""
 
     at: Moment | None
-    """its time"""
     by: str
     """the admin"""
     action: str
@@ -74,7 +73,6 @@ class DecisionView(View, frozen=True):
     detail: str
     """its values"""
     reason: str
-    """the reason"""
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionView":
@@ -94,7 +92,6 @@ class RerunCandidateView(View, frozen=True):
     """A submission that is to be sent again."""
 
     submission: int
-    """the number of the submission"""
     user: str
     """its user"""
     file_name: str

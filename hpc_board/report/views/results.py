@@ -4,12 +4,11 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from hpc_board.model.kernels import METRICS, Kernel
-from hpc_board.model.mismatch import Mismatch, Place
+from hpc_board.model.kernels import Kernel
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
-from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View, view_of
 
 
 class ShareView(View, frozen=True):
@@ -33,11 +32,6 @@ class WrongElementView(View, frozen=True):
     expected: str
     """the right value"""
 
-    @classmethod
-    def of(cls, place: Place) -> "WrongElementView":
-        """Return the object of an element."""
-        return cls(index=list(place.index), got=place.got, expected=place.expected)
-
 
 class MismatchView(View, frozen=True):
     """The differences between an output and the right one."""
@@ -60,20 +54,6 @@ class MismatchView(View, frozen=True):
     """the first ten wrong elements, or those with the largest errors if `wrong` is `null`; none if the inputs are
     secret"""
 
-    @classmethod
-    def of(cls, found: Mismatch) -> "MismatchView":
-        """Return the object of the details of wrong values."""
-        return cls(
-            part=found.part,
-            shape=list(found.shape),
-            elements=found.elements,
-            wrong=found.wrong,
-            pattern=found.pattern,
-            largest_absolute=found.largest_absolute,
-            largest_relative=found.largest_relative,
-            places=[WrongElementView.of(place) for place in found.places],
-        )
-
 
 class CaseView(View, frozen=True):
     """A case of a result; without a time it ends with `message`."""
@@ -87,7 +67,6 @@ class CaseView(View, frozen=True):
     verdict: str
     """the [verdict](results.md#verdicts) of the case"""
     message: str
-    """the explanation of the verdict"""
     runs: int | UnsetType = UNSET
     """the number of timed calls"""
     mean_ns: Nanoseconds | UnsetType = UNSET
@@ -144,7 +123,7 @@ class CaseView(View, frozen=True):
             verdict=str(case.verdict),
             message=printable(case.message, MESSAGE_CHARACTERS_MAX),
             of_peak=of_peak,
-            mismatch=UNSET if case.mismatch is None else MismatchView.of(case.mismatch),
+            mismatch=UNSET if case.mismatch is None else _mismatch(case.mismatch),
             **numbers,
         )
 
@@ -184,9 +163,7 @@ class KernelView(View, frozen=True):
     @classmethod
     def of(cls, kernel: Kernel) -> "KernelView":
         """Return the object of a kernel."""
-        numbers = {key: getattr(kernel, key) for key in METRICS}
-        stalls = {one_line(reason): cycles for reason, cycles in kernel.stalls}
-        return cls(case=kernel.case, name=one_line(kernel.name), launches=kernel.launches, stalls=stalls, **numbers)
+        return view_of(cls, kernel, stalls={one_line(reason): cycles for reason, cycles in kernel.stalls})
 
 
 class SanitizerFindingView(View, frozen=True):
@@ -209,14 +186,7 @@ class SanitizerFindingView(View, frozen=True):
     warning: bool
     """true where the run does not fail by it"""
 
-    @classmethod
-    def of(cls, finding: SanitizerFinding) -> "SanitizerFindingView":
-        """Return the object of a fault."""
-        texts = {name: one_line(getattr(finding, name), LINE_CHARACTERS_MAX) for name in _FINDING_TEXTS}
-        return cls(**texts, count=finding.count, warning=finding.warning)
 
-
-_FINDING_TEXTS = ("tool", "kind", "kernel", "place", "thread", "detail")
 _FIELDS = CaseView.__struct_fields__
 _TIMING = _FIELDS[_FIELDS.index("runs") : _FIELDS.index("samples_ns")]
 """The fields of a case that are attributes of its `Timing`."""
@@ -228,9 +198,13 @@ def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
     found = []
     for case in result.cases:
         share = case_share(case, peak)
-        of_peak = UNSET if share is None else ShareView(resource=share.resource, share=share.share, rate=share.rate)
+        of_peak = UNSET if share is None else view_of(ShareView, share)
         found.append(CaseView.of(case, samples=samples, of_peak=of_peak))
     return found
+
+
+def _mismatch(found: Mismatch) -> MismatchView:
+    return view_of(MismatchView, found, places=[view_of(WrongElementView, place) for place in found.places])
 
 
 def log_text(log: Log) -> str:

@@ -1,46 +1,95 @@
 """The JSON of runs and submissions."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
+from hpc_board.domain.draft import Preview
 from hpc_board.domain.moderation import Removal
 from hpc_board.domain.run import Run, Status
-from hpc_board.domain.standing import Placing
-from hpc_board.domain.usage import usage_of
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.run_columns import Line, json_fields
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of, safe
+from hpc_board.report.views import (
+    LINE_CHARACTERS_MAX,
+    MESSAGE_CHARACTERS_MAX,
+    Moment,
+    Seconds,
+    View,
+    moment,
+    moment_of,
+    safe,
+    view_of,
+)
 from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, log_text
-from hpc_board.report.views.run_parts import RemovalView, RunUsageView
 
 
-class RemovedRunView(View, frozen=True):
-    """A passing ranked run that does not count in the standings."""
+class JobView(View, frozen=True):
+    """The job of a run."""
 
-    run: int
-    """the number of the run"""
-    submission: int
-    """that of its submission"""
-    score_s: Seconds | None
-    """its score"""
+    cluster: str
+    """the name of the cluster in the settings"""
+    id: str | None
+    """the scheduler's number of the job; in a job array that of the array and the run's index, `123_4`"""
+    partition: str | None
+    """the partition that it was sent to"""
+    node: str | None
+    """the node that it runs on"""
+
+
+class NoteView(View, frozen=True):
+    """A note on a submission."""
+
+    text: str
+    """the note"""
+    by: str
+    """its author"""
+    at: Moment
+
+
+class RerunView(View, frozen=True):
+    """The origin of a submission that was sent again."""
+
+    of_submission: int
+    """the submission that it repeats"""
+    by: str
+    """the admin who sent it"""
+    at: Moment
+
+
+class RemovalView(View, frozen=True):
+    """The removal of a submission from the standings."""
+
     by: str
     """the admin who removed it"""
     at: Moment
-    """the time of that"""
     reason: str
-    """the reason"""
+
+
+class RunUsageView(View, frozen=True):
+    """The memory and the processors that a job used beside the amounts that it asked for; `null` where unknown."""
+
+    memory_peak_bytes: int | None
+    """the peak of its memory: that of its control group, else the sum of its processes, in which shared pages count
+    several times"""
+    memory_asked_bytes: int | None
+    """the memory that it asked for"""
+    cpu_seconds: Seconds | None
+    """the processor time of all its processes"""
+    elapsed_seconds: Seconds | None
+    """the time in which it used that"""
+    cpus_asked: int | None
+    """the number of its CPUs"""
+    advice: list[str]
+    """remedies for amounts that are far from the need"""
 
     @classmethod
-    def of(cls, run: Run, removal: Removal) -> "RemovedRunView":
-        """Return the object of a removed run."""
-        said = RemovalView.of(removal)
-        return cls(
-            run=run.id, submission=run.submission, score_s=run.score_s, by=said.by, at=said.at, reason=said.reason
-        )
+    def of(cls, usage: Usage) -> "RunUsageView":
+        """Return the object of a use."""
+        return view_of(cls, usage, advice=[*filter(None, (usage.memory_advice, usage.cpu_advice))])
 
 
 class StatusView(View, frozen=True):
@@ -64,47 +113,135 @@ class StatusView(View, frozen=True):
     @classmethod
     def of(cls, status: Status) -> "StatusView":
         """Return the object of a status."""
-        return cls(
-            state=str(status.state),
-            at=moment_of(status.at),
+        return view_of(
+            cls,
+            status,
             job_id=status.job_id or None,
             node=status.node or None,
-            reason=one_line(status.reason, LINE_CHARACTERS_MAX),
             evidence=one_line(status.source, LINE_CHARACTERS_MAX),
             attempt=status.attempt or None,
         )
 
 
-RunView = Annotated[dict[str, Any], Meta(description="run")]
-"""A run in a list."""
+class RunView(View, frozen=True):
+    """A run in a list."""
 
-WholeRunView = Annotated[dict[str, Any], Meta(description="run with its result")]
-"""A run, with the keys of `ResultView` behind it."""
+    id: int
+    """the number of the run"""
+    gpu: str
+    state: str
+    """the [state](results.md#states-of-a-run)"""
+    verdict: str | None
+    """the [verdict](results.md#verdicts); `null` for a run that is not `finished`"""
+    score_s: Seconds | None
+    """the score of a ranked run that passed"""
+    rank: int | None
+    """the rank on the leaderboard"""
+    job: JobView
+    """the job"""
+    cases: list[CaseView]
+    """the cases"""
+    message: str
+    """the explanation of the verdict, or of an end without one"""
+    task: str
+    mode: str
+    submission: int
+    user: str
+    """the user who submitted it, and is ranked"""
+    file_name: str
+    submitted_at: Moment
+    """the time of the submission"""
+    state_since: Moment
+    """the time at which the board noticed the state"""
+    ended_at: Moment | None
+    """the end of the job by the clock of the node; `null` where no result has a possible one"""
+    reason: str
+    """the reason of the scheduler or of hpc-board for the state"""
+    expected_start: Moment | None
+    """the start that the scheduler expects"""
+    trust: str
+    """`self-run` or `verified`"""
+    emulated: bool
+    note: str
+    """the text of `submit --note`"""
+    verdict_line: str | None
+    """the meaning of a ranked run that passed on its leaderboard"""
+    milestone: str | None
+    """the name under which the task's author shows it beside the ranks"""
+    account: str | None
+    """the account of the job, where that is not the user"""
+    notes: list[NoteView]
+    """the notes that were put on the submission later"""
+    rerun: RerunView | None
+    """the submission that it repeats"""
+    removed: RemovalView | None
+    """the removal from the standings"""
+    score_low_s: Seconds | None
+    """the lower bound of the score's 80 % confidence interval; `null` where a case has none"""
+    score_high_s: Seconds | None
+    """its upper bound"""
+    options: dict[str, Any]
+    """the options that the user set for the job, by their names in `submit`"""
+    retries: int
+    """how often it was sent again after a fault of the cluster; `history` has the reasons"""
+
+    @classmethod
+    def of(cls, run: Run, placing: Placing | None, cases: Sequence[Case]) -> "RunView":
+        """Return the object of a run in a list, which has no whole results."""
+        return cls(**_run_keys(run, placing, [CaseView.of(case) for case in cases]))
 
 
-class ResultView(View, frozen=True):
-    """The keys that a run has besides, where a command prints it whole."""
+class WholeRunView(RunView, frozen=True):
+    """A run with its result."""
 
     stopped: str
     """the progress of a job that was told to end: its cases are those of until then, and it has no verdict"""
     profile: str
-    """the text of a profile, or the output of the tools of mode sanitize"""
     kernels: list[KernelView]
-    """its kernels with their numbers, those of each case by the time that they took"""
     findings: list[SanitizerFindingView]
-    """the faults that the tools of mode sanitize found"""
     history: list[StatusView]
     """the states that the run was in, oldest first"""
     provenance: dict[str, Any]
     """facts on the machine and the tools, which differ from node to node"""
     build: str
-    """the output of the compiler"""
     stdout: str
-    """the beginning and the end of the kernel's output"""
     stderr: str
-    """those of its errors"""
     usage: RunUsageView | None
     """the memory and the processors that the job used; `null` without a result"""
+
+    @classmethod
+    def with_result(
+        cls, run: Run, placing: Placing | None, result: Result | None, history: Sequence[Status], *, samples: bool
+    ) -> "WholeRunView":
+        """Return the object of a run with its result; `samples` adds the time of every call."""
+        usage = usage_of(result) if result else None
+        return cls(
+            **_run_keys(run, placing, cases_of(result, samples=samples) if result else []),
+            **_output_keys(result),
+            stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
+            history=[StatusView.of(status) for status in history],
+            usage=RunUsageView.of(usage) if usage else None,
+        )
+
+
+class RemovedRunView(View, frozen=True):
+    """A passing ranked run that does not count in the standings."""
+
+    run: int
+    submission: int
+    score_s: Seconds | None
+    """its score"""
+    by: str
+    """the admin who removed it"""
+    at: Moment
+    reason: str
+
+    @classmethod
+    def of(cls, run: Run, removal: Removal) -> "RemovedRunView":
+        """Return the object of a removed run."""
+        return view_of(
+            cls, removal, run=run.id, submission=run.submission, score_s=run.score_s, by=one_line(removal.by_user)
+        )
 
 
 class LookView(View, frozen=True):
@@ -120,27 +257,17 @@ class SubmissionView(View, frozen=True):
     """A submission with its runs."""
 
     submission: int
-    """the number of the submission"""
     task: str
-    """the name of the task"""
     mode: str
-    """`test`, `benchmark`, `profile`, `sanitize` or `ranked`"""
     runs: list[WholeRunView]
     """its runs, one for each GPU"""
-
-    @classmethod
-    def of(cls, run: Run, runs: Sequence[WholeRunView]) -> "SubmissionView":
-        """Return the object of a submission; `run` is one of its `runs`."""
-        return cls(submission=run.submission, task=run.task, mode=str(run.mode), runs=list(runs))
 
 
 class CodeView(View, frozen=True):
     """The file of a submission."""
 
     submission: int
-    """the number of the submission"""
     file_name: str
-    """the name of the file"""
     text: str
     """its text, unchanged"""
 
@@ -171,7 +298,6 @@ class RunFilesView(View, frozen=True):
     """The files of a run that were written on this machine."""
 
     run: int
-    """the number of the run"""
     folder: str
     """the folder with its files"""
     files: list[RunFileView]
@@ -184,7 +310,6 @@ class SubmissionNoteView(View, frozen=True):
     """A new note."""
 
     submission: int
-    """the number of its submission"""
     text: str
     """its text"""
 
@@ -193,9 +318,7 @@ class PreviewView(View, frozen=True):
     """The job of one GPU as it would be sent."""
 
     file_name: str
-    """the name of the file"""
     gpu: str
-    """the name of the GPU"""
     script: str
     """the batch script, byte for byte"""
     command: list[str]
@@ -204,22 +327,26 @@ class PreviewView(View, frozen=True):
     """the script of the job array that runs `script` together with others"""
 
     @classmethod
-    def of(cls, file_name: str, gpu: str, script: str, command: Sequence[str], array: str) -> "PreviewView":
-        """Return the object of a job; `array` is empty for a single job."""
-        return cls(file_name=one_line(file_name), gpu=gpu, script=script, command=list(command), array=array or None)
+    def of(cls, preview: Preview) -> "PreviewView":
+        """Return the object of a previewed job."""
+        return view_of(
+            cls,
+            preview,
+            gpu=preview.gpu.name,
+            script=preview.script,
+            command=list(preview.command),
+            array=preview.array or None,
+        )
 
 
 class TrialView(View, frozen=True):
     """A submission that was judged on this machine."""
 
     task: str
-    """the name of the task"""
     version: str
     """its version"""
     file_name: str
-    """the name of the file"""
     mode: str
-    """`test`, `benchmark`, `profile`, `sanitize` or `ranked`"""
     gpu: str
     """`CPU` or `GPU`: the device of this machine"""
     verdict: str
@@ -229,21 +356,14 @@ class TrialView(View, frozen=True):
     cases: list[CaseView]
     """the cases, with the time of every call"""
     message: str
-    """the explanation of the verdict"""
     provenance: dict[str, Any]
     """facts on the machine and the tools"""
     profile: str
-    """the text of a profile, or the output of the tools of mode sanitize"""
     kernels: list[KernelView]
-    """its kernels with their numbers, those of each case by the time that they took"""
     findings: list[SanitizerFindingView]
-    """the faults that the tools of mode sanitize found"""
     build: str
-    """the output of the compiler"""
     stdout: str
-    """the beginning and the end of the kernel's output"""
     stderr: str
-    """those of its errors"""
 
     @classmethod
     def of(cls, run: Run, result: Result, version: str) -> "TrialView":
@@ -258,41 +378,61 @@ class TrialView(View, frozen=True):
             score_s=result.score_s,
             cases=cases_of(result, samples=True),
             message=printable(result.message, MESSAGE_CHARACTERS_MAX),
-            provenance=safe(dict(result.provenance)),
-            profile=log_text(result.profile),
-            kernels=list(map(KernelView.of, result.kernels)),
-            findings=list(map(SanitizerFindingView.of, result.findings)),
-            build=log_text(result.build),
-            stdout=log_text(result.stdout),
-            stderr=log_text(result.stderr),
+            **_output_keys(result),
         )
 
 
-def listed(run: Run, placing: Placing | None, cases: Sequence[Case]) -> RunView:
-    """Return a run with its cases: an object of a list of runs, which does not read whole results."""
-    return _keys(Line(run, placing, [CaseView.of(case) for case in cases]))
+def _run_keys(run: Run, placing: Placing | None, cases: Sequence[CaseView]) -> dict[str, Any]:
+    remarks, interval, status = run.remarks, run.interval, run.status
+    line = None
+    if placing is not None and run.score_s is not None:
+        line = verdict_line(run.gpu, run.score_s, placing, interval)
+    return {
+        "id": run.id,
+        "gpu": run.gpu,
+        "state": str(run.state),
+        "verdict": None if run.verdict is None else str(run.verdict),
+        "score_s": run.score_s,
+        "rank": placing and placing.rank,
+        "job": JobView(
+            cluster=run.cluster,
+            id=status.job_id or None,
+            partition=run.partition or None,
+            node=status.node or None,
+        ),
+        "cases": cases,
+        "message": printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
+        "task": run.task,
+        "mode": str(run.mode),
+        "submission": run.submission,
+        "user": one_line(run.user),
+        "file_name": one_line(run.file_name),
+        "submitted_at": moment_of(run.created_at),
+        "state_since": moment_of(status.at),
+        "ended_at": moment(run.ended_at),
+        "reason": one_line(status.reason, LINE_CHARACTERS_MAX),
+        "expected_start": moment(status.expected_start),
+        "trust": run.trust,
+        "emulated": run.emulated,
+        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
+        "verdict_line": line,
+        "milestone": one_line(run.milestone) or None,
+        "account": one_line(run.account) or None,
+        "notes": [view_of(NoteView, note, by=one_line(note.by_user)) for note in remarks.notes],
+        "rerun": remarks.rerun and view_of(RerunView, remarks.rerun, by=one_line(remarks.rerun.by_user)),
+        "removed": remarks.removal and view_of(RemovalView, remarks.removal, by=one_line(remarks.removal.by_user)),
+        "score_low_s": interval and interval.low_s,
+        "score_high_s": interval and interval.high_s,
+        "options": msgspec.to_builtins(run.options),
+        "retries": run.retry,
+    }
 
 
-def whole(
-    run: Run, placing: Placing | None, result: Result | None, history: Sequence[Status], *, samples: bool = False
-) -> WholeRunView:
-    """Return a run with its cases, its history, its node and its output; `samples` adds the time of every call."""
-    usage = usage_of(result) if result else None
-    about = ResultView(
-        stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
-        profile=log_text(result.profile) if result else "",
-        kernels=list(map(KernelView.of, result.kernels)) if result else [],
-        findings=list(map(SanitizerFindingView.of, result.findings)) if result else [],
-        history=[StatusView.of(status) for status in history],
-        provenance=safe(dict(result.provenance)) if result else {},
-        build=log_text(result.build) if result else "",
-        stdout=log_text(result.stdout) if result else "",
-        stderr=log_text(result.stderr) if result else "",
-        usage=RunUsageView.of(usage) if usage else None,
-    )
-    cases = cases_of(result, samples=samples) if result else []
-    return {**_keys(Line(run, placing, cases)), **msgspec.structs.asdict(about)}
-
-
-def _keys(line: Line) -> RunView:
-    return {field.key: field.value(line) for field in json_fields()}
+def _output_keys(result: Result | None) -> dict[str, Any]:
+    logs = ("profile", "build", "stdout", "stderr")
+    return {
+        **{name: log_text(getattr(result, name)) if result else "" for name in logs},
+        "kernels": [KernelView.of(kernel) for kernel in (result.kernels if result else ())],
+        "findings": [view_of(SanitizerFindingView, finding) for finding in (result.findings if result else ())],
+        "provenance": safe(dict(result.provenance)) if result else {},
+    }

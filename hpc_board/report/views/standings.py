@@ -1,40 +1,84 @@
 """The JSON of standings: pages of leaderboards, histories, the feed and comparisons."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Annotated, Any
-
-from msgspec import Meta
+from collections.abc import Sequence
+from typing import Any, Self
 
 from hpc_board.domain.comparison import CaseDifference, Comparison, Difference, KernelPair, kernel_pairs
-from hpc_board.domain.feed import Entry, FeedEntry
+from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, Page, Standing, Version
+from hpc_board.domain.standing import Page, Standing, Version
 from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import printable
 from hpc_board.report.feeds import feed_line
-from hpc_board.report.histories import bests
-from hpc_board.report.standing_columns import Document, Line, Value, values
-from hpc_board.report.views import Moment, Seconds, View, moment_of
+from hpc_board.report.histories import bests, in_order
+from hpc_board.report.views import Moment, Seconds, View, moment_of, view_of
 from hpc_board.report.views.results import KernelView
 from hpc_board.report.views.runs import RemovedRunView
 
-JsonValue = str | int | float | bool | None
 
-StandingView = Annotated[dict[str, JsonValue], Meta(description="row")]
-"""A standing, with the keys of the table of columns."""
+class RowView(View, frozen=True):
+    """A row of standings."""
 
-MarkView = Annotated[dict[str, JsonValue], Meta(description="mark")]
-"""A mark beside the ranks: `kind`, `name`, and the keys of the table of columns."""
+    rank: int
+    """the rank; equal scores share one"""
+    user: str
+    score_s: Seconds
+    """the score"""
+    submission: int
+    run: int
+    submitted_at: Moment
+    """the time of the submission"""
+    file_name: str
+    trust: str
+    """`self-run` or `verified`"""
+    emulated: bool
+    harness: str
+    speedup: float | None
+    """the speedup over the reference; `null` where that was not timed"""
+    score_low_s: Seconds | None
+    """the lower bound of the score's 80 % confidence interval"""
+    score_high_s: Seconds | None
+    """its upper bound"""
+    overlaps_above: bool
+    """true for a [statistical tie](standings.md#statistical-ties) with the row above"""
+
+    @classmethod
+    def of(cls, row: Standing, page: Page) -> "RowView":
+        """Return the object of a row of a page."""
+        return view_of(
+            cls,
+            row,
+            speedup=page.speedup(row.score_s),
+            score_low_s=row.interval and row.interval.low_s,
+            score_high_s=row.interval and row.interval.high_s,
+        )
+
+
+class MarkView(View, frozen=True):
+    """A line beside the ranks."""
+
+    kind: str
+    """`reference` or `milestone`"""
+    name: str
+    """the name of the milestone, or `reference`"""
+    score_s: Seconds
+    """the score"""
+    submission: int
+    run: int
+    submitted_at: Moment
+    """the time of the submission"""
+    file_name: str
+    emulated: bool
+    speedup: float | None
+    """the speedup over the reference; `null` where that was not timed"""
 
 
 class PageView(View, frozen=True):
     """A page of a leaderboard."""
 
     gpu: str
-    """the name of the GPU"""
-    rows: list[StandingView]
+    rows: list[RowView]
     """the rows, best first"""
     version: str
     """the version of the task"""
@@ -42,15 +86,22 @@ class PageView(View, frozen=True):
     """the number of rows before the page"""
     total: int
     """the number of rows of the whole leaderboard"""
-    own: StandingView | None
+    own: RowView | None
     """your row, wherever it is"""
     marks: list[MarkView]
     """the reference and the [milestones](standings.md#rows-without-a-rank), which have no rank"""
 
     @classmethod
-    def of(cls, page: Page) -> "PageView":
-        """Return the object of a page."""
-        return cls(**_page_keys(page))
+    def of(cls, page: Page, **others: Any) -> Self:
+        """Return the object of a page; `others` are the keys that a page of the reader's runs has besides."""
+        return view_of(
+            cls,
+            page,
+            rows=[RowView.of(row, page) for row in page.rows],
+            own=page.own and RowView.of(page.own, page),
+            marks=[view_of(MarkView, mark, speedup=page.speedup(mark.score_s)) for mark in page.marks],
+            **others,
+        )
 
 
 class OwnPageView(PageView, frozen=True):
@@ -62,51 +113,45 @@ class OwnPageView(PageView, frozen=True):
     @classmethod
     def with_removed(cls, page: Page, removed: Sequence[Run]) -> "OwnPageView":
         """Return the object of a page of a user's own runs, beside those that an admin has removed."""
-        views = [RemovedRunView.of(run, run.remarks.removal) for run in removed if run.remarks.removal]
-        return cls(**_page_keys(page), removed=views)
+        return cls.of(
+            page, removed=[RemovedRunView.of(run, run.remarks.removal) for run in removed if run.remarks.removal]
+        )
 
 
 class StandingsView(View, frozen=True):
     """The leaderboards of a task."""
 
     task: str
-    """the name of the task"""
     boards: list[PageView]
-    """its leaderboards, one for each GPU"""
 
 
 class OwnStandingsView(View, frozen=True):
     """Your own runs on the leaderboards of a task."""
 
     task: str
-    """the name of the task"""
     boards: list[OwnPageView]
-    """its leaderboards, one for each GPU"""
 
 
 class RankView(View, frozen=True):
     """The rows of a leaderboard with one rank."""
 
     gpu: str
-    """the name of the GPU"""
-    rows: list[StandingView]
+    rows: list[RowView]
     """the rows with the rank"""
 
     @classmethod
     def of(cls, page: Page, rows: Sequence[Standing]) -> "RankView":
         """Return the object of the rows with a rank on the leaderboard of a page."""
-        return cls(gpu=page.gpu, rows=[_standing(row, page) for row in rows])
+        return cls(gpu=page.gpu, rows=[RowView.of(row, page) for row in rows])
 
 
 class RanksView(View, frozen=True):
     """The rows with one rank on the leaderboards of a task."""
 
     task: str
-    """the name of the task"""
     rank: int
     """the rank"""
     boards: list[RankView]
-    """its leaderboards, one for each GPU"""
 
 
 class VersionView(View, frozen=True):
@@ -124,19 +169,14 @@ class VersionView(View, frozen=True):
     @classmethod
     def of(cls, version: Version, present: str) -> "VersionView":
         """Return the object of a version; `present` is the one that submissions go to."""
-        return cls(
-            version=version.version,
-            first_submission_at=moment_of(version.added_at),
-            entries=version.entries,
-            present=version.version == present,
-        )
+        is_present = version.version == present
+        return view_of(cls, version, first_submission_at=moment_of(version.added_at), present=is_present)
 
 
 class VersionsView(View, frozen=True):
     """The versions of a task."""
 
     task: str
-    """the name of the task"""
     versions: list[VersionView]
     """its versions"""
 
@@ -145,7 +185,6 @@ class HistoryRunView(View, frozen=True):
     """A run in a history."""
 
     run: int
-    """the number of the run"""
     submission: int
     """that of its submission"""
     score_s: Seconds
@@ -153,7 +192,6 @@ class HistoryRunView(View, frozen=True):
     submitted_at: Moment
     """the time of the submission"""
     file_name: str
-    """the name of the file"""
     best: bool
     """true where it is faster than all before"""
 
@@ -162,7 +200,6 @@ class HistoryView(View, frozen=True):
     """A user's runs on a leaderboard."""
 
     gpu: str
-    """the name of the GPU"""
     version: str
     """the version of the task"""
     total: int
@@ -175,44 +212,25 @@ class HistoryView(View, frozen=True):
     @classmethod
     def of(cls, page: Page) -> "HistoryView":
         """Return the object of a page with the runs of one user."""
-        runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
-        rows = [
-            HistoryRunView(
-                run=row.run,
-                submission=row.submission,
-                score_s=row.score_s,
-                submitted_at=moment_of(row.submitted_at),
-                file_name=one_line(row.file_name),
-                best=best,
-            )
-            for row, best in zip(runs, bests(runs), strict=True)
-        ]
-        return cls(gpu=page.gpu, version=page.version, total=page.total, reference_s=page.reference_s, runs=rows)
+        runs = in_order(page)
+        rows = [view_of(HistoryRunView, row, best=best) for row, best in zip(runs, bests(runs), strict=True)]
+        return view_of(cls, page, runs=rows)
 
 
 class HistoriesView(View, frozen=True):
     """A user's runs on the leaderboards of a task."""
 
     task: str
-    """the name of the task"""
     user: str
-    """the user"""
     boards: list[HistoryView]
-    """its leaderboards, one for each GPU"""
 
 
 class UserScoreView(View, frozen=True):
     """A user on a leaderboard."""
 
     user: str
-    """the user"""
     score_s: Seconds
     """the score"""
-
-    @classmethod
-    def of(cls, entry: Entry) -> "UserScoreView":
-        """Return the object of a user on a leaderboard."""
-        return cls(user=one_line(entry.user), score_s=entry.score_s)
 
 
 class FeedView(View, frozen=True):
@@ -221,21 +239,16 @@ class FeedView(View, frozen=True):
     id: int
     """the number of the entry, for `--before`"""
     at: Moment
-    """its time"""
     kind: str
     """`record`, `podium`, `first` or `best`"""
     task: str
-    """the name of the task"""
     version: str
     """its version"""
     gpu: str
-    """the name of the GPU"""
     user: str
     """the user of the run"""
     submission: int
-    """the number of the submission"""
     run: int
-    """the number of the run"""
     rank: int
     """the rank of the run"""
     score_s: Seconds
@@ -249,7 +262,6 @@ class FeedView(View, frozen=True):
     fallen: list[UserScoreView]
     """the users who left the first three places"""
     emulated: bool
-    """true where a CPU stood in for the GPU"""
     text: str
     """the change in a sentence"""
 
@@ -257,23 +269,17 @@ class FeedView(View, frozen=True):
     def of(cls, entry: FeedEntry) -> "FeedView":
         """Return the object of an entry of the feed."""
         news = entry.news
-        return cls(
-            id=entry.id,
-            at=moment_of(entry.at),
+        return view_of(
+            cls,
+            entry,
             kind=str(news.kind),
-            task=entry.task,
             version=entry.task_version,
-            gpu=entry.gpu,
-            user=one_line(entry.user),
-            submission=entry.submission,
-            run=entry.run,
             rank=news.rank,
             score_s=news.score_s,
             former_rank=news.former_rank,
             former_s=news.former_s,
-            beaten=None if news.beaten is None else UserScoreView.of(news.beaten),
-            fallen=[UserScoreView.of(each) for each in news.fallen],
-            emulated=entry.emulated,
+            beaten=news.beaten and view_of(UserScoreView, news.beaten),
+            fallen=[view_of(UserScoreView, each) for each in news.fallen],
             text=feed_line(entry),
         )
 
@@ -357,7 +363,6 @@ class ComparisonView(View, frozen=True):
     """Two submissions on one GPU."""
 
     gpu: str
-    """the name of the GPU"""
     runs: list[int]
     """the numbers of the two runs"""
     submissions: list[int]
@@ -373,7 +378,6 @@ class ComparisonView(View, frozen=True):
     reference_ratio: float | None
     """the ratio of the reference's time in the second run to that in the first"""
     emulated: bool
-    """true where a CPU stood in for the GPU"""
 
     @classmethod
     def of(cls, runs: tuple[Run, Run], results: tuple[Result, Result], comparison: Comparison) -> "ComparisonView":
@@ -395,38 +399,8 @@ class ComparisonsView(View, frozen=True):
     """Two submissions for a task."""
 
     task: str
-    """the name of the task"""
     boards: list[ComparisonView]
     """the GPUs on which both were timed"""
-
-
-def _page_keys(page: Page) -> dict[str, Any]:
-    return {
-        "gpu": page.gpu,
-        "rows": [_standing(row, page) for row in page.rows],
-        "version": page.version,
-        "offset": page.offset,
-        "total": page.total,
-        "own": None if page.own is None else _standing(page.own, page),
-        "marks": [_mark(mark, page) for mark in page.marks],
-    }
-
-
-def _standing(row: Standing, page: Page) -> StandingView:
-    return _written(values(Line(row, page), Document.SHOW))
-
-
-def _mark(mark: Mark, page: Page) -> MarkView:
-    about = {"kind": str(mark.kind), "name": one_line(mark.name)}
-    return {**about, **_written(values(Line(mark, page), Document.MARKS))}
-
-
-def _written(found: Mapping[str, Value]) -> dict[str, JsonValue]:
-    """Return values in their form for scripts: moments to the second, texts printable."""
-    return {
-        key: moment_of(value) if isinstance(value, datetime) else one_line(value) if isinstance(value, str) else value
-        for key, value in found.items()
-    }
 
 
 def _difference_keys(difference: Difference) -> dict[str, Any]:

@@ -43,7 +43,6 @@ class TemplateView(View, frozen=True):
     """A template of submissions, or the header for compiled ones."""
 
     task: str
-    """the name of the task"""
     text: str
     """its text"""
 
@@ -105,7 +104,6 @@ class WholeTaskView(TaskView, frozen=True):
     ranking_by: str
     """`last`, `mean` or `geom`: the way from the benchmark cases to the score"""
     harness: str
-    """`isolated`, or `task` for a task that judges by itself"""
     timeouts_s: TimeoutsView
     """its time limits"""
     limits: dict[str, Any]
@@ -169,7 +167,6 @@ class ProbeView(View, frozen=True):
     right_answer: bool
     """true where the probe was the reference's own answer"""
     message: str
-    """the explanation of the verdict"""
 
     @classmethod
     def of(cls, probed: Probed, accepts: Sequence[str]) -> "ProbeView":
@@ -229,11 +226,9 @@ class TaskCheckView(View, frozen=True):
     """A checked task."""
 
     task: str
-    """the name of the task"""
     version: str
     """its version"""
     harness: str
-    """`isolated`, or `task` for a task that judges by itself"""
     sound: bool
     """true without errors"""
     functions: list[str]
@@ -282,7 +277,6 @@ class EvalCodeView(View, frozen=True):
     task: str | None
     """the name of the task, where one was named"""
     harness: str
-    """`isolated`, or `task` for a task that judges by itself"""
     files: list[FileView]
     """the files"""
 

@@ -10,7 +10,6 @@ class GpuView(View, frozen=True):
     """A GPU of the settings; `null` where the scheduler does not tell."""
 
     gpu: str
-    """the name of the GPU"""
     cluster: str
     """its cluster"""
     partition: str | None
@@ -58,7 +57,6 @@ class GpuStatisticsView(View, frozen=True):
     """The runs on one GPU."""
 
     gpu: str
-    """the name of the GPU"""
     runs: int
     """the number of runs"""
     passed: int
@@ -93,7 +91,6 @@ class UserStatisticsView(View, frozen=True):
     """The submissions of one user."""
 
     user: str
-    """the user"""
     submissions: int
     """the number of submissions"""
     runs: int

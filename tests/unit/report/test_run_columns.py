@@ -1,6 +1,5 @@
-"""The table of the columns of runs: one entry is a column on the command line, in the app and in JSON."""
+"""The table of the columns of runs: one entry is a column on the command line and in the app."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,12 @@ from click.testing import CliRunner
 from hpc_board.cli.main import cli
 from hpc_board.model.result import Verdict
 from hpc_board.report import run_columns
-from hpc_board.report.columns import Width
+from hpc_board.report.columns import TableColumn, Width
 from hpc_board.report.run_columns import (
     COLUMNS,
-    Field,
     Line,
     Listed,
-    RunColumn,
     RunList,
-    json_fields,
     listed_columns,
     report_columns,
 )
@@ -30,13 +26,12 @@ def letters(line: Line) -> int:
     return len(line.run.user)
 
 
-ADDED = RunColumn(
+ADDED: TableColumn[Line, Listed] = TableColumn(
     "letters",
     "Letters",
     lambda line: f"{letters(line)}L",
     right=True,
     listed=Listed(dict.fromkeys(RunList, Width(7))),
-    fields=(Field("letters", letters, "the length of the user's name"),),
 )
 
 
@@ -60,12 +55,6 @@ def test_the_command_line_lists_a_column_of_the_table(place: Recorded) -> None:
     assert row.endswith("3L")
 
 
-def test_json_has_the_key_of_a_column_of_the_table(place: Recorded) -> None:
-    (listed,) = json.loads(printed(place, "runs", "--all", "--json"))
-    whole = json.loads(printed(place, "run", "1", "--json"))
-    assert (listed["letters"], whole["letters"]) == (3, 3)
-
-
 @pytest.mark.usefixtures("place")
 async def test_the_app_lists_a_column_of_the_table() -> None:
     app = app_on(FakeBoard())
@@ -82,8 +71,3 @@ def test_every_key_of_an_order_is_in_the_table_once() -> None:
     assert tuple(column.key for column in report_columns()) == run_columns._REPORT_ORDER
     listed = {column.key for in_list in RunList for column, _, _ in listed_columns(in_list)}
     assert listed == set(run_columns._LISTED_ORDER)
-    assert tuple(field.key for field in json_fields()) == run_columns._JSON_ORDER
-
-
-def test_every_key_of_json_has_a_meaning() -> None:
-    assert [field.key for field in json_fields() if not field.meaning] == []

@@ -1,6 +1,5 @@
-"""The table of the columns of standings: one entry is a column on the command line, in the app, in HTML and in JSON."""
+"""The table of the columns of standings: one entry is a column on the command line, in the app and in HTML."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +68,6 @@ def test_the_command_line_shows_a_column_of_the_table(place: Recorded) -> None:
     _, head, row, *_ = printed(place, "show", "vectoradd_py", "--gpu", "CPU").splitlines()
     assert head.endswith("LETTERS")
     assert row.endswith("3L")
-
-
-def test_json_has_the_keys_of_a_column_of_the_table(place: Recorded) -> None:
-    shown = json.loads(printed(place, "show", "vectoradd_py", "--gpu", "CPU", "--json"))
-    assert row_of(shown)["letters"] == 3
 
 
 def test_the_archive_of_a_deleted_board_has_the_keys_of_a_column_of_the_table(place: Recorded) -> None:
