@@ -465,12 +465,15 @@ def loss(plan: Plan) -> str:
 
 def archived(rows: "Sequence[Standing]") -> list[dict[str, Any]]:
     """Return standings as the archive of a deleted leaderboard has them: texts unchanged, times in ISO 8601."""
-    from hpc_board.report.standing_columns import Document, Line, values
-
     return [
         {
-            key: value.isoformat() if isinstance(value, datetime) else value
-            for key, value in values(Line(row), Document.ARCHIVE).items()
+            "rank": row.rank,
+            "user": row.user,
+            "score_s": row.score_s,
+            "submission": row.submission,
+            "run": row.run,
+            "submitted_at": row.submitted_at.isoformat(),
+            "file_name": row.file_name,
         }
         for row in rows
     ]

@@ -201,7 +201,7 @@ def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Ta
 
 
 def _row(run: "Run", detail: str, now: datetime) -> tuple[str, str, str, str, str]:
-    from hpc_board.report.run_columns import outcome
+    from hpc_board.report.run_words import outcome
 
     end = (run.ended_at or run.status.at) if run.state.ended else now
     seconds = max(0, int((end - run.created_at).total_seconds()))

@@ -150,7 +150,7 @@ def runs(
 
 def _print_table(found: "Sequence[Run]", *, users: bool, narrowed: bool) -> None:
     from hpc_board.cli.output import output_width, print_blocks, table_time
-    from hpc_board.report.run_columns import NO_RUNS, runs_table
+    from hpc_board.report.tables import NO_RUNS, runs_table
 
     width = output_width()
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS
@@ -303,7 +303,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
 
     Runs that have ended stay as they are.
     """
-    from hpc_board.report.run_columns import outcome
+    from hpc_board.report.run_words import outcome
 
     board = open_()
     failures: list[BoardError] = []
@@ -386,7 +386,7 @@ def poll(open_: Open, as_json: bool) -> None:
     The exit code is 3 if a scheduler did not answer or a job could not be sent; the other runs are updated.
     """
     from hpc_board.model.text import printable
-    from hpc_board.report.run_columns import outcome
+    from hpc_board.report.run_words import outcome
 
     board = open_()
     before = board.runs.in_flight()

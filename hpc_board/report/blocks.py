@@ -1,8 +1,12 @@
 """The blocks of a report."""
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class Tone(StrEnum):
@@ -37,6 +41,7 @@ class Column(msgspec.Struct, frozen=True):
         flexible: True if its cells are cut, down to `least` cells, in a table that is too wide.
         least: the least width of a flexible column.
         leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
+        optional: True if `table` leaves it out where all its cells are empty.
         toned: True if its cells have the tones of their rows.
         aligned: True if a table without a width pads a flexible column, too, to its longest cell.
         stays: True for a number that a front end may not leave out, however narrow the table is.
@@ -48,6 +53,7 @@ class Column(msgspec.Struct, frozen=True):
     flexible: bool = False
     least: int = 6
     leaves: int = 0
+    optional: bool = False
     toned: bool = False
     aligned: bool = False
     stays: bool = False
@@ -61,6 +67,21 @@ class Table(msgspec.Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
     empty: str = ""
     tones: tuple[Tone, ...] = ()
+
+
+def table(
+    values: Sequence[T | None],
+    *columns: tuple[Column, Callable[[T], str]] | None,
+    empty: str = "",
+    tones: tuple[Tone, ...] = (),
+) -> Table:
+    """Return a table with a row for each value and a gap for None; each column has the function of its cells."""
+    used = [column for column in columns if column is not None]
+    gap = ("...", *("" for _ in used[1:]))
+    rows = [gap if value is None else tuple(cell(value) for _, cell in used) for value in values]
+    kept = [index for index, (column, _) in enumerate(used) if not column.optional or any(row[index] for row in rows)]
+    cells = tuple(tuple(row[index] for index in kept) for row in rows)
+    return Table(tuple(used[index][0] for index in kept), cells, empty, tones)
 
 
 class Facts(msgspec.Struct, frozen=True):

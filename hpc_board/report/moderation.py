@@ -8,7 +8,7 @@ from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decisi
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Submission
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import moment_text, score_text
 
 if TYPE_CHECKING:
@@ -19,24 +19,15 @@ _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "
 
 def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
     """Return boards with their limits per user and hour."""
-    columns = (
-        Column("BOARD", flexible=True),
-        Column("RANKED", right=True),
-        Column("OTHER", right=True),
-        Column("BY", flexible=True),
-        Column("SINCE"),
+    return table(
+        limits,
+        (Column("BOARD", flexible=True), lambda each: one_line(each[0].subject)),
+        (Column("RANKED", right=True), lambda each: limit_text(each[1].ranked)),
+        (Column("OTHER", right=True), lambda each: limit_text(each[1].other)),
+        (Column("BY", flexible=True), lambda each: one_line(each[0].by_user)),
+        (Column("SINCE"), lambda each: _when(each[0])),
+        empty="No limits.",
     )
-    rows = tuple(
-        (
-            one_line(decision.subject),
-            limit_text(found.ranked),
-            limit_text(found.other),
-            one_line(decision.by_user),
-            _when(decision),
-        )
-        for decision, found in limits
-    )
-    return Table(columns, rows, "No limits.")
 
 
 def limit_text(limit: int | None) -> str:

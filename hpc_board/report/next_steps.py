@@ -12,7 +12,7 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import PAGES, Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
-from hpc_board.report.run_columns import outcome
+from hpc_board.report.run_words import outcome
 from hpc_board.report.runs import raised_at, result_meaning
 
 

@@ -10,6 +10,7 @@ from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Tone
 from hpc_board.report.formatting import span_text
 
 JUDGED = "end"
@@ -68,6 +69,18 @@ def state_text(state: RunState) -> str:
 def outcome_words(outcome: Verdict | RunState) -> str:
     """Return a verdict or a state in words."""
     return verdict_text(outcome) if isinstance(outcome, Verdict) else state_text(outcome)
+
+
+def outcome(run: Run) -> str:
+    """Return the verdict of a finished run in words, else the state of the run."""
+    return outcome_words(run.verdict or run.state)
+
+
+def run_tone(run: Run) -> Tone:
+    """Return the tone of a run: good if it passed, bad if it ended otherwise."""
+    if run.verdict is Verdict.PASS:
+        return Tone.GOOD
+    return Tone.BAD if run.state.ended else Tone.PLAIN
 
 
 def cause_first(message: str) -> str:

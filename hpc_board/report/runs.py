@@ -25,11 +25,12 @@ from hpc_board.report.kernels import kernel_lines
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.moderation import removal_text
-from hpc_board.report.run_columns import outcome, run_tone
 from hpc_board.report.run_words import (
     JUDGED,
     cause_first,
+    outcome,
     place_text,
+    run_tone,
     short_specs,
     state_text,
     step_message,

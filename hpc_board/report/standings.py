@@ -3,14 +3,19 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from hpc_board.domain.score_interval import full_score_text
-from hpc_board.domain.standing import MarkKind, Page, Standing, Version, with_marks
+import msgspec
+
+from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import full_score_text, wide_interval_text
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, with_marks
 from hpc_board.model.score import figures
+from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
-from hpc_board.report.columns import columns_table
-from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
-from hpc_board.report.standing_columns import OVERLAPS, Line, rank_text, report_columns, trust_text
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
+from hpc_board.report.formatting import count_text, moment_text, score_text, span_text, speedup_text
+
+OVERLAPS = "~"
+"""The mark of a statistical tie with the row above."""
 
 NO_RESULTS = "No results yet."
 NONE_OF_YOURS = "You have no passing ranked run here."
@@ -18,6 +23,99 @@ SHORT_VERSION = 12
 """The shown characters of a version, which `--task-version` accepts."""
 
 OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the intervals overlap."
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of a board: a standing, a mark beside the ranks or a removed run.
+
+    `page` is the page of the line, if any, and `reader` the user who reads it. With `own_runs` the rows are the
+    reader's runs and not users. Ages end at `now`.
+    """
+
+    row: Standing | Mark | Run
+    page: Page | None = None
+    reader: str = ""
+    own_runs: bool = False
+    now: datetime | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Return True for the reader's standing, and among the reader's own runs for the one that counts."""
+        if not isinstance(self.row, Standing):
+            return False
+        own = self.page.own if self.page else None
+        return own is not None and own.run == self.row.run if self.own_runs else self.row.user == self.reader
+
+    @property
+    def rank(self) -> str:
+        """Return the rank."""
+        return rank_text(self.row) if isinstance(self.row, Standing) else "-"
+
+    @property
+    def run(self) -> str:
+        """Return the number of the run."""
+        return str(self.row.id if isinstance(self.row, Run) else self.row.run)
+
+    @property
+    def interval(self) -> str:
+        """Return the interval of the score, if it has a wide one."""
+        return wide_interval_text(self.row.score_s, self.row.interval) if isinstance(self.row, Standing) else ""
+
+    @property
+    def speedup(self) -> str:
+        """Return the speedup over the reference; empty without a reference, and for a removed run."""
+        row = self.row
+        return "" if self.page is None or isinstance(row, Run) else speedup_text(self.page.speedup(row.score_s))
+
+    @property
+    def date(self) -> str:
+        """Return the moment of the submission; empty for the reference."""
+        return "" if self._is_reference else moment_text(self._at)
+
+    @property
+    def age(self) -> str:
+        """Return the time since the submission; empty for the reference."""
+        return "" if self.now is None or self._is_reference else span_text(self.now - self._at)
+
+    def user(self, counts: str = "counts on the board") -> str:
+        """Return the name; among the reader's own runs, `counts` for the one that counts."""
+        match self.row:
+            case Mark(name=name):
+                return f"[{one_line(name)}]"
+            case Run(user=user):
+                return f"{one_line(user)} (you)"
+            case Standing() if self.own_runs:
+                return counts if self.is_own else ""
+            case Standing(user=user):
+                return one_line(user) + (" (you)" if self.is_own else "")
+
+    def trust(self, own: str = "task's own harness") -> str:
+        """Return the trust in the time; `own` are the words for a task's own harness."""
+        match self.row:
+            case Standing() as row:
+                words = (
+                    one_line(row.trust),
+                    "" if row.harness == ISOLATED else own,
+                    "emulated" if row.emulated else "",
+                )
+            case Mark(kind=kind, emulated=emulated):
+                words = (str(kind) if kind is MarkKind.MILESTONE else "", "emulated" if emulated else "", "")
+            case Run(remarks=remarks):
+                return f"removed: {one_line(remarks.removal.reason)}" if remarks.removal else "removed"
+        return ", ".join(filter(None, words))
+
+    @property
+    def _at(self) -> datetime:
+        return self.row.created_at if isinstance(self.row, Run) else self.row.submitted_at
+
+    @property
+    def _is_reference(self) -> bool:
+        return isinstance(self.row, Mark) and self.row.kind is MarkKind.REFERENCE
+
+
+def rank_text(row: Standing) -> str:
+    """Return a rank, marked if it is a statistical tie with the rank above."""
+    return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
 
 
 def board_report(
@@ -34,17 +132,20 @@ def board_report(
         lines = [Line(row, page, user, own_runs=True, now=now) for row in page.rows]
     else:
         lines = _lines(page, user, now)
-    return (
-        Heading(f"{task} on {page.gpu}"),
-        columns_table(
-            report_columns(),
-            lines,
-            {"user": ""} if own_runs else {},
-            ages=now is not None,
-            empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
-        ),
-        *_remarks(page, "run" if own_runs else "entry", more),
+    standings = table(
+        lines,
+        (Column("RANK", right=True), lambda line: line.rank),
+        (Column("" if own_runs else "USER", flexible=True, least=12), lambda line: line.user()),
+        (Column("SCORE", right=True), lambda line: score_text(line.row.score_s)),
+        (Column("INTERVAL", optional=True), lambda line: line.interval),
+        (Column("SPEEDUP", right=True, optional=True), lambda line: line.speedup),
+        (Column("RUN", right=True), lambda line: line.run),
+        (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
+        (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
+        (Column("TRUST", flexible=True, least=8), lambda line: line.trust()),
+        empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
     )
+    return Heading(f"{task} on {page.gpu}"), standings, *_remarks(page, "run" if own_runs else "entry", more)
 
 
 def rank_report(task: str, page: Page, entries: Sequence[Standing]) -> Iterator[Block]:
@@ -56,51 +157,33 @@ def rank_report(task: str, page: Page, entries: Sequence[Standing]) -> Iterator[
 
 def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> tuple[Block, ...]:
     """Return the first row of each leaderboard that has one, with the row of `user`; `boards` has pages by task."""
-    columns = (
-        Column("TASK", flexible=True, least=12),
-        Column("GPU", flexible=True),
-        Column("USERS", right=True),
-        Column("LEADER", flexible=True),
-        Column("TIME", right=True),
-        Column("YOUR RANK", right=True),
-        Column("YOUR TIME", right=True),
-    )
-    rows = tuple(
-        (
-            one_line(task),
-            one_line(page.gpu),
-            str(page.total),
-            _leader_text(page.rows[0], user),
-            score_text(page.rows[0].score_s),
-            rank_text(page.own) if page.own else "-",
-            score_text(page.own.score_s) if page.own else "-",
-        )
-        for task, pages in boards
-        for page in pages
-        if page.rows
+    rows = [(task, page) for task, pages in boards for page in pages if page.rows]
+    leaders = table(
+        rows,
+        (Column("TASK", flexible=True, least=12), lambda row: one_line(row[0])),
+        (Column("GPU", flexible=True), lambda row: one_line(row[1].gpu)),
+        (Column("USERS", right=True), lambda row: str(row[1].total)),
+        (Column("LEADER", flexible=True), lambda row: Line(row[1].rows[0], reader=user).user()),
+        (Column("TIME", right=True), lambda row: score_text(row[1].rows[0].score_s)),
+        (Column("YOUR RANK", right=True), lambda row: rank_text(row[1].own) if row[1].own else "-"),
+        (Column("YOUR TIME", right=True), lambda row: score_text(row[1].own.score_s) if row[1].own else "-"),
+        empty="No results yet. `hpc-board list` has the tasks.",
     )
     empty = [one_line(task) for task, pages in boards if not any(page.rows for page in pages)]
     told = (Paragraph(f"No results yet: {', '.join(empty)}.", Tone.QUIET),) if empty and rows else ()
-    return Table(columns, rows, "No results yet. `hpc-board list` has the tasks."), *told
-
-
-def _leader_text(row: Standing, user: str) -> str:
-    return f"{one_line(row.user)} (you)" if row.user == user else one_line(row.user)
+    return leaders, *told
 
 
 def versions_table(versions: Sequence[Version], present: str) -> Table:
     """Return versions of a task, newest first; submissions go to `present`."""
-    columns = (Column("VERSION"), Column("FIRST SUBMISSION"), Column("ENTRIES", right=True), Column(""))
-    rows = tuple(
-        (
-            each.version[:SHORT_VERSION],
-            moment_text(each.added_at),
-            str(each.entries),
-            "current" if each.version == present else "",
-        )
-        for each in versions
+    return table(
+        versions,
+        (Column("VERSION"), lambda each: each.version[:SHORT_VERSION]),
+        (Column("FIRST SUBMISSION"), lambda each: moment_text(each.added_at)),
+        (Column("ENTRIES", right=True), lambda each: str(each.entries)),
+        (Column(""), lambda each: "current" if each.version == present else ""),
+        empty="No submissions yet.",
     )
-    return Table(columns, rows, "No submissions yet.")
 
 
 def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
@@ -148,5 +231,5 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     yield "run", str(row.run)
     yield "file", one_line(row.file_name)
     yield "submitted", moment_text(row.submitted_at)
-    yield "trust", trust_text(row)
+    yield "trust", Line(row).trust()
     yield "version", page.version[:SHORT_VERSION]

@@ -1,35 +1,82 @@
-"""Tasks and GPUs as tables."""
+"""Runs, tasks and GPUs as tables."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.run import Run
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Column, Table
+from hpc_board.report.blocks import Column, Table, table
+from hpc_board.report.formatting import moment_text, score_text, span_text
+from hpc_board.report.run_words import outcome, run_tone
+
+NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
+
+_JOB_CHARACTERS_MAX = 20
+
+
+def runs_table(
+    runs: Sequence[Run],
+    *,
+    users: bool = False,
+    numbers: bool = False,
+    now: datetime | None = None,
+    empty: str = NO_RUNS,
+) -> Table:
+    """Return runs as a table in the order given, with remarks if any.
+
+    `users` adds a column, `numbers` those of submissions and jobs. With `now`, ages are in the place of dates.
+    """
+    age = Column("AGE", right=True), lambda run: span_text(now - run.created_at)
+    date = Column("SUBMITTED"), lambda run: moment_text(run.created_at)
+    return table(
+        runs,
+        (Column("RUN", right=True), lambda run: str(run.id)),
+        (Column("USER", flexible=True, least=8), lambda run: one_line(run.user)) if users else None,
+        (Column("TASK", flexible=True, least=12), lambda run: one_line(run.task)),
+        (Column("GPU", flexible=True), lambda run: one_line(run.gpu) + (" (emulated)" if run.emulated else "")),
+        (Column("MODE"), lambda run: str(run.mode)),
+        (Column("OUTCOME", toned=True), outcome),
+        (Column("SCORE", right=True), lambda run: score_text(run.score_s)),
+        (Column("FILE", flexible=True, least=9, leaves=2), lambda run: one_line(run.file_name)),
+        age if now else date,
+        (Column("SUBMISSION", right=True), lambda run: str(run.submission)) if numbers else None,
+        (Column("JOB", leaves=1, optional=True), _job) if numbers else None,
+        (Column("REMARKS", flexible=True, least=8, leaves=3, optional=True), remarks_text),
+        empty=empty,
+        tones=tuple(map(run_tone, runs)),
+    )
+
+
+def _job(run: Run) -> str:
+    return one_line(run.status.job_id, _JOB_CHARACTERS_MAX)
+
+
+def remarks_text(run: Run) -> str:
+    """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
+    remarks = run.remarks
+    parts = (
+        "removed" if remarks.removal else "",
+        f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
+        one_line(remarks.notes[-1].text if remarks.notes else run.note, NOTE_CHARACTERS_MAX),
+    )
+    return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
     """Return tasks with their deadlines and GPUs; `gpus` has the latter by task name."""
-    columns = (
-        Column("TASK"),
-        Column("LANGUAGE"),
-        Column("DEADLINE"),
-        Column("GPUS", flexible=True),
-        Column("DESCRIPTION", flexible=True),
+    return table(
+        tasks,
+        (Column("TASK"), lambda task: one_line(task.name)),
+        (Column("LANGUAGE"), lambda task: " ".join(task.accepted)),
+        (Column("DEADLINE"), lambda task: deadline_text(task.deadline, now)),
+        (Column("GPUS", flexible=True), lambda task: ", ".join(gpu.name for gpu in gpus[task.name]) or "none here"),
+        (Column("DESCRIPTION", flexible=True), lambda task: one_line(first_sentence(task.description))),
+        empty="No tasks. List their folders under `tasks` in the settings.",
     )
-    rows = tuple(
-        (
-            one_line(task.name),
-            " ".join(task.accepted),
-            deadline_text(task.deadline, now),
-            ", ".join(gpu.name for gpu in gpus[task.name]) or "none here",
-            one_line(first_sentence(task.description)),
-        )
-        for task in tasks
-    )
-    return Table(columns, rows, "No tasks. List their folders under `tasks` in the settings.")
 
 
 def first_sentence(description: str) -> str:
@@ -49,43 +96,33 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
 
     Answers that clients of the board share add a column with their age.
     """
-    shared = any(status.asked_at for status in statuses)
-    columns = (
-        Column("GPU"),
-        Column("CLUSTER"),
-        Column("PARTITION"),
-        Column("FREE", right=True),
-        Column("TOTAL", right=True),
-        Column("QUEUED", right=True),
-        *([Column("UPDATED")] if shared else []),
-        Column("REMARK", flexible=True),
-    )
     told: dict[tuple[str, str], str] = {}
-    rows = tuple(
-        (
-            one_line(status.gpu.name),
-            one_line(status.gpu.cluster.name),
-            one_line(status.gpu.partition) or "-",
-            *(
-                "?" if number is None else str(number)
-                for number in (status.availability.free, status.availability.total, status.availability.queued)
-            ),
-            *([_asked_text(status.asked_at, now)] if shared else []),
-            _remark(status, told.setdefault((status.gpu.cluster.name, status.problem), status.gpu.name)),
-        )
-        for status in statuses
+    shared = any(status.asked_at for status in statuses)
+    return table(
+        statuses,
+        (Column("GPU"), lambda status: one_line(status.gpu.name)),
+        (Column("CLUSTER"), lambda status: one_line(status.gpu.cluster.name)),
+        (Column("PARTITION"), lambda status: one_line(status.gpu.partition) or "-"),
+        (Column("FREE", right=True), lambda status: _count(status.availability.free)),
+        (Column("TOTAL", right=True), lambda status: _count(status.availability.total)),
+        (Column("QUEUED", right=True), lambda status: _count(status.availability.queued)),
+        (Column("UPDATED"), lambda status: _asked_text(status.asked_at, now)) if shared else None,
+        (Column("REMARK", flexible=True), lambda status: _remark(status, told)),
+        empty="No GPUs. List them under `gpus` in the settings.",
     )
-    return Table(columns, rows, "No GPUs. List them under `gpus` in the settings.")
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)
 
 
 def _asked_text(asked_at: datetime | None, now: datetime) -> str:
-    from hpc_board.report.formatting import span_text
-
     return "now" if asked_at is None else f"{span_text(now - asked_at)} ago"
 
 
-def _remark(status: GpuStatus, told_at: str) -> str:
-    """Return the remark on a GPU; only the row of the GPU `told_at` has the problem of a cluster in full."""
+def _remark(status: GpuStatus, told: dict[tuple[str, str], str]) -> str:
+    """Return the remark on a GPU; only the first GPU of those with one problem of a cluster has it in full."""
+    told_at = told.setdefault((status.gpu.cluster.name, status.problem), status.gpu.name)
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
     repeated = status.problem and told_at != status.gpu.name
     state = f"see {told_at}" if repeated else status.problem or status.availability.state

@@ -21,12 +21,11 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.moderation import detail_text, limit_text, limits_text, removal_text, subject_text
-from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import cells, columns, run_order
+from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells, run_order
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Sorting
 from hpc_board.tui.widgets.list_pane import Kind
@@ -109,7 +108,7 @@ def people(now: Clock) -> Kind[PersonState]:
 def runs(now: Clock) -> Kind[Run]:
     """Return the list of ranked runs, newest first."""
     return Kind(
-        columns(RunList.RANKED, sorts=True),
+        COLUMNS[RunList.RANKED],
         key=lambda run: str(run.id),
         cells=lambda run: cells(Line(run, now=now())),
         sorted_by=lambda sorting: _of_runs(run_order(sorting)),

@@ -41,7 +41,7 @@ _TONES = {
 
 def state(run: Run) -> tuple[str, Tone]:
     """Return a run's verdict, or else its state, as in reports, with its tone."""
-    from hpc_board.report.run_columns import outcome
+    from hpc_board.report.run_words import outcome
 
     passed = run.verdict is Verdict.PASS
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)

@@ -1,58 +1,123 @@
-"""The columns and cells of a list of runs, from the table of columns of runs."""
+"""The columns and cells of lists of runs."""
 
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
 from rich.text import Text
 
+from hpc_board.domain.run import Progress, Run
 from hpc_board.domain.run_order import RunOrder, SortColumn
-from hpc_board.report.run_columns import Emphasis, Line, RunList, all_listed, listed_columns
+from hpc_board.report.formatting import score_text
+from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited, why_now
+from hpc_board.report.tables import remarks_text
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Sorting
 
 
-def columns(in_list: RunList, *, sorts: bool = False) -> tuple[Column, ...]:
-    """Return the columns of a list; those of an order sort it if it `sorts`."""
-    return tuple(
-        Column(
-            column.key,
-            listed.title or column.title,
-            width.cells,
-            column.right,
-            width.grows,
-            width.from_width,
-            width.most,
-            sorts=sorts and column.key in set(SortColumn),
-            falls=column.key == SortColumn.RUN,
-        )
-        for column, listed, width in listed_columns(in_list)
-    )
+class RunList(StrEnum):
+    """A list of runs: one's own, everyone's, the ranked ones for admins, those of a watched file."""
+
+    OWN = "own"
+    EVERYONE = "everyone"
+    RANKED = "ranked"
+    WATCHED = "watched"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A run in a list, with its last step and the time of its start, if they are known.
+
+    Ages end at `now`, by default the present; `reader` is the user who reads it.
+    """
+
+    run: Run
+    step: Progress | None = None
+    started: datetime | None = None
+    now: datetime | None = None
+    reader: str = ""
+
+
+_RUN = Column("run", "Run", 5, right=True, sorts=True, falls=True)
+_USER = Column("user", "User", 6, most=16, sorts=True)
+_TASK = Column("task", "Task", 8, most=24, sorts=True)
+_GPU = Column("gpu", "GPU", 4, most=14, sorts=True)
+_STATE = Column("outcome", "State", 8, most=20, sorts=True)
+_REASON = Column("why", "Reason", 10, grows=True, from_width=56)
+_FILE = Column("file", "File", 9, from_width=88, most=14)
+_SCORE = Column("score", "Score", 8, right=True, sorts=True)
+
+COLUMNS = {
+    RunList.OWN: (
+        _RUN,
+        _TASK,
+        _GPU,
+        Column("mode", "Mode", 6, from_width=74),
+        _STATE,
+        _REASON,
+        _FILE,
+        Column("waited", "Waited", 6, right=True, from_width=116),
+        Column("ran", "Ran", 6, right=True, from_width=116),
+        _SCORE,
+        Column("age", "Age", 6, right=True, from_width=70),
+    ),
+    RunList.EVERYONE: (
+        _RUN,
+        _USER,
+        _TASK,
+        _GPU,
+        Column("mode", "Mode", 6, from_width=88),
+        _STATE,
+        _REASON,
+        _FILE,
+        Column("waited", "Waited", 6, right=True, from_width=124),
+        Column("ran", "Ran", 6, right=True, from_width=124),
+        _SCORE,
+        Column("age", "Age", 6, right=True, from_width=50),
+    ),
+    RunList.RANKED: (
+        _RUN,
+        _USER,
+        _TASK,
+        Column("gpu", "GPU", 4, from_width=66, most=14, sorts=True),
+        _STATE,
+        _SCORE,
+        Column("remarks", "Remarks", 8, grows=True),
+        Column("trust", "Trust", 9, from_width=100),
+        Column("age", "Age", 6, right=True, from_width=76),
+    ),
+    RunList.WATCHED: (
+        Column("run", "Run", 5, right=True),
+        Column("gpu", "GPU", 4, most=14),
+        Column("outcome", "State", 8, most=20),
+        _REASON,
+    ),
+}
+
+
+def cells(line: Line) -> dict[str, Text]:
+    """Return the cells of a run by column, for all lists, whose columns may change."""
+    run, now = line.run, line.now or datetime.now(UTC)
+    is_removed = run.remarks.removal is not None
+    return {
+        "run": toned(run.id, Tone.MUTED),
+        "user": toned(run.user, Tone.OWN if run.user == line.reader else Tone.PLAIN),
+        "task": toned(run.task),
+        "gpu": toned(run.gpu),
+        "mode": toned(MODE_WORDS[run.mode], Tone.MUTED),
+        "outcome": toned(*state(run)),
+        "why": toned(why_now(run, line.step), Tone.MUTED),
+        "file": toned(run.file_name, Tone.MUTED),
+        "waited": toned(span(waited(run, line.started, now)), Tone.MUTED),
+        "ran": toned(span(ran(run, line.started, now)), Tone.MUTED),
+        "score": toned(score_text(run.score_s), Tone.MUTED if is_removed else Tone.PLAIN),
+        "remarks": toned(remarks_text(run), Tone.BAD if is_removed else Tone.MUTED),
+        "trust": toned(trust(run), Tone.MUTED),
+        "age": toned(age(run, now), Tone.MUTED),
+    }
 
 
 def run_order(sorting: Sorting) -> RunOrder:
     """Return the order of runs that a table shows."""
     by = SortColumn(sorting.key)
     return RunOrder(by, sorting.descending is not (by is SortColumn.RUN))
-
-
-def cells(line: Line) -> dict[str, Text]:
-    """Return the cells of a run by column, for all lists, whose columns may change."""
-    return {
-        column.key: toned((listed.text or column.text)(line), _tone(line, listed.emphasis))
-        for column, listed in all_listed()
-    }
-
-
-def _tone(line: Line, emphasis: Emphasis) -> Tone:
-    is_removed = line.run.remarks.removal is not None
-    match emphasis:
-        case Emphasis.PLAIN:
-            return Tone.PLAIN
-        case Emphasis.QUIET:
-            return Tone.MUTED
-        case Emphasis.STATE:
-            return state(line.run)[1]
-        case Emphasis.READER:
-            return Tone.OWN if line.run.user == line.reader else Tone.PLAIN
-        case Emphasis.REMOVABLE:
-            return Tone.MUTED if is_removed else Tone.PLAIN
-        case Emphasis.REMOVED:
-            return Tone.BAD if is_removed else Tone.MUTED

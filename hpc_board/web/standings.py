@@ -13,9 +13,8 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
-from hpc_board.report.formatting import RANKING_WORDS, count_text, speedup_text
-from hpc_board.report.standing_columns import Drawn, Line, drawn_columns
-from hpc_board.report.standings import OVERLAPS_MEANING
+from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
+from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
 from hpc_board.report.tables import first_sentence
 from hpc_board.store.export import Best
 from hpc_board.web.rendering import template
@@ -29,25 +28,21 @@ _SAID_MAX = 500
 _KINDS = {1: "first", 2: "second", 3: "third"}
 
 
-class Cell(msgspec.Struct, frozen=True):
-    """A cell of a column."""
-
-    drawn: Drawn
-    text: str
-
-
 class Row(msgspec.Struct, frozen=True):
-    """A row of a table: its cells, and optionally lines `below` the name and the interval of the time.
+    """A row of a table; `ratio` is that of its time to the best one, and `below` are lines below the name.
 
     `kind` is the class of the row, one of the first three ranks or "beside" them. `run` is the number of its run.
     """
 
     kind: str
+    rank: str
+    name: str
+    time: str
+    interval: str
+    ratio: str
     run: int
-    cells: Sequence[Cell]
     notes: Sequence[str]
     below: Sequence[str]
-    interval: str
     at: datetime
 
 
@@ -134,11 +129,14 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
     )
     return Row(
         kind=_KINDS.get(row.rank, ""),
+        rank=rank_text(row),
+        name=one_line(row.user),
+        time=score_text(row.score_s),
+        interval=wide_interval_text(row.score_s, row.interval),
+        ratio=_ratio(found, row.score_s),
         run=row.run,
-        cells=_cells(Line(row, found)),
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(row.file_name), _notes_of(run)))],
-        interval=wide_interval_text(row.score_s, row.interval),
         at=row.submitted_at,
     )
 
@@ -148,17 +146,20 @@ def _mark(found: Page, mark: Mark) -> Row:
     notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
     return Row(
         kind="beside",
+        rank="",
+        name=one_line(mark.name),
+        time=score_text(mark.score_s),
+        interval="",
+        ratio=_ratio(found, mark.score_s),
         run=mark.run,
-        cells=_cells(Line(mark, found)),
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(mark.file_name),))],
-        interval="",
         at=mark.submitted_at,
     )
 
 
-def _cells(line: Line) -> Sequence[Cell]:
-    return [Cell(drawn, (drawn.text or column.text)(line)) for column, drawn in drawn_columns()]
+def _ratio(found: Page, score_s: float) -> str:
+    return f"{score_s / found.rows[0].score_s:.2f}" if found.rows else "1.00"
 
 
 def _notes_of(run: Run | None) -> str:

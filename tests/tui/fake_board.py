@@ -27,7 +27,7 @@ from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
-from hpc_board.report.run_columns import outcome as outcome_of
+from hpc_board.report.run_words import outcome as outcome_of
 from hpc_board.runs import drafts as intake
 from tests.values import replace
 

@@ -10,8 +10,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Ranking
 from hpc_board.report.formatting import RANKING_WORDS
 from hpc_board.report.plain import plain
-from hpc_board.report.run_columns import outcome
-from hpc_board.report.run_words import why
+from hpc_board.report.run_words import outcome, why
 from hpc_board.report.tasks import task_report
 from hpc_board.tui.formatting import MODE_HELP, languages, listing, state, time_left
 from hpc_board.tui.palette import Tone

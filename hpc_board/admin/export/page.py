@@ -15,7 +15,6 @@ from hpc_board.domain.standing import Rows
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
-from hpc_board.report.standing_columns import drawn_columns
 from hpc_board.store import Store
 from hpc_board.store.export import RankedBoard
 from hpc_board.web.rendering import asset, template
@@ -48,7 +47,6 @@ def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequ
         counts=f"{count_text(len(chosen), 'task')}, {count_text(count, 'board')}",
         at=at,
         names=[one_line(name) for name in chosen],
-        columns=drawn_columns(),
         # Each task is read while it is written, so that memory holds one board at a time.
         tasks=(_task(name, tasks.get(name), boards, store, at) for name, boards in chosen.items()),
         version=__version__,

@@ -18,9 +18,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.run_columns import outcome
-from hpc_board.report.run_words import times, trust, verdict_text
-from hpc_board.report.standing_columns import drawn_columns
+from hpc_board.report.run_words import outcome, times, trust, verdict_text
 from hpc_board.report.tables import first_sentence
 from hpc_board.report.times import scatter_name, scatter_text
 from hpc_board.web.rendering import template
@@ -139,7 +137,7 @@ def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
         if found.rows:
             days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
             tables.append(board_table(task, found, days, at))
-    return {"title": section.name, "about": "", "section": section, "boards": tables, "columns": drawn_columns()}
+    return {"title": section.name, "about": "", "section": section, "boards": tables}
 
 
 class _Change(msgspec.Struct, frozen=True):

@@ -21,7 +21,6 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
-from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.run_words import outcome_words, state_text, times, trust, why
 from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
@@ -29,7 +28,7 @@ from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, both_ways
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import cells, columns, run_order
+from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -105,7 +104,7 @@ class RunsScreen(BoardScreen):
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
         kind = Kind(
-            columns(self._list, sorts=True),
+            COLUMNS[self._list],
             key=lambda line: str(line.run.id),
             cells=self._cells,
             sorted_by=lambda sorting: _order(run_order(sorting)),
@@ -174,7 +173,7 @@ class RunsScreen(BoardScreen):
         self.refresh_bindings()
         self.pane.unchoose()
         self._show_scope()
-        self.pane.set_columns(columns(self._list, sorts=True))
+        self.pane.set_columns(COLUMNS[self._list])
 
     def action_filter(self) -> None:
         self.pane.open_filter()

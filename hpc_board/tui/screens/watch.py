@@ -27,7 +27,6 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.runs import run_overview
 from hpc_board.runs.drafts import read_source
 from hpc_board.settings_file import given_options
@@ -36,7 +35,7 @@ from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.recent_files import remember_sent
-from hpc_board.tui.run_cells import cells, columns
+from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
@@ -186,7 +185,7 @@ class WatchScreen(BoardScreen):
         yield Static(id="standing", markup=False)
         yield ProgressLine(id="progress-line")
         with Container(id="panes"):
-            first, *others = columns(RunList.WATCHED)
+            first, *others = COLUMNS[RunList.WATCHED]
             kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells, title="Runs")
             yield ListPane(kind, id="sent-list", grid_id="sent")
             yield Blocks("Newest run", id="newest")

@@ -1,7 +1,7 @@
 """The board of one GPU: its rows, the marks between them, and a summary line."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -14,21 +14,13 @@ from textual.widgets import Static
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
-from hpc_board.report.columns import TableColumn
-from hpc_board.report.standing_columns import (
-    OVERLAPS,
-    Emphasis,
-    Layout,
-    Line,
-    Listed,
-    all_listed,
-    listed_columns,
-)
+from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import GAP, SIDES, Column, Row
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from hpc_board.tui.widgets.standing_cells import Layout, cells, columns, name_cells
 
 _NARROW_BELOW = 78
 _BAR = "bar"
@@ -53,46 +45,9 @@ class Placed(msgspec.Struct, frozen=True):
 _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run, by_place=True)
 
 
-def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a layout, without those that are empty in all given lines."""
-    return tuple(
-        Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width, width.most)
-        for column, _, width in listed_columns(layout)
-        if lines is None or column.in_use(lines)
-    )
-
-
 def _marked_as(row: Standing | Mark | Run) -> int | None:
     """Return the submission whose mark a row shows; the reference has only that of the leader's run."""
     return None if isinstance(row, Mark) and row.kind is MarkKind.REFERENCE else row.submission
-
-
-def _name_cells(line: Line) -> int:
-    """Return the cells of a line's name."""
-    return next(_cell(line, column, listed).cell_len for column, listed in all_listed() if column.key == "user")
-
-
-def _cell(line: Line, column: TableColumn[Line, Listed], listed: Listed) -> Text:
-    text = (listed.text or column.text)(line)
-    has_none = column.optional and not text and not isinstance(line.row, Standing)
-    return toned(text, Tone.PLAIN if has_none else _tone(line, listed.emphasis))
-
-
-def _tone(line: Line, emphasis: Emphasis) -> Tone:
-    """Return the tone of a cell: that of its line, or muted except for warnings."""
-    if emphasis is Emphasis.QUIET:
-        return Tone.MUTED
-    match line.row:
-        case Run():
-            return Tone.BAD
-        case Mark() if emphasis is Emphasis.LINE:
-            return Tone.GOOD
-        case Mark():
-            return Tone.WAITING if emphasis is Emphasis.WARNING else Tone.MUTED
-        case Standing() if emphasis is Emphasis.LINE:
-            return Tone.OWN if line.is_own else Tone.PLAIN
-        case Standing(emulated=emulated):
-            return Tone.WAITING if emulated else Tone.MUTED
 
 
 def _bar(share: float, cells: int) -> str:
@@ -126,7 +81,7 @@ class BoardPane(ListPane[Placed]):
         id: str,  # noqa: A002 - Textual's name for it
     ) -> None:
         kind = Kind(
-            _columns(Layout.WIDE),
+            columns(Layout.WIDE),
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
@@ -145,7 +100,7 @@ class BoardPane(ListPane[Placed]):
         self._own_runs = False
         self._fastest_s = math.inf
         self._bar_cells = 0
-        self._columns = _columns(Layout.WIDE)
+        self._columns = columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
@@ -198,22 +153,22 @@ class BoardPane(ListPane[Placed]):
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown = self._line(line)
-        cells = {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
+        found = cells(shown)
         score_s = line.score_s
-        cells[_BAR] = Text()
+        found[_BAR] = Text()
         if self._bar_cells and score_s and self._fastest_s < math.inf:
             bar = _bar(self._fastest_s / score_s, self._bar_cells)
-            cells[_BAR] = Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)
-        return cells
+            found[_BAR] = Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)
+        return found
 
     def prepare(self) -> None:
         self._fit()
 
     def _fit(self) -> None:
-        bar_cells, columns = self._bar_cells, self._fitting_columns()
-        if columns != self._columns:
-            self._columns = columns
-            self.grid.set_columns(columns)
+        bar_cells, fitting = self._bar_cells, self._fitting_columns()
+        if fitting != self._columns:
+            self._columns = fitting
+            self.grid.set_columns(fitting)
         if bar_cells != self._bar_cells:
             self.redraw_known()
 
@@ -223,23 +178,23 @@ class BoardPane(ListPane[Placed]):
         wide, narrow = Layout.WIDE, Layout.NARROW
         if any(wide_interval_text(row.score_s, row.interval) for row in rows):
             wide, narrow = Layout.WIDE_WITH_INTERVALS, Layout.NARROW_WITH_INTERVALS
-        columns = _columns(narrow if is_narrow else wide, lines)
+        found = columns(narrow if is_narrow else wide, lines)
         if self._own_runs:
-            columns = tuple(replace(each, label="Remark") if each.key == "user" else each for each in columns)
+            found = tuple(replace(each, label="Remark") if each.key == "user" else each for each in found)
         if any(row.overlaps_above for row in rows):
-            columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
+            found = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in found)
         # Only a huge terminal has room for bars, and no bar cuts a name or takes the place of the ages.
-        names = max((_name_cells(line) for line in lines), default=0)
-        staying = [each for each in columns if not each.from_width or each.key == "age"]
+        names = max((name_cells(line) for line in lines), default=0)
+        staying = [each for each in found if not each.from_width or each.key == "age"]
         kept = [max(each.width, names if each.key == "user" else 0) + GAP for each in staying]
         room = self.size.width - _EDGES - SIDES - sum(kept) - GAP
         bars = (
-            cells
-            for least, cells in _BARS.items()
-            if self.size.width >= least and room >= cells and rows and self.screen.has_class("-huge")
+            bar
+            for least, bar in _BARS.items()
+            if self.size.width >= least and room >= bar and rows and self.screen.has_class("-huge")
         )
         self._bar_cells = next(bars, 0)
-        return (*columns, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else columns
+        return (*found, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else found
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
