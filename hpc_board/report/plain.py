@@ -4,7 +4,6 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import zip_longest
 
 from hpc_board.model.text import printable
@@ -106,70 +105,49 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         if table.empty:
             yield table.empty
         return
-    table = table if width is None else _fitting(table, width)
-    titles = tuple(column.title for column in table.columns)
-    widths, cut = _widths(table, width), width is not None
-    yield paint(_row_line(titles, table.columns, widths, cut=cut), Tone.QUIET)
-    for number, row in enumerate(table.rows):
-        tone = table.tones[number] if table.tones else Tone.PLAIN
-        for line in _row_lines(row, table.columns, widths) if cut else [row]:
-            yield _row_line(line, table.columns, widths, cut=cut, paint=partial(_painted, paint=paint, tone=tone))
+    cut = width is not None
+    kept, widths = _fit(table, width)
+    columns = [table.columns[index] for index in kept]
+    yield paint(_row_line([column.title for column in columns], columns, widths, cut=cut), Tone.QUIET)
+    for row, tone in zip_longest(table.rows, table.tones, fillvalue=Tone.PLAIN):
+        shown = [row[index] for index in kept]
+        for line in _row_lines(shown, columns, widths) if cut else [shown]:
+            yield _row_line(line, columns, widths, cut=cut, paint=paint, tone=tone)
 
 
-def _row_lines(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int]) -> list[tuple[str, ...]]:
+def _row_lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterable[Sequence[str]]:
     """Return the cells of each line of a row; only columns that wrap have more than one."""
     parts = [
         _wrapped(cell, width, break_words=True) if column.wraps else [cell]
         for cell, column, width in zip(row, columns, widths, strict=True)
     ]
-    return list(zip_longest(*parts, fillvalue=""))
+    return zip_longest(*parts, fillvalue="")
 
 
-def _painted(text: str, column: Column, *, paint: Callable[[str, Tone], str], tone: Tone) -> str:
-    return paint(text, tone) if column.toned and tone is not Tone.PLAIN else text
+def _fit(table: Table, width: int | None) -> tuple[list[int], list[int]]:
+    """Return the indexes of the columns that are shown, and their widths.
 
+    A table that is too wide with its least widths loses columns that leave. Then the widest flexible column is narrowed
+    until the table fits, and at last any. Without a `width`, one long cell does not move all others of its column: it
+    reaches into the next ones, except in an aligned column.
+    """
+    columns, kept = table.columns, list(range(len(table.columns)))
+    full = [max(cells(columns[index].title), *(cells(row[index]) for row in table.rows)) for index in kept]
+    if width is None:
+        loose = (column.flexible and not column.aligned for column in columns)
+        return kept, [min(each, _PADDED_MAX) if is_loose else each for each, is_loose in zip(full, loose, strict=True)]
+    least = [min(each, column.least) if column.flexible else each for each, column in zip(full, columns, strict=True)]
 
-def _fitting(table: Table, width: int) -> Table:
-    """Return the table without the columns that leave one that is too wide with its least widths."""
-    widths = _full_widths(table)
-    kept = list(range(len(table.columns)))
-    leaving = sorted((column.leaves, index) for index, column in enumerate(table.columns) if column.leaves)
-    for _, index in leaving:
-        least = [
-            min(widths[each], table.columns[each].least) if table.columns[each].flexible else widths[each]
-            for each in kept
-        ]
-        if sum(least) + len(_GAP) * (len(kept) - 1) <= width:
+    def excess(widths: Sequence[int]) -> int:
+        return sum(widths[index] for index in kept) + len(_GAP) * (len(kept) - 1) - width
+
+    for index in sorted((index for index in kept if columns[index].leaves), key=lambda index: columns[index].leaves):
+        if excess(least) <= 0:
             break
         kept.remove(index)
-    columns = tuple(table.columns[index] for index in kept)
-    return Table(columns, tuple(tuple(row[index] for index in kept) for row in table.rows), tones=table.tones)
-
-
-def _full_widths(table: Table) -> list[int]:
-    return [
-        max(cells(column.title), *(cells(row[index]) for row in table.rows))
-        for index, column in enumerate(table.columns)
-    ]
-
-
-def _widths(table: Table, width: int | None) -> list[int]:
-    """Return the columns' widths; narrow the widest flexible one until the table fits, and at last any.
-
-    Without a `width`, one long cell does not move all others of its column: it reaches into the next ones, except in an
-    aligned column.
-    """
-    widths = _full_widths(table)
-    if width is None:
-        return [
-            min(each, _PADDED_MAX) if column.flexible and not column.aligned else each
-            for each, column in zip(widths, table.columns, strict=True)
-        ]
-    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    least = [column.least if column.flexible else each for each, column in zip(widths, table.columns, strict=True)]
-    excess = narrow(widths, least, excess)
-    narrow(widths, [1] * len(widths), excess)
-    return widths
+    widths = [full[index] for index in kept]
+    narrow(widths, [1] * len(kept), narrow(widths, [least[index] for index in kept], excess(full)))
+    return kept, widths
 
 
 def narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
@@ -184,18 +162,20 @@ def narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
 
 
 def _row_line(
-    row: tuple[str, ...],
-    columns: tuple[Column, ...],
-    widths: list[int],
+    row: Sequence[str],
+    columns: Sequence[Column],
+    widths: Sequence[int],
     *,
     cut: bool,
-    paint: Callable[[str, Column], str] = lambda text, _: text,
+    paint: Callable[[str, Tone], str] = _unpainted,
+    tone: Tone = Tone.PLAIN,
 ) -> str:
     parts = []
     for cell, column, width in zip(row, columns, widths, strict=True):
         shown = _cut(cell, width) if cut else cell
         space = " " * (width - cells(shown))
-        parts.append(f"{space}{paint(shown, column)}" if column.right else f"{paint(shown, column)}{space}")
+        painted = paint(shown, tone) if column.toned and tone is not Tone.PLAIN else shown
+        parts.append(f"{space}{painted}" if column.right else f"{painted}{space}")
     return _GAP.join(parts).rstrip()
 
 
