@@ -344,7 +344,7 @@ def rerun(
         from hpc_board.cli.output import listed_runs
         from hpc_board.report.views.moderation import RerunCandidateView, RerunsView
 
-        left_out = [RerunCandidateView.of(each.submission, each.gpus, each.why) for each in plan if each.why]
+        left_out = [RerunCandidateView.of(each) for each in plan if each.why]
         print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))
     else:
         _report_skipped(plan)
@@ -362,9 +362,9 @@ def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
     if as_json:
         from hpc_board.report.views.moderation import RerunCandidateView
 
-        print_json([RerunCandidateView.of(each.submission, each.gpus, each.why) for each in plan])
+        print_json([RerunCandidateView.of(each) for each in plan])
     else:
-        print_blocks(rerun_table([(each.submission, each.gpus, each.why) for each in plan]))
+        print_blocks(rerun_table(plan))
 
 
 def _report_skipped(plan: "list[RerunCandidate]") -> None:

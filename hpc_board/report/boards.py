@@ -6,7 +6,7 @@ from hpc_board.domain.board_options import BoardOptions, Visibility, moment_word
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, change_summary
 from hpc_board.model.task import OWN
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, table
 from hpc_board.report.formatting import count_text, moment_text
 
 
@@ -45,12 +45,14 @@ def _plan(plan: Plan) -> Iterator[Block]:
         yield Facts((deadline, ("GPUs", gpus), *own, *terms_facts(plan.options)))
     else:
         restarts = any(difference.restarts for difference in plan.differences)
-        columns = (Column("FIELD"), Column("BEFORE", flexible=True), Column("AFTER", flexible=True))
-        rows = tuple(
-            (each.what, each.before, each.after, *(["reset" if each.restarts else "kept"] if restarts else []))
-            for each in plan.differences
+        yield table(
+            plan.differences,
+            (Column("FIELD"), lambda each: each.what),
+            (Column("BEFORE", flexible=True), lambda each: each.before),
+            (Column("AFTER", flexible=True), lambda each: each.after),
+            (Column("STANDINGS"), lambda each: "reset" if each.restarts else "kept") if restarts else None,
+            empty="No changes.",
         )
-        yield Table((*columns, *([Column("STANDINGS")] if restarts else [])), rows, "No changes.")
         if plan.left:
             yield Paragraph(f"New standings; the old ones stay under the old version ({_entries(plan.left)}).")
         elif restarts:
@@ -61,39 +63,29 @@ def _plan(plan: Plan) -> Iterator[Block]:
 
 def changes_table(changes: Sequence[BoardChange]) -> Table:
     """Return the changes of the boards of one name, oldest first."""
-    columns = (
-        Column("TIME"),
-        Column("BY", flexible=True),
-        Column("ACTION"),
-        Column("VERSION", leaves=1),
-        Column("DEADLINE", leaves=3),
-        Column("GPUS", flexible=True),
-        Column("VISIBILITY", leaves=2),
-        Column("CHANGED", flexible=True),
-        Column("REASON", flexible=True),
+    return table(
+        list(zip((None, *changes), changes, strict=False)),
+        (Column("TIME"), lambda row: moment_text(row[1].at)),
+        (Column("BY", flexible=True), lambda row: one_line(row[1].by_user)),
+        (Column("ACTION"), lambda row: row[1].action.value),
+        (Column("VERSION", leaves=1), lambda row: (row[1].task_version or "-")[:12]),
+        (Column("DEADLINE", leaves=3), lambda row: moment_words(row[1].options.deadline)),
+        (Column("GPUS", flexible=True), lambda row: ", ".join(map(one_line, row[1].options.gpus)) or "all"),
+        (Column("VISIBILITY", leaves=2), lambda row: row[1].options.visibility.value),
+        (Column("CHANGED", flexible=True), lambda row: one_line(change_summary(row[1], row[0]), 200)),
+        (Column("REASON", flexible=True), lambda row: one_line(row[1].reason)),
     )
-    rows = tuple(
-        (
-            moment_text(change.at),
-            one_line(change.by_user),
-            change.action.value,
-            (change.task_version or "-")[:12],
-            moment_words(change.options.deadline),
-            ", ".join(map(one_line, change.options.gpus)) or "all",
-            change.options.visibility.value,
-            one_line(change_summary(change, before), 200),
-            one_line(change.reason),
-        )
-        for before, change in zip((None, *changes), changes, strict=False)
-    )
-    return Table(columns, rows)
 
 
 def synced_table(rows: Sequence[tuple[str, str, str]]) -> Table:
     """Return the result for each task of a competition: name, result and detail."""
-    columns = (Column("BOARD"), Column("RESULT"), Column("DETAIL", flexible=True))
-    shown = tuple((one_line(name), result, one_line(reason, 500)) for name, result, reason in rows)
-    return Table(columns, shown, "The competition has no tasks.")
+    return table(
+        rows,
+        (Column("BOARD"), lambda row: one_line(row[0])),
+        (Column("RESULT"), lambda row: row[1]),
+        (Column("DETAIL", flexible=True), lambda row: one_line(row[2], 500)),
+        empty="The competition has no tasks.",
+    )
 
 
 def _entries(entries: Sequence[Entries]) -> str:

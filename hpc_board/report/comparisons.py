@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.comparison import Comparison, Difference, kernel_pairs
+from hpc_board.domain.comparison import Comparison, kernel_pairs
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FACTOR_MIN
 from hpc_board.model.result import Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.run_words import short_specs
 
@@ -19,34 +19,27 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     """Return the comparison of the second run with the first: score, cases, and caveats."""
     one, other = runs
     specs = short_specs(case.spec for case in comparison.cases)
-    columns = (
-        Column("CASE", flexible=True, least=24),
-        Column(f"SUBMISSION {one.submission}", right=True, stays=True),
-        Column(f"SUBMISSION {other.submission}", right=True, stays=True),
-        Column("SPEEDUP", right=True, stays=True),
-        Column(f"{other.submission} IS", flexible=True, least=14, leaves=1, wraps=True),
-    )
-    rows = [_row(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]
+    rows = [(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]
     if comparison.score is not None and len(rows) > 1:
-        rows.append(_row("score", comparison.score))
+        rows.append(("score", comparison.score))
+    titles = f"SUBMISSION {one.submission}", f"SUBMISSION {other.submission}"
+    differences = table(
+        rows,
+        (Column("CASE", flexible=True, least=24), lambda row: row[0]),
+        (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
+        (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
+        (Column("SPEEDUP", right=True, stays=True), lambda row: f"{figures(row[1].speedup, 3)}x"),
+        (Column(f"{other.submission} IS", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
+        empty="No common benchmark case.",
+    )
     cases = f" (case: {specs.names})" if specs.names else ""
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
     pairs = kernel_pairs((results[0], results[1]))
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
-        *([] if pairs and not rows else [Table(columns, tuple(rows), "No common benchmark case.")]),
-        *kernel_table(pairs, (f"SUBMISSION {one.submission}", f"SUBMISSION {other.submission}")),
+        *([] if pairs and not rows else [differences]),
+        *kernel_table(pairs, titles),
         *_remarks(runs, results, comparison),
-    )
-
-
-def _row(name: str, difference: Difference) -> tuple[str, ...]:
-    return (
-        name,
-        duration_text(difference.one_ns),
-        duration_text(difference.other_ns),
-        f"{figures(difference.speedup, 3)}x",
-        difference.text,
     )
 
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from hpc_board.model.mismatch import Mismatch, Place
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.score import figures
-from hpc_board.report.blocks import Block, Column, Facts, Paragraph, Table
-
-_COLUMNS = (Column("INDEX"), Column("GOT", right=True, stays=True), Column("EXPECTED", right=True, stays=True))
+from hpc_board.report.blocks import Block, Column, Facts, Paragraph, table
 
 
 def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
@@ -27,11 +25,12 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
             yield Paragraph(
                 "By the task's own check, whose tolerance is unknown. The elements with the largest errors:"
             )
-        yield Table(_COLUMNS, tuple(map(_row, found.places)))
-
-
-def _row(place: Place) -> tuple[str, str, str]:
-    return str(list(place.index)), place.got, place.expected
+        yield table(
+            found.places,
+            (Column("INDEX"), lambda place: str(list(place.index))),
+            (Column("GOT", right=True, stays=True), lambda place: place.got),
+            (Column("EXPECTED", right=True, stays=True), lambda place: place.expected),
+        )
 
 
 def _percent(share: float) -> str:

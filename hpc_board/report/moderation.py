@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Removal
 from hpc_board.domain.run import Run
-from hpc_board.domain.submission import Submission
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import moment_text, score_text
 
 if TYPE_CHECKING:
-    from hpc_board.model.gpu import Gpu
+    from hpc_board.domain.draft import RerunCandidate
 
 _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission"}
 
@@ -51,48 +50,33 @@ def limits_facts(limits: Limits) -> tuple[Block, ...]:
 
 def bans_table(bans: Sequence[Decision]) -> Table:
     """Return banned users with admin, dates and reason."""
-    columns = (
-        Column("USER", flexible=True),
-        Column("BY", flexible=True),
-        Column("SINCE"),
-        Column("UNTIL"),
-        Column("REASON", flexible=True),
+    return table(
+        bans,
+        (Column("USER", flexible=True), lambda ban: one_line(ban.subject)),
+        (Column("BY", flexible=True), lambda ban: one_line(ban.by_user)),
+        (Column("SINCE"), _when),
+        (Column("UNTIL"), lambda ban: moment_words(ban.ends_at) if ban.ends_at else ""),
+        (Column("REASON", flexible=True), _reason),
+        empty="No bans.",
     )
-    rows = tuple(
-        (
-            one_line(ban.subject),
-            one_line(ban.by_user),
-            _when(ban),
-            moment_words(ban.ends_at) if ban.ends_at else "",
-            one_line(ban.reason, REASON_CHARACTERS_MAX),
-        )
-        for ban in bans
-    )
-    return Table(columns, rows, "No bans.")
 
 
 def decisions_table(decisions: Sequence[Decision]) -> Table:
     """Return the audit log in the order given."""
-    columns = (
-        Column("TIME"),
-        Column("BY", flexible=True),
-        Column("ACTION"),
-        Column("SUBJECT", flexible=True),
-        Column("DETAIL", flexible=True),
-        Column("REASON", flexible=True),
+    return table(
+        decisions,
+        (Column("TIME"), _when),
+        (Column("BY", flexible=True), lambda decision: one_line(decision.by_user)),
+        (Column("ACTION"), lambda decision: one_line(decision.action, 40)),
+        (Column("SUBJECT", flexible=True), subject_text),
+        (Column("DETAIL", flexible=True), detail_text),
+        (Column("REASON", flexible=True), _reason),
+        empty="No admin actions.",
     )
-    rows = tuple(
-        (
-            _when(decision),
-            one_line(decision.by_user),
-            one_line(decision.action, 40),
-            subject_text(decision),
-            detail_text(decision),
-            one_line(decision.reason, REASON_CHARACTERS_MAX),
-        )
-        for decision in decisions
-    )
-    return Table(columns, rows, "No admin actions.")
+
+
+def _reason(decision: Decision) -> str:
+    return one_line(decision.reason, REASON_CHARACTERS_MAX)
 
 
 def _when(decision: Decision) -> str:
@@ -118,26 +102,17 @@ def detail_text(decision: Decision) -> str:
         return one_line(decision.detail)
 
 
-def rerun_table(rows: "Sequence[tuple[Submission, Sequence[Gpu], str]]") -> Table:
+def rerun_table(candidates: "Sequence[RerunCandidate]") -> Table:
     """Return rerun candidates with their GPUs, or the reason against a rerun."""
-    columns = (
-        Column("SUBMISSION", right=True),
-        Column("USER", flexible=True),
-        Column("FILE", flexible=True),
-        Column("GPUS", flexible=True),
-        Column("LEFT OUT", flexible=True),
+    return table(
+        candidates,
+        (Column("SUBMISSION", right=True), lambda each: str(each.submission.id)),
+        (Column("USER", flexible=True), lambda each: one_line(each.submission.user)),
+        (Column("FILE", flexible=True), lambda each: one_line(each.submission.file_name)),
+        (Column("GPUS", flexible=True), lambda each: ", ".join(one_line(gpu.name) for gpu in each.gpus)),
+        (Column("LEFT OUT", flexible=True), lambda each: one_line(each.why, 500)),
+        empty="Nothing to rerun.",
     )
-    cells = tuple(
-        (
-            str(found.id),
-            one_line(found.user),
-            one_line(found.file_name),
-            ", ".join(one_line(gpu.name) for gpu in gpus),
-            one_line(why, 500),
-        )
-        for found, gpus, why in rows
-    )
-    return Table(columns, cells, "Nothing to rerun.")
 
 
 def removed_blocks(runs: Sequence[Run]) -> tuple[Block, ...]:

@@ -1,7 +1,7 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -18,7 +18,7 @@ from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.explanations import BELOW, PAGES, Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.kernels import kernel_lines
@@ -167,7 +167,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     if run.state.ended and run.state is not RunState.FINISHED:
         meaning = state_meaning(run.state, {**PAGES, "evidence": BELOW["evidence"]})
         blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
-    blocks.append(_without_empty(_history_table(history)))
+    blocks.append(_history_table(history))
     last = run.status
     if last.unanswered:
         blocks.append(Paragraph("Submission unconfirmed; looking the job up until the scheduler answers."))
@@ -425,33 +425,38 @@ def _failed_text(run: Run, result: Result) -> str:
 
 
 def _tests_table(cases: Sequence[Case]) -> Table:
-    columns = (
-        Column("#", right=True),
-        Column("OUTCOME", toned=True),
-        Column("MESSAGE", flexible=True, least=20, aligned=True, wraps=True),
-        Column("CASE", flexible=True),
-    )
+    """Return a row for each test; consecutive ones with the same failure share one."""
     specs = short_specs(case.spec for case in cases).texts
     groups = [tuple(group) for _, group in groupby(zip(cases, specs, strict=True), lambda each: _sameness(each[0]))]
-    rows = tuple(_tests_row(group) for group in groups)
-    return _without_empty(Table(columns, rows, tones=tuple(_case_tone(group[0][0]) for group in groups)))
+    return table(
+        groups,
+        (Column("#", right=True), _numbers),
+        (Column("OUTCOME", toned=True), lambda group: verdict_text(group[0][0].verdict)),
+        (
+            Column("MESSAGE", flexible=True, least=20, aligned=True, wraps=True, optional=True),
+            lambda group: without_verdict(_cell(group[0][0]), group[0][0].verdict),
+        ),
+        (
+            Column("CASE", flexible=True, optional=True),
+            lambda group: group[0][1] + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
+        ),
+        tones=tuple(_case_tone(group[0][0]) for group in groups),
+    )
+
+
+def _numbers(group: Sequence[tuple[Case, str]]) -> str:
+    first, last = group[0][0].index + 1, group[-1][0].index + 1
+    return f"{first}" if len(group) == 1 else f"{first} to {last}"
+
+
+def _cell(case: Case) -> str:
+    return telling_line(case.message, _CELL_CHARACTERS_MAX)
 
 
 def _sameness(case: Case) -> tuple[Any, ...]:
     """Return a key that is equal for cases with the same failure, which a message tells; any other case has its own."""
     failed = case.verdict is not Verdict.PASS and case.message.strip()
     return (case.verdict, telling_line(case.message)) if failed else (case.index,)
-
-
-def _tests_row(group: Sequence[tuple[Case, str]]) -> tuple[str, ...]:
-    """Return the row of consecutive cases with the same failure, each with its short text: mostly of one case."""
-    (first, spec), (last, _) = group[0], group[-1]
-    return (
-        f"{first.index + 1}" if len(group) == 1 else f"{first.index + 1} to {last.index + 1}",
-        verdict_text(first.verdict),
-        without_verdict(telling_line(first.message, _CELL_CHARACTERS_MAX), first.verdict),
-        spec if len(group) == 1 else f"{spec} and {len(group) - 1} more",
-    )
 
 
 def _case_tone(case: Case) -> Tone:
@@ -461,51 +466,28 @@ def _case_tone(case: Case) -> Tone:
 def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
     """Return benchmarks with their times: without medians for a task's own eval, with shares of a known `peak`."""
     rowed = any(in_rows(case.timing) for case in cases)
-    columns = (
-        Column("#", right=True),
-        Column("OUTCOME"),
-        Column("MEAN" if own_eval else "TIME" if rowed else "MEDIAN", right=True),
-        Column("REFERENCE", right=True),
-        Column("SPEEDUP", right=True),
-        Column("CASE", flexible=True, least=10, aligned=True),
-        Column(scatter_name(cases).upper(), right=not rowed, leaves=3),
-        Column("OF PEAK"),
-        Column("MEAN", right=True, leaves=1),
-        Column("CALLS", right=True, leaves=2),
-        Column("MESSAGE", flexible=True, wraps=True),
-    )
-    specs = short_specs(case.spec for case in cases)
-    rows = tuple(
-        (
-            str(case.index + 1),
-            verdict_text(case.verdict),
-            *(
-                _times(case, case.timing, spec, own_eval=own_eval, peak=peak)
-                if case.timing
-                else _row_without_times(spec)
-            ),
-            telling_line(case.message, _CELL_CHARACTERS_MAX),
-        )
-        for case, spec in zip(cases, specs.texts, strict=True)
-    )
-    return _without_empty(Table(columns, rows))
+    time = "MEAN" if own_eval else "TIME" if rowed else "MEDIAN"
 
+    def of_time(text: Callable[[Timing], str]) -> Callable[[tuple[Case, str]], str]:
+        return lambda row: text(row[0].timing) if row[0].timing else ""
 
-def _row_without_times(spec: str) -> tuple[str, ...]:
-    return ("", "", "", spec, "", "", "", "")
+    def number(name: str, leaves: int = 0) -> Column:
+        return Column(name, right=True, leaves=leaves, optional=True)
 
-
-def _times(case: Case, timing: Timing, spec: str, *, own_eval: bool, peak: Peak | None) -> tuple[str, ...]:
-    """Return the cells of a case from its time to its number of calls; rows of calls have neither mean nor number."""
-    return (
-        duration_text(timing.mean_ns if own_eval else timing.median_ns),
-        duration_text(timing.baseline_ns) if timing.baseline_ns else "",
-        "" if own_eval else speedup_text(timing.speedup),
-        spec,
-        scatter_text(timing),
-        _share_text(case_share(case, peak)),
-        "" if own_eval or in_rows(timing) else duration_text(timing.mean_ns),
-        "" if in_rows(timing) else str(timing.runs),
+    return table(
+        list(zip(cases, short_specs(case.spec for case in cases).texts, strict=True)),
+        (Column("#", right=True), lambda row: str(row[0].index + 1)),
+        (Column("OUTCOME"), lambda row: verdict_text(row[0].verdict)),
+        (number(time), of_time(lambda timing: duration_text(timing.mean_ns if own_eval else timing.median_ns))),
+        (number("REFERENCE"), of_time(lambda timing: duration_text(timing.baseline_ns) if timing.baseline_ns else "")),
+        (number("SPEEDUP"), of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup))),
+        (Column("CASE", flexible=True, least=10, aligned=True, optional=True), lambda row: row[1]),
+        (Column(scatter_name(cases).upper(), right=not rowed, leaves=3, optional=True), of_time(scatter_text)),
+        (Column("OF PEAK", optional=True), lambda row: _share_text(case_share(row[0], peak))),
+        # Rows of calls have neither mean nor number.
+        (number("MEAN", 1), of_time(lambda time: "" if own_eval or in_rows(time) else duration_text(time.mean_ns))),
+        (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.runs))),
+        (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: _cell(row[0])),
     )
 
 
@@ -525,13 +507,6 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
         yield Paragraph(
             f"Of peak: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
-
-
-def _without_empty(table: Table) -> Table:
-    """Return the table without its empty columns; the first two stay."""
-    kept = [index for index in range(len(table.columns)) if index < 2 or any(row[index] for row in table.rows)]
-    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
-    return Table(tuple(table.columns[index] for index in kept), rows, table.empty, table.tones)
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
@@ -555,24 +530,20 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
 
 def _history_table(history: Sequence[Status], *, brief: bool = False) -> Table:
     """Return the states of a run with their evidence; a `brief` table leaves out dates and jobs."""
-    columns = (
-        Column("AT" if brief else "SINCE"),
-        Column("STATE"),
-        *(() if brief else (Column("JOB"),)),
-        Column("REASON", flexible=True),
-        Column("SOURCE", flexible=True),
+    at = "%H:%M:%S" if brief else "%Y-%m-%d %H:%M:%S"
+    return table(
+        history,
+        (Column("AT" if brief else "SINCE"), lambda status: status.at.astimezone().strftime(at)),
+        (Column("STATE"), lambda status: state_text(status.state)),
+        None if brief else (Column("JOB", optional=True), lambda status: one_line(status.job_id, 40)),
+        (Column("REASON", flexible=True, optional=not brief), lambda status: one_line(status.reason, 500)),
+        (Column("SOURCE", flexible=True, optional=not brief), _source),
+        empty="No history.",
     )
-    rows = tuple(
-        (
-            status.at.astimezone().strftime("%H:%M:%S" if brief else "%Y-%m-%d %H:%M:%S"),
-            state_text(status.state),
-            *(() if brief else (one_line(status.job_id, 40),)),
-            one_line(status.reason, 500),
-            one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else ""),
-        )
-        for status in history
-    )
-    return Table(columns, rows, "No history.")
+
+
+def _source(status: Status) -> str:
+    return one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else "")
 
 
 def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:

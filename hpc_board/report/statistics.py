@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from hpc_board.domain.statistics import Statistics
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Table
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Table, table
 from hpc_board.report.formatting import moment_text
 
 
@@ -22,42 +22,28 @@ def statistics_report(found: Statistics) -> tuple[Block, ...]:
 
 
 def _gpus(found: Statistics) -> Table:
-    columns = (
-        Column("GPU", flexible=True),
-        Column("RUNS", right=True),
-        Column("PASSED", right=True),
-        Column("SCORED", right=True),
-        Column("MEDIAN WAIT", right=True),
-        Column("LONGEST WAIT", right=True),
-        Column("TOTAL RUN TIME", right=True),
+    return table(
+        found.gpus,
+        (Column("GPU", flexible=True), lambda gpu: one_line(gpu.gpu)),
+        (Column("RUNS", right=True), lambda gpu: str(gpu.runs)),
+        (Column("PASSED", right=True), lambda gpu: str(gpu.passed)),
+        (Column("SCORED", right=True), lambda gpu: str(gpu.scored)),
+        (Column("MEDIAN WAIT", right=True), lambda gpu: _seconds_text(gpu.wait_median_s)),
+        (Column("LONGEST WAIT", right=True), lambda gpu: _seconds_text(gpu.wait_max_s)),
+        (Column("TOTAL RUN TIME", right=True), lambda gpu: _seconds_text(gpu.run_total_s)),
+        empty="No runs.",
     )
-    rows = tuple(
-        (
-            one_line(gpu.gpu),
-            str(gpu.runs),
-            str(gpu.passed),
-            str(gpu.scored),
-            _seconds_text(gpu.wait_median_s),
-            _seconds_text(gpu.wait_max_s),
-            _seconds_text(gpu.run_total_s),
-        )
-        for gpu in found.gpus
-    )
-    return Table(columns, rows, "No runs.")
 
 
 def _users(found: Statistics) -> Table:
-    columns = (
-        Column("USER", flexible=True),
-        Column("SUBMISSIONS", right=True),
-        Column("RUNS", right=True),
-        Column("RUN TIME", right=True),
+    return table(
+        found.top_users,
+        (Column("USER", flexible=True), lambda user: one_line(user.user)),
+        (Column("SUBMISSIONS", right=True), lambda user: str(user.submissions)),
+        (Column("RUNS", right=True), lambda user: str(user.runs)),
+        (Column("RUN TIME", right=True), lambda user: _seconds_text(user.run_total_s)),
+        empty="No submissions.",
     )
-    rows = tuple(
-        (one_line(user.user), str(user.submissions), str(user.runs), _seconds_text(user.run_total_s))
-        for user in found.top_users
-    )
-    return Table(columns, rows, "No submissions.")
 
 
 def _seconds_text(seconds: float | None) -> str:

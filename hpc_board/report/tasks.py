@@ -7,7 +7,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, table
 from hpc_board.report.formatting import RANKING_WORDS
 from hpc_board.report.tables import deadline_text
 
@@ -32,13 +32,12 @@ def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, 
 
 
 def _milestones_table(milestones: Sequence[Milestone]) -> Table:
-    columns = (
-        Column("NAME", flexible=True),
-        Column("EXCLUDED GPUS", flexible=True),
-        Column("DESCRIPTION", flexible=True),
+    return table(
+        milestones,
+        (Column("NAME", flexible=True), lambda each: one_line(each.name)),
+        (Column("EXCLUDED GPUS", flexible=True), lambda each: one_line(", ".join(each.exclude_gpus))),
+        (Column("DESCRIPTION", flexible=True), lambda each: one_line(each.description)),
     )
-    rows = ((each.name, ", ".join(each.exclude_gpus), each.description) for each in milestones)
-    return Table(columns, tuple(tuple(map(one_line, row)) for row in rows))
 
 
 def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str, str]]:
@@ -70,13 +69,19 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
 
 
 def _cases_table(cases: Sequence[Mapping[str, CaseValue]]) -> Table:
-    rows = tuple((str(number), one_line(case_text(case))) for number, case in enumerate(cases, start=1))
-    return Table((Column("#", right=True), Column("CASE", flexible=True)), rows)
+    return table(
+        list(enumerate(cases, start=1)),
+        (Column("#", right=True), lambda row: str(row[0])),
+        (Column("CASE", flexible=True), lambda row: one_line(case_text(row[1]))),
+    )
 
 
 def _files_table(task: Task) -> Table:
-    rows = tuple((one_line(file.name), _contents(task, file)) for file in task.files)
-    return Table((Column("FILE"), Column("CONTENTS")), rows)
+    return table(
+        task.files,
+        (Column("FILE"), lambda file: one_line(file.name)),
+        (Column("CONTENTS"), lambda file: _contents(task, file)),
+    )
 
 
 def _contents(task: Task, file: TaskFile) -> str:

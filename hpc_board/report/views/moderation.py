@@ -1,14 +1,11 @@
 """The JSON of moderation: limits, the audit log, and reruns."""
 
-from collections.abc import Sequence
-
 from msgspec import UNSET, UnsetType
 
-from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, Decision, Limits
-from hpc_board.domain.submission import Submission
-from hpc_board.model.gpu import Gpu
+from hpc_board.domain.draft import RerunCandidate
+from hpc_board.domain.moderation import Decision, Limits
 from hpc_board.model.text import one_line
-from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment
+from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment, view_of
 from hpc_board.report.views.runs import RunView
 
 
@@ -77,15 +74,7 @@ class DecisionView(View, frozen=True):
     @classmethod
     def of(cls, decision: Decision) -> "DecisionView":
         """Return the object of a decision."""
-        return cls(
-            at=moment(decision.known_at),
-            by=one_line(decision.by_user),
-            action=one_line(decision.action),
-            kind=one_line(decision.kind),
-            subject=one_line(decision.subject),
-            detail=one_line(decision.detail, LINE_CHARACTERS_MAX),
-            reason=one_line(decision.reason, REASON_CHARACTERS_MAX),
-        )
+        return view_of(cls, decision, at=moment(decision.known_at), by=one_line(decision.by_user))
 
 
 class RerunCandidateView(View, frozen=True):
@@ -102,14 +91,14 @@ class RerunCandidateView(View, frozen=True):
     """the reason why it is not sent"""
 
     @classmethod
-    def of(cls, submission: Submission, gpus: Sequence[Gpu], why: str) -> "RerunCandidateView":
-        """Return the object of a submission that is to be sent again; `why` is the reason if it is not."""
+    def of(cls, candidate: RerunCandidate) -> "RerunCandidateView":
+        """Return the object of a submission that is to be sent again."""
         return cls(
-            submission=submission.id,
-            user=one_line(submission.user),
-            file_name=one_line(submission.file_name),
-            gpus=[gpu.name for gpu in gpus],
-            left_out=one_line(why, LINE_CHARACTERS_MAX),
+            submission=candidate.submission.id,
+            user=one_line(candidate.submission.user),
+            file_name=one_line(candidate.submission.file_name),
+            gpus=[gpu.name for gpu in candidate.gpus],
+            left_out=one_line(candidate.why, LINE_CHARACTERS_MAX),
         )
 
 
