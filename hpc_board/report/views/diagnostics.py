@@ -10,7 +10,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.diagnostics import PROBLEM, severity_word
-from hpc_board.report.views import FACT_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, View, safe
+from hpc_board.report.views import FACT_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, View, safe, view_of
 
 
 class DiagnosticView(View, frozen=True):
@@ -135,16 +135,7 @@ class NodeCheckView(View, frozen=True):
             result=str(check.verdict),
             reason=one_line(check.reason, FACT_CHARACTERS_MAX),
             device=one_line(check.device) or None,
-            speeds=[
-                SpeedView(
-                    name=one_line(each.name),
-                    unit=one_line(each.unit),
-                    rate=each.rate,
-                    spread=each.spread,
-                    of_median=check.of_median[each.name],
-                )
-                for each in check.speeds
-            ],
+            speeds=[view_of(SpeedView, each, of_median=check.of_median[each.name]) for each in check.speeds],
             lines=[DiagnosticView.of(each) for each in check.diagnostics],
             report=None if check.probe is None else safe(asdict(check.probe)),
         )

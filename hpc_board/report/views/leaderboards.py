@@ -1,11 +1,8 @@
 """The JSON of leaderboards: their options, changes and competitions."""
 
-from collections.abc import Sequence
-
-from hpc_board.domain.board_options import BoardOptions
-from hpc_board.domain.user_board import BoardChange, Difference, Entries, Plan
+from hpc_board.domain.user_board import BoardChange, Difference, Plan
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, View, moment, moment_of
+from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, View, moment, view_of
 
 
 class OptionsView(View, frozen=True):
@@ -24,18 +21,6 @@ class OptionsView(View, frozen=True):
     code_shown: str
     """`never`, or `after_deadline`: the time from which participants see each other's files"""
 
-    @classmethod
-    def of(cls, terms: BoardOptions) -> "OptionsView":
-        """Return the object of a leaderboard's options."""
-        return cls(
-            creator=one_line(terms.creator),
-            deadline=moment(terms.deadline),
-            gpus=[one_line(name) for name in terms.gpus],
-            visibility=str(terms.visibility),
-            members=[one_line(name) for name in terms.members],
-            code_shown=str(terms.code_shown),
-        )
-
 
 class ChangeView(View, frozen=True):
     """A difference that a change makes."""
@@ -52,11 +37,10 @@ class ChangeView(View, frozen=True):
     @classmethod
     def of(cls, difference: Difference, plan: Plan) -> "ChangeView":
         """Return the object of a difference, with a deadline as a moment, which is the same for every reader."""
-        before: str | None = difference.before
-        after: str | None = difference.after
-        if difference.what == "deadline" and plan.before is not None:
-            before, after = moment(plan.before.options.deadline), moment(plan.options.deadline)
-        return cls(what=difference.what, before=before, after=after, restarts=difference.restarts)
+        if difference.what != "deadline" or plan.before is None:
+            return view_of(cls, difference)
+        before, after = moment(plan.before.options.deadline), moment(plan.options.deadline)
+        return view_of(cls, difference, before=before, after=after)
 
 
 class EntriesView(View, frozen=True):
@@ -90,15 +74,15 @@ class PlanView(View, frozen=True):
     @classmethod
     def of(cls, plan: Plan, *, stored: bool) -> "PlanView":
         """Return the object of a planned change."""
-        return cls(
-            name=plan.name,
-            action=str(plan.action),
+        return view_of(
+            cls,
+            plan,
             stored=stored,
-            version=None if plan.task is None else plan.task.version,
-            terms=OptionsView.of(plan.options),
-            changes=_differences(plan),
-            left=_entries(plan.left),
-            joined=_entries(plan.joined),
+            version=plan.task and plan.task.version,
+            terms=view_of(OptionsView, plan.options),
+            changes=_changes(plan),
+            left=[view_of(EntriesView, each) for each in plan.left],
+            joined=[view_of(EntriesView, each) for each in plan.joined],
         )
 
 
@@ -121,14 +105,12 @@ class BoardChangeView(View, frozen=True):
     @classmethod
     def of(cls, change: BoardChange) -> "BoardChangeView":
         """Return the object of a change."""
-        return cls(
-            name=change.name,
-            action=str(change.action),
+        return view_of(
+            cls,
+            change,
             by=one_line(change.by_user),
-            at=moment_of(change.at),
             version=change.task_version,
-            terms=OptionsView.of(change.options),
-            reason=one_line(change.reason, LINE_CHARACTERS_MAX),
+            terms=view_of(OptionsView, change.options),
         )
 
 
@@ -157,17 +139,9 @@ class SyncedView(View, frozen=True):
     @classmethod
     def of(cls, name: str, result: str, reason: str, plan: Plan | None) -> "SyncedView":
         """Return the object of a task of a competition, with the change of its leaderboard."""
-        return cls(
-            name=name,
-            result=result,
-            reason=printable(reason, MESSAGE_CHARACTERS_MAX),
-            changes=[] if plan is None else _differences(plan),
-        )
+        reason = printable(reason, MESSAGE_CHARACTERS_MAX)
+        return cls(name=name, result=result, reason=reason, changes=_changes(plan) if plan else [])
 
 
-def _differences(plan: Plan) -> list[ChangeView]:
+def _changes(plan: Plan) -> list[ChangeView]:
     return [ChangeView.of(each, plan) for each in plan.differences]
-
-
-def _entries(entries: Sequence[Entries]) -> list[EntriesView]:
-    return [EntriesView(gpu=one_line(each.gpu), users=each.users) for each in entries]

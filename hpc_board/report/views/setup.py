@@ -1,8 +1,7 @@
 """The JSON of setup: detected settings, the files of a new board, the steps that are left, backups, the release."""
 
 from hpc_board.domain.pruned import Pruned
-from hpc_board.model.text import one_line
-from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment_of
+from hpc_board.report.views import Moment, View, view_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 
 
@@ -125,19 +124,5 @@ class PrunedView(View, frozen=True):
     @classmethod
     def of(cls, pruned: Pruned) -> "PrunedView":
         """Return the object of a pruning."""
-        clusters = [
-            ClusterPrunedView(
-                cluster=name,
-                folders=each.folders,
-                harness_files=each.harness_files,
-                bytes=each.bytes,
-                problem=one_line(each.problem, LINE_CHARACTERS_MAX),
-            )
-            for name, each in pruned.clusters.items()
-        ]
-        return cls(
-            before=moment_of(pruned.before),
-            dry_run=pruned.dry_run,
-            bytes=sum(each.bytes for each in clusters),
-            clusters=clusters,
-        )
+        clusters = [view_of(ClusterPrunedView, each, cluster=name) for name, each in pruned.clusters.items()]
+        return view_of(cls, pruned, bytes=sum(each.bytes for each in clusters), clusters=clusters)

@@ -8,9 +8,9 @@ from hpc_board.domain.moderation import Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
-from hpc_board.model.task import ISOLATED, Milestone, Task
+from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment
+from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment, view_of
 from hpc_board.report.views.diagnostics import FindingView
 from hpc_board.report.views.leaderboards import OptionsView
 
@@ -86,15 +86,6 @@ class MilestoneView(View, frozen=True):
     exclude_gpus: list[str]
     """the GPUs on which it is not run"""
 
-    @classmethod
-    def of(cls, milestone: Milestone) -> "MilestoneView":
-        """Return the object of a milestone."""
-        return cls(
-            name=one_line(milestone.name),
-            description=one_line(milestone.description, LINE_CHARACTERS_MAX),
-            exclude_gpus=list(milestone.exclude_gpus),
-        )
-
 
 class WholeTaskView(TaskView, frozen=True):
     """A task with its rules and cases."""
@@ -143,7 +134,7 @@ class WholeTaskView(TaskView, frozen=True):
                 ranked=task.timeouts.ranked_seconds,
             ),
             limits=dict(task.limits),
-            submissions_per_hour=HourlyLimitsView(ranked=limits.ranked, other=limits.other),
+            submissions_per_hour=view_of(HourlyLimitsView, limits),
             flags=list(task.flags),
             libraries=list(task.libraries),
             tests=[dict(case) for case in task.tests],
@@ -151,7 +142,7 @@ class WholeTaskView(TaskView, frozen=True):
             templates=list(task.templates),
             files=[file.name for file in task.files],
             submission_name=task.submission_name,
-            milestones=[MilestoneView.of(each) for each in task.milestones],
+            milestones=[view_of(MilestoneView, each) for each in task.milestones],
         )
 
 
@@ -216,11 +207,6 @@ class LeftOutView(View, frozen=True):
     why: str
     """the reason"""
 
-    @classmethod
-    def of(cls, left_out: CheckedCase) -> "LeftOutView":
-        """Return the object of a case that was left out."""
-        return cls(phase=left_out.phase, index=left_out.index, why=one_line(left_out.left_out))
-
 
 class TaskCheckView(View, frozen=True):
     """A checked task."""
@@ -256,7 +242,7 @@ class TaskCheckView(View, frozen=True):
             accepts=list(task.accepts),
             findings=[FindingView.of(finding) for finding in findings],
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
-            left_out=[LeftOutView.of(each) for each in lint.left_out],
+            left_out=[view_of(LeftOutView, each, why=one_line(each.left_out)) for each in lint.left_out],
         )
 
 
@@ -299,5 +285,5 @@ def _task_keys(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None) -> d
         "gpus": [gpu.name for gpu in gpus],
         "description": printable(task.description),
         "languages": [str(language) for language in task.accepted],
-        "board": None if board is None else OptionsView.of(board.options),
+        "board": None if board is None else view_of(OptionsView, board.options),
     }

@@ -1,9 +1,9 @@
 """The JSON of GPUs and of a board's use."""
 
-from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics
+from hpc_board.domain.statistics import Statistics
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import Moment, Seconds, View, moment
+from hpc_board.report.views import Moment, Seconds, View, moment, view_of
 
 
 class GpuView(View, frozen=True):
@@ -36,17 +36,15 @@ class GpuView(View, frozen=True):
     @classmethod
     def of(cls, status: GpuStatus) -> "GpuView":
         """Return the object of a GPU."""
-        gpu, available = status.gpu, status.availability
-        return cls(
+        gpu = status.gpu
+        return view_of(
+            cls,
+            status.availability,
             gpu=gpu.name,
             cluster=gpu.cluster.name,
             partition=gpu.partition or None,
             device=str(gpu.device),
             emulated=gpu.emulated,
-            free=available.free,
-            total=available.total,
-            queued=available.queued,
-            state=one_line(available.state),
             asked_at=moment(status.asked_at),
             problem=printable(status.problem),
             warning=one_line(status.warning),
@@ -72,20 +70,6 @@ class GpuStatisticsView(View, frozen=True):
     run_total_s: Seconds
     """the run time of all"""
 
-    @classmethod
-    def of(cls, found: GpuStatistics) -> "GpuStatisticsView":
-        """Return the object of a GPU's runs."""
-        return cls(
-            gpu=one_line(found.gpu),
-            runs=found.runs,
-            passed=found.passed,
-            scored=found.scored,
-            started=found.started,
-            wait_median_s=found.wait_median_s,
-            wait_max_s=found.wait_max_s,
-            run_total_s=found.run_total_s,
-        )
-
 
 class UserStatisticsView(View, frozen=True):
     """The submissions of one user."""
@@ -97,13 +81,6 @@ class UserStatisticsView(View, frozen=True):
     """the number of runs"""
     run_total_s: Seconds
     """the run time of all"""
-
-    @classmethod
-    def of(cls, found: UserStatistics) -> "UserStatisticsView":
-        """Return the object of a user's submissions."""
-        return cls(
-            user=one_line(found.user), submissions=found.submissions, runs=found.runs, run_total_s=found.run_total_s
-        )
 
 
 class StatisticsView(View, frozen=True):
@@ -131,14 +108,10 @@ class StatisticsView(View, frozen=True):
     @classmethod
     def of(cls, found: Statistics) -> "StatisticsView":
         """Return the object of a board's use."""
-        return cls(
-            since=moment(found.since),
-            tasks=list(found.tasks),
-            submissions=found.submissions,
-            runs=found.runs,
-            waiting=found.waiting,
-            users=found.users,
-            unique_codes=found.unique_codes,
-            gpus=[GpuStatisticsView.of(each) for each in found.gpus],
-            top_users=[UserStatisticsView.of(each) for each in found.top_users],
+        gpus, users = found.gpus, found.top_users
+        return view_of(
+            cls,
+            found,
+            gpus=[view_of(GpuStatisticsView, each) for each in gpus],
+            top_users=[view_of(UserStatisticsView, each) for each in users],
         )
