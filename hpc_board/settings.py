@@ -106,8 +106,6 @@ class SubmitSection(Section, frozen=True):
 
     options: list[OptionName] | None = None
     """The options of `submit`, by their names: all by default, and `time` alone with `serve` or `jobs.account`."""
-    environment: bool = False
-    """Variables such as SBATCH_ACCOUNT in the user's environment set these options too."""
 
 
 class JobsSection(Section, frozen=True):
@@ -153,8 +151,7 @@ class Settings(msgspec.Struct, frozen=True):
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
     `serve` listens, `runs_per_user` its limit of a user's runs in flight, `web` the TCP address of its page, `web_host`
     a name of the page, and `web_metrics` whether `web` has the metrics. `submit_options` are the job options that
-    participants may set, None for the default, and `submit_environment` says whether variables of sbatch set them.
-    `gpus_given` says that the file has GPUs; else they are this machine's.
+    participants may set, None for the default. `gpus_given` says that the file has GPUs; else they are this machine's.
     `prune_days` is the age at which the job folders of ended runs are removed.
     """
 
@@ -172,18 +169,15 @@ class Settings(msgspec.Struct, frozen=True):
     web_host: str | None = None
     web_metrics: bool = False
     submit_options: tuple[str, ...] | None = None
-    submit_environment: bool = False
     gpus_given: bool = True
     prune_days: int | None = None
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
         if self.submit_options is not None:
-            return OptionRules(self.submit_options, self.submit_environment)
+            return OptionRules(self.submit_options)
         shared = served or any(cluster.account for cluster in self.clusters)
-        return OptionRules(
-            SERVED_OPTIONS if shared else OPTION_NAMES, self.submit_environment, "submit.options (its default)"
-        )
+        return OptionRules(SERVED_OPTIONS if shared else OPTION_NAMES, "submit.options (its default)")
 
 
 def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -255,7 +249,6 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         web_host=section.serve.web_host,
         web_metrics=section.serve.metrics,
         submit_options=None if section.submit.options is None else tuple(section.submit.options),
-        submit_environment=section.submit.environment,
         gpus_given=gpus_given,
         prune_days=section.prune_days,
     )

@@ -16,7 +16,6 @@ from hpc_board.domain.job_options import (
     JobOptions,
     fault,
     field_of,
-    of_environment,
     of_values,
 )
 from hpc_board.domain.service_address import SshAddress, service_address
@@ -186,7 +185,7 @@ def straight(path: Path) -> Path:
 
 
 def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptions:
-    """Return the job options of a user: those of a `command`, of variables of sbatch, and of the user's own file.
+    """Return the job options of a user: those of a `command`, and of the user's own file.
 
     The file is `hpc-board/options.yaml` in the user's configuration folder.
 
@@ -194,10 +193,9 @@ def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptio
         InputError: the file cannot be read, or another account may change it.
         DocumentError: it has faults.
     """
-    environment = of_environment(environ)
     file = user_folder(environ, "XDG_CONFIG_HOME", ".config") / OPTIONS_NAME
     if not _is_there(file):
-        return GivenOptions(command, environment)
+        return GivenOptions(command)
     from hpc_board.yaml_document import Document
 
     trust = _trust(Found(file, system_owners() | {os.geteuid()}), environ)
@@ -214,4 +212,4 @@ def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptio
         if wrong := fault("sbatch", extra):
             document.fault(("sbatch", index), wrong)
     document.check()
-    return GivenOptions(command, environment, of_values(plain, section.sbatch), str(file))
+    return GivenOptions(command, of_values(plain, section.sbatch), str(file))

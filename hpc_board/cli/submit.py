@@ -181,7 +181,7 @@ def submit(
 
 
 def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "GivenOptions":
-    """Return the job options of the command, with the user's defaults and variables."""
+    """Return the job options of the command, with the user's defaults."""
     from hpc_board.domain.job_options import check, of_values
     from hpc_board.settings_file import given_options
 

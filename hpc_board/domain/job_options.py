@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -67,17 +66,6 @@ NCU_SETS = ("basic", "detailed", "full", "roofline")
 
 _TOOLS = (*CUDA_TOOLS, CPU_TOOL)
 _ONE_VALUE = (*VALUE_NAMES, *CHOICE_NAMES)
-
-VARIABLES = {
-    "SBATCH_ACCOUNT": "account",
-    "SBATCH_QOS": "qos",
-    "SBATCH_RESERVATION": "reservation",
-    "SBATCH_CONSTRAINT": "constraint",
-    "SBATCH_TIMELIMIT": "time",
-    "SBATCH_EXCLUDE": "exclude",
-    "SBATCH_NODELIST": "nodelist",
-}
-"""The variables of sbatch that set an option where the board's settings allow it."""
 
 
 class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,13 +153,12 @@ def of_values(plain: Mapping[str, str], sbatch: Sequence[str] = ()) -> JobOption
 
 
 class GivenOptions(msgspec.Struct, frozen=True):
-    """The options that a user gives beside a file: with the command, by variables of sbatch, and by default.
+    """The options that a user gives beside a file: with the command, and by default.
 
     `source` is the file of the defaults.
     """
 
     command: JobOptions = NO_OPTIONS
-    environment: JobOptions = NO_OPTIONS
     defaults: JobOptions = NO_OPTIONS
     source: str = ""
 
@@ -180,13 +167,9 @@ NOTHING_GIVEN = GivenOptions()
 
 
 class OptionRules(msgspec.Struct, frozen=True):
-    """The options that the settings permit, and whether variables of sbatch may set them.
-
-    `setting` is the key that says so, with the reason for the value.
-    """
+    """The options that the settings permit; `setting` is the key that says so, with the reason for the value."""
 
     names: tuple[str, ...] = OPTION_NAMES
-    environment: bool = False
     setting: str = "submit.options"
 
     def check(self, options: JobOptions, origin: str) -> None:
@@ -207,16 +190,14 @@ class OptionRules(msgspec.Struct, frozen=True):
                 )
 
     def effective(self, given: GivenOptions, header: JobOptions, file_name: str) -> JobOptions:
-        """Return the options that apply: the user's defaults < variables of sbatch < file header < command.
+        """Return the options that apply: the user's defaults < file header < command.
 
         Raises:
             InputError: a value is invalid.
             Refused: the settings do not permit an option.
         """
-        environment = given.environment if self.environment else NO_OPTIONS
         layers = (
             (given.defaults, one_line(given.source, 200) or "the user's defaults"),
-            (environment, "a variable SBATCH_*"),
             (header, f"the header of {one_line(file_name, 200)}"),
             (given.command, "the command"),
         )
@@ -335,12 +316,6 @@ def parsed(text: str) -> JobOptions:
         else:
             plain[name] = value
     return of_values(plain, extras)
-
-
-def of_environment(environ: Mapping[str, str]) -> JobOptions:
-    """Return the options that variables of sbatch set."""
-    found: dict[str, Any] = {name: environ[each] for each, name in VARIABLES.items() if environ.get(each)}
-    return JobOptions(**found)
 
 
 def joined_constraints(constraints: Sequence[str]) -> str:

@@ -505,11 +505,5 @@ def test_slurm_holds_the_options_of_a_submission(
         _, job_ = held(later)
         assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("site-account", "own-qos", "00:05:00")
         assert (job_["Partition"], job_["Features"]) == ("h100", "lab")
-        settings["submit"] = {"environment": True}
-        site.files.settings.write_text(yaml.safe_dump(settings))
-        monkeypatch.setenv("SBATCH_CONSTRAINT", "h100")
-        _, job_ = held(later)
-        assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("variable-account", "own-qos", "00:01:00")
-        assert (job_["Partition"], job_["Features"]) == ("h100", "(lab)&(h100)")
     finally:
         accounting_lab.cancel_jobs()

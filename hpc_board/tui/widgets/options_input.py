@@ -35,7 +35,7 @@ class OptionsInput(CompletedInput):
         )
         self._rules = OptionRules()
         self._known: Collection[str] = OPTION_NAMES
-        self._defaults: tuple[str, ...] = ()
+        self._default = ""
         self._header = NO_OPTIONS
         self._refusal: BoardError | None = None
         self._offer()
@@ -44,8 +44,7 @@ class OptionsInput(CompletedInput):
         """Set the rules of the board, and the options that the user gives by default."""
         self._rules = rules
         self._offer()
-        variables = given.environment if rules.environment else NO_OPTIONS
-        self._defaults = (_from(given.defaults, "your options.yaml"), _from(variables, "SBATCH_*"))
+        self._default = _from(given.defaults, "your options.yaml")
 
     def fit(self, known: Collection[str]) -> None:
         """Set the options that the schedulers of the form's GPUs have."""
@@ -97,7 +96,7 @@ class OptionsInput(CompletedInput):
         # An incomplete name is no fault yet.
         if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
-        applied = [text for text in (*self._defaults, _from(self._header, "the header")) if text]
+        applied = [text for text in (self._default, _from(self._header, "the header")) if text]
         if applied:
             return toned(f"Set already: {'; '.join(applied)}.", Tone.MUTED, 300)
         permitted = ", ".join(self._names)

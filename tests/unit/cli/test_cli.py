@@ -733,13 +733,6 @@ def test_options_come_from_the_settings_the_user_the_header_and_the_command(slur
     assert not any("variable" in line or "own" in line for line in found)
 
 
-def test_variables_of_sbatch_set_options_where_the_settings_say_so(slurm_options: Recorded) -> None:
-    board = slurm_options
-    board.settings.write_text(SLURM_OPTIONS + MAY.replace("sbatch]", "sbatch], environment: true"))
-    found = previewed(board, SBATCH_ACCOUNT="variable", SBATCH_PARTITION="variable")
-    assert {"account=variable", "qos=site", "partition=p"} <= set(found)
-
-
 @pytest.mark.parametrize(
     ("argv", "code", "words"),
     [

@@ -14,7 +14,6 @@ from hpc_board.domain.job_options import (
     completed,
     fault,
     joined_constraints,
-    of_environment,
     of_values,
     parsed,
 )
@@ -106,33 +105,16 @@ def test_usual_values_are_taken() -> None:
         assert parsed(usual.text) == usual
 
 
-def test_the_command_comes_first_then_the_header_variables_and_defaults() -> None:
+def test_the_command_comes_first_then_the_header_and_the_defaults() -> None:
     layers = GivenOptions(
         command=JobOptions(account="command", sbatch=("--comment=command",)),
-        environment=JobOptions("variable", "variable", "variable"),
-        defaults=JobOptions(
-            "default", "default", "default", "default", "10", sbatch=("--comment=default", "--contiguous")
-        ),
+        defaults=JobOptions("default", "default", "default", sbatch=("--comment=default", "--contiguous")),
         source="options.yaml",
     )
     header = JobOptions("header", "header")
-    found = OptionRules(environment=True).effective(layers, header, "k.py")
-    assert (found.account, found.qos, found.reservation, found.constraint) == (
-        "command",
-        "header",
-        "variable",
-        "default",
-    )
+    found = OptionRules().effective(layers, header, "k.py")
+    assert (found.account, found.qos, found.reservation) == ("command", "header", "default")
     assert found.sbatch == ("--comment=command", "--contiguous")
-    assert OptionRules().effective(layers, NO_OPTIONS, "k.py").reservation == "default"
-
-
-def test_variables_that_the_settings_do_not_admit_are_not_even_looked_at() -> None:
-    environment = of_environment({"SBATCH_ACCOUNT": "$(id)", "SBATCH_TIMELIMIT": "soon", "SBATCH_PARTITION": "x"})
-    given = GivenOptions(environment=environment)
-    assert OptionRules().effective(given, NO_OPTIONS, "k.py") == NO_OPTIONS
-    with pytest.raises(InputError, match=r"in a variable SBATCH_\*\."):
-        OptionRules(environment=True).effective(given, NO_OPTIONS, "k.py")
 
 
 @pytest.mark.parametrize(
