@@ -333,7 +333,7 @@ async def one_client(given: dict[str, Any]) -> list[float]:
         line = await reader.readline()
         if b'"error"' in line[:40]:
             raise RuntimeError(line.decode())
-        if route in (routes.WAIT, routes.CHANGES):
+        if route == routes.CHANGES:
             print("waits", flush=True)
             while await reader.readline():
                 pass
@@ -367,13 +367,11 @@ def waiting_section(lab: SlurmLab, folder: Path, window_s: float) -> str:
         many = found.cpu_s * WAITING / FILE_CLIENTS
         rows.append((f"{WAITING}, files, computed", "the same", "the same", f"{many:.0f}", ""))
         lab.cancel_jobs()
-        runs = in_flight(behind, FILE_CLIENTS)
+        in_flight(behind, FILE_CLIENTS)
         with served(behind) as service:
             rows.append(waiting_row(lab, service, "no client, service", 0, [], window_s))
-            waits = [(routes.WAIT, {"ids": [run.id for run in runs[:1]]})]
-            rows.append(waiting_row(lab, service, f"{WAITING}, service (`watch`)", WAITING, waits, window_s))
-            apps: list[Question] = [(routes.CHANGES, {})]
-            rows.append(waiting_row(lab, service, f"{WAITING}, service (the app)", WAITING, apps, window_s))
+            streams: list[Question] = [(routes.CHANGES, {})]
+            rows.append(waiting_row(lab, service, f"{WAITING}, service", WAITING, streams, window_s))
     head = ("waiting clients", "questions to Slurm", "RPCs", "CPU, s", "memory of the service, MiB")
     return "\n".join([table("Waiting, in a minute", head, rows), WAITING_TEXT])
 
@@ -518,8 +516,8 @@ standings) as soon as it has the answer to the one before. The service has {{mem
 WAITING_TEXT = f"""\
 The board has {FILE_CLIENTS} waiting runs. `poll_seconds` is {POLL_SECONDS}; with the default of 15 a minute has
 {15 / POLL_SECONDS:g} times fewer questions. Clients by files ask Slurm together, and each passes over the runs for
-itself; CPU is theirs, without Python's start. Clients of the service are connections, each in a wait for a run, or for
-the changes that the app shows; CPU is the service's.
+itself; CPU is theirs, without Python's start. Clients of the service are connections, each with a stream of changes, as
+`watch` and the app have; CPU is the service's.
 """
 RESULTS_TEXT = """\
 The delay is the time from the file with the result to the moment at which a waiting client of the Python interface has

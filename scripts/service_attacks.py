@@ -67,7 +67,6 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_ANSWERS}::test_a_question_has_a_bounded_number_of_runs",
         f"{_UNIT}/test_log.py",
         f"{_ANSWERS}::test_a_user_who_floods_is_refused_and_others_are_not",
-        f"{_CONVERSATION}::test_one_users_waits_leave_threads_for_others",
     ),
     "bodies of gigabytes": (
         f"{_CONVERSATION}::test_a_line_that_no_client_sends_ends_the_connection_with_a_sentence",

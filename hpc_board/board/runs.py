@@ -88,7 +88,7 @@ class Runs:
         from hpc_board.runs.wait import changes
 
         def look() -> tuple[list[Run], list[int]]:
-            runs = [self.get(id_) for id_ in ids]
+            runs = self.get_each(ids)
             self._context.store.file.rest()
             return runs, [len(self._progress(run)) for run in runs]
 
@@ -180,6 +180,15 @@ class Runs:
             Refused: it belongs to another user, and this one is no participant.
         """
         return self.seen(self._context.store.runs.get(run))
+
+    def get_each(self, runs: Sequence[int]) -> list[Run]:
+        """Return the runs with these numbers, as `get` does.
+
+        Raises:
+            InputError: no run has one of the numbers.
+            Refused: one belongs to another user, and this one is no participant.
+        """
+        return [self.get(number) for number in runs]
 
     def whole(self, run: int) -> WholeRun:
         """Return the run with this number and all its rows, read in one transaction; the result is that of `result`.

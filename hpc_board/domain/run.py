@@ -407,3 +407,8 @@ def _expected_start(known: datetime | None, told: datetime | None, now: datetime
 def _duration(delta: timedelta) -> str:
     seconds = int(delta.total_seconds())
     return f"{seconds // 60} min" if seconds > 60 and seconds % 60 == 0 else f"{seconds} s"
+
+
+def silence_words(cluster: str, since: datetime) -> str:
+    """Return the problem of a cluster whose scheduler has not answered `since` this time."""
+    return f"the scheduler of cluster {cluster} has not answered since {since:%H:%M} UTC"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pruned import ClusterPruned, Pruned
-from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run import Run, RunState, silence_words
 from hpc_board.errors import BoardError, DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
@@ -442,10 +442,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _silence(self, cluster: str) -> SchedulerError:
         """Return the error of a scheduler that gets no commands, as it was silent for long."""
-        since = self.silent_since(cluster)
-        words = "" if since is None else f" since {since:%H:%M} UTC"
         return SchedulerError(
-            f"the scheduler of cluster {cluster} has not answered{words}",
+            silence_words(cluster, self.silent_since(cluster) or utc_now()),
             hint="The next pass of the service, of the app or of `hpc-board poll` after its rest sends the run.",
         )
 

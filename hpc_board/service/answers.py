@@ -1,7 +1,7 @@
 """Answers of a service to questions, each on the board as its user sees it."""
 
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from operator import is_
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Task
@@ -80,18 +79,6 @@ class Answers:
                 self._written()
         return published(value) if _secretive(request.route) else value
 
-    def event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
-        """Return the line of a change of runs for a user.
-
-        Raises:
-            BoardError: the user has lost the sight of one of them.
-        """
-        board = self._board_of(user)
-        with board.session():
-            for run in {(run.user, run.task): run for run in event.runs}.values():
-                board.runs.seen(run)
-        return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
-
     def write_file(self, user: str, request: wire.Request, file: Path) -> object:
         """Write the file of an EXPORT or BACKUP, and return its contents in numbers."""
         admin = self._board_of(user).admin
@@ -101,12 +88,6 @@ class Answers:
         export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.ExportArguments)))
         with file.open("wb") as sink:
             return export.write(sink)
-
-    def watched(self, user: str, ids: Sequence[int]) -> list[Run]:
-        """Return the runs that a user waits for."""
-        board = self._board_of(user)
-        with board.session():
-            return [board.runs.get(id_) for id_ in ids]
 
 
 def _outcome(error: Exception) -> str:

@@ -76,6 +76,11 @@ class Changes:
         self._answered_at: dict[str, float] = {}
         self._outputs = _Outputs(board)
 
+    @property
+    def streams(self) -> int:
+        """The number of streams."""
+        return len(self._streams)
+
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to tell changes to the streams of this loop."""
         self._loop = loop

@@ -13,7 +13,9 @@ import msgspec
 
 from hpc_board import __version__
 from hpc_board.board import Board
+from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, silence_words
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Moderation
-    from hpc_board.domain.change import Change
-    from hpc_board.domain.run import Run
     from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
@@ -338,7 +338,7 @@ class _Gpus(_Part):
 
 
 class _Runs(_Part):
-    """The runs: the service advances them, and sends their changes."""
+    """The runs: the service advances them, and tells of changes."""
 
     def advance(self, _watched: object = None, *, within_seconds: float | None = None) -> bool:
         """Return True: the service advances all runs."""
@@ -350,33 +350,40 @@ class _Runs(_Part):
         ids: Sequence[int],
         *,
         timeout_seconds: float | None = None,
-        poll_seconds: float = 0.5,  # noqa: ARG002 - the service sends changes
+        poll_seconds: float = 0.5,  # noqa: ARG002 - the service tells of changes
         say: Callable[[str], object] = lambda _: None,
     ) -> "Iterator[list[Run]]":
         """Yield the runs whenever they change, until all have ended."""
         from hpc_board.runs.wait import expired
 
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        runs: list[Run] = []
-        stream = self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged)
-        with _hint_to_watch(ids), stream as following:
-            while True:
+        user, runs, silent = self._connection.welcome.user, list[Run](), dict[str, object]()
+        with _hint_to_watch(ids), self._connection.stream(routes.CHANGES, {}, Change) as following:
+            while not runs or not all(run.state.ended for run in runs):
                 # Even a wait of no time shows the runs once.
                 least = 0.001 if runs else ANSWER_SECONDS
-                left = None if deadline is None else max(deadline - time.monotonic(), least)
                 try:
-                    event = following(left)
+                    change = following(None if deadline is None else max(deadline - time.monotonic(), least))
                 except TimeoutError:
                     if not runs:
                         raise
                     raise expired([run for run in runs if not run.state.ended], timeout_seconds, served=True) from None
-                if event is None:
-                    return
-                for problem in event.problems:
-                    say(problem)
-                if runs != list(event.runs) or event.progress:
-                    runs = list(event.runs)
-                    yield runs
+                if change.anew:
+                    stale = [*ids]
+                else:
+                    # Changes name the user's own runs alone.
+                    going = [run for run in runs if not run.state.ended]
+                    stale = [run.id for run in going if run.id in change.runs or (change.facts and run.user != user)]
+                if not stale:
+                    continue
+                known = {run.id: run for run in runs} | {run.id: run for run in self.get_each(stale)}
+                runs = [known[id_] for id_ in ids]
+                for cluster in dict.fromkeys(run.cluster for run in runs if not run.state.ended):
+                    since = self.silent_since(cluster)
+                    if since is not None and silent.get(cluster) is None:
+                        say(silence_words(cluster, since))
+                    silent[cluster] = since
+                yield runs
 
 
 @contextmanager

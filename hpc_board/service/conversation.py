@@ -4,7 +4,7 @@ import asyncio
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -14,7 +14,6 @@ import msgspec
 
 from hpc_board import __version__
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.files import temporary_folder
 from hpc_board.model.text import one_line
@@ -22,7 +21,6 @@ from hpc_board.service import routes, wire
 from hpc_board.service.answers import Answers, parsed_args
 from hpc_board.service.changes import Changes
 from hpc_board.service.counts import Counts
-from hpc_board.service.watching import Watching
 
 _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
@@ -56,7 +54,6 @@ class Conversations:
     def __init__(
         self,
         answers: Answers,
-        watching: Watching,
         changes: Changes,
         bounds: Bounds,
         log: Callable[..., None],
@@ -65,7 +62,6 @@ class Conversations:
         stopping: threading.Event,
     ) -> None:
         self._answers = answers
-        self._watching = watching
         self._changes = changes
         self._bounds = bounds
         self._log = log
@@ -151,11 +147,8 @@ class Conversations:
         await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
         while not self._stopping.is_set() and (line := await lines.next(self._bounds.idle_seconds)) is not None:
             request = _parsed(line, wire.Request)
-            if request.route == routes.WAIT:
-                await self._stream(uid, user, turns, request, reader, writer)
-                return
             if request.route == routes.CHANGES:
-                await self._send_board_changes(uid, user, request, reader, writer)
+                await self._send_changes(uid, user, request, reader, writer)
                 return
             # An answer belongs to its turn until it has left: it takes memory.
             with self._under_way():
@@ -169,55 +162,7 @@ class Conversations:
                     for reply in replies:
                         await self._send(writer, reply)
 
-    async def _stream(
-        self,
-        uid: int,
-        user: str,
-        turns: "_Turns",
-        request: wire.Request,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
-        loop = asyncio.get_running_loop()
-        try:
-            ids = parsed_args(request, routes.Wait).ids
-            with turns.watching(len(ids)):
-                async with turns.question:
-                    runs = await loop.run_in_executor(self._pool, self._answers.watched, user, ids)
-                left = await self._send_changes(user, turns, request, runs, reader, writer)
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
-            await self._send(writer, self._answers.failed(uid, request, error))
-            return
-        self._counts.answered(routes.WAIT, "left" if left else "ok")
-        if not left:
-            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
-
     async def _send_changes(
-        self,
-        user: str,
-        turns: "_Turns",
-        request: wire.Request,
-        runs: Sequence[Run],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> bool:
-        """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
-
-        Raises:
-            BoardError: the user has lost the sight of one of them.
-        """
-        loop = asyncio.get_running_loop()
-        async with _going(reader) as gone, aclosing(self._watching.changes(runs, gone)) as changes:
-            async for event in changes:
-                async with turns.question:
-                    line = await loop.run_in_executor(self._pool, self._answers.event, user, request.id, event)
-                    await self._send(writer, line)
-            return gone.done()
-
-    async def _send_board_changes(
         self,
         uid: int,
         user: str,
@@ -279,25 +224,6 @@ class _Turns:
     def __init__(self, questions: int) -> None:
         self.question = asyncio.Semaphore(questions)
         self.long_line = asyncio.Semaphore(1)
-        self._watched = 0
-
-    @contextmanager
-    def watching(self, runs: int) -> Iterator[None]:
-        """Count so many more watched runs of the user, until the block ends.
-
-        Raises:
-            Refused: they are too many together.
-        """
-        if self._watched + runs > routes.WATCHED_MAX:
-            raise Refused(
-                f"you may wait for {routes.WATCHED_MAX:,} runs at one time, in all connections together.",
-                hint="End another wait first.",
-            )
-        self._watched += runs
-        try:
-            yield
-        finally:
-            self._watched -= runs
 
 
 class _Lines:

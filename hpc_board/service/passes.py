@@ -25,7 +25,7 @@ class Passes:
         self,
         board: Callable[[], Board],
         log: Callable[..., None],
-        news: "Callable[[str, Pass | None], Iterable[Callable[[], object]]]",
+        news: "Callable[[Pass | None], Iterable[Callable[[], object]]]",
         unreachable: Callable[[], str],
         stopping: threading.Event,
         pause_seconds: float,
@@ -52,7 +52,7 @@ class Passes:
         if self._stopping.is_set():
             return
         pass_, not_advanced = self._run_pass(cluster)
-        not_told = self._tell(cluster, pass_)
+        not_told = self._tell(pass_)
         problem = not_advanced or not_told or self._unreachable()
         if self._is_news(cluster, pass_, problem):
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
@@ -93,10 +93,10 @@ class Passes:
             return None, traceback.format_exc()
         return pass_, pass_.errors[0].message if pass_ is not None and pass_.errors else ""
 
-    def _tell(self, cluster: str, pass_: "Pass | None") -> str:
+    def _tell(self, pass_: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
         problems = []
-        for step in self._news(cluster, pass_):
+        for step in self._news(pass_):
             try:
                 step()
             except BoardError as error:

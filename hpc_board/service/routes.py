@@ -5,17 +5,16 @@ and of its answer.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Progress, Run
 
 PARTS: Mapping[str, str] = {
     "tasks": "hpc_board.board.tasks:Tasks",
@@ -61,6 +60,7 @@ ROUTES: Mapping[str, Route] = {
     "runs.cancel": _ANYONE_WRITES,
     "runs.cancel_each": _ANYONE_WRITES,
     "runs.get": _ANYONE,
+    "runs.get_each": _ANYONE,
     "runs.whole": _ANYONE,
     "runs.list": _ANYONE,
     "runs.started": _ANYONE,
@@ -74,7 +74,7 @@ ROUTES: Mapping[str, Route] = {
     "runs.files": _ANYONE,
     "runs.file_part": _ANYONE,
     "runs.asked_at": _PARTICIPANT,
-    "runs.silent_since": _PARTICIPANT,
+    "runs.silent_since": _ANYONE,
     "standings.removed": _PARTICIPANT,
     "standings.pages": _PARTICIPANT,
     "standings.at_rank": _PARTICIPANT,
@@ -139,37 +139,16 @@ class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route BACKUP: none."""
 
 
-WATCHED_MAX = 10_000
-"""The maximum number of runs in one WAIT."""
-
-WAIT = "runs.wait"
-"""The route of a stream: the runs whenever they change, until all have ended."""
-
-
-class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the route WAIT."""
-
-    ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=WATCHED_MAX)]
-
-
 CHANGES = "changes"
 """The route of a stream without an end: the changes of the board that the user may see, as `Change`."""
 
 
-KNOWN = frozenset((*ROUTES, EXPORT, BACKUP, WAIT, CHANGES))
+KNOWN = frozenset((*ROUTES, EXPORT, BACKUP, CHANGES))
 """The names of all routes, those of streams included."""
 
 
 class ChangesArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route CHANGES: none."""
-
-
-class RunsChanged(msgspec.Struct, frozen=True):
-    """The runs that a client waits for, the progress of those that are running, and new problems of the schedulers."""
-
-    runs: tuple[Run, ...]
-    progress: Mapping[int, Sequence[Progress]]
-    problems: tuple[str, ...] = ()
 
 
 def method(route: str) -> Callable[..., Any]:

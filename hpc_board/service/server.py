@@ -39,7 +39,6 @@ from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.reloading import Reloads, changed, faults, mark_reading
-from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 
@@ -86,7 +85,6 @@ class Service:
         self._own = self._seen_by_itself(
             Installation(demanding(settings), user_name(os.geteuid()), self._warn, self._launch)
         )
-        self._watching = Watching(lambda: self._own)
         self._page: WebServer | None = None
         self._changes = Changes(lambda: self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
@@ -97,7 +95,7 @@ class Service:
         )
         answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
-            answers, self._watching, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
+            answers, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
         )
 
     @property
@@ -222,7 +220,7 @@ class Service:
 
         gauges = {
             "connections": ("Open connections of clients.", self._conversations.connections),
-            "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
+            "streams": ("Clients that are told of changes.", lambda: self._changes.streams),
         }
         page = WebServer(
             Pages(public),
@@ -247,7 +245,6 @@ class Service:
         """Serve until the end; `listening` has the doors with their sockets."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
-        self._watching.start(loop)
         self._changes.start(loop)
         self._passes.run(self._installation.reconciler.names)
         tasks: set[asyncio.Task[None]] = set()
@@ -322,11 +319,9 @@ class Service:
         self._passes.wake()
         return errors
 
-    def _news(self, cluster: str, pass_: "Pass | None") -> list[Callable[[], object]]:
-        """Return the steps that tell clients of a pass over the runs of a cluster."""
-        takes = self._installation.reconciler.takes
+    def _news(self, pass_: "Pass | None") -> list[Callable[[], object]]:
+        """Return the steps that tell clients of a pass."""
         return [
-            partial(self._watching.look, pass_, lambda name: takes(cluster, name)),
             partial(self._changes.wake, pass_.asked if pass_ is not None else ()),
             partial(self._counts.passed, pass_),
         ]

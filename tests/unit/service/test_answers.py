@@ -192,9 +192,9 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_a_route_is_asked_the_service_has_no_fault(door: Path, data: st.DataObject) -> None:
-    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT, routes.CHANGES]))
-    streams = {routes.WAIT: routes.Wait, routes.CHANGES: routes.ChangesArguments}
-    names = (streams[route] if route in streams else routes.arguments_type(route)).__struct_fields__
+    route = data.draw(st.sampled_from([*routes.ROUTES, routes.CHANGES]))
+    type_ = routes.ChangesArguments if route == routes.CHANGES else routes.arguments_type(route)
+    names = type_.__struct_fields__
     args = data.draw(st.dictionaries(st.sampled_from([*names, "x"]), JSON, max_size=4))
     with raw(door) as client:  # `serving` fails at a fault in the service's log
         answer = client.greeted().ask(route, **args)
@@ -217,8 +217,8 @@ def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
         thread.join(60)
 
 
-@pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.wait", {"ids": [1]})])
-def test_a_fault_in_a_stream_is_answered_and_logged(
+@pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.get_each", {"runs": [1]})])
+def test_a_fault_in_an_answer_is_told_and_logged(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch, route: str, args: dict[str, Any]
 ) -> None:
     def faulty(*_: object, **__: object) -> None:

@@ -3,11 +3,9 @@
 import ctypes
 import json
 import select
-import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -44,7 +42,7 @@ def test_an_account_without_a_name_is_refused(door: Path) -> None:
         ({"id": 1, "route": "runs.get", "args": {}}, "does not fit"),
         ({"id": 1, "route": "runs.get", "args": {"run": 1, "user": "ada"}}, "does not fit"),
         ({"id": 1, "route": "runs.list", "args": {"limit": ROWS_MAX + 1}}, "at most"),
-        ({"id": 1, "route": "runs.wait", "args": {"ids": "1"}}, "does not fit"),
+        ({"id": 1, "route": "runs.get_each", "args": {"runs": "1"}}, "does not fit"),
     ],
 )
 def test_a_question_that_does_not_fit_is_refused_and_the_next_one_answered(
@@ -53,8 +51,7 @@ def test_a_question_that_does_not_fit_is_refused_and_the_next_one_answered(
     with raw(door) as client:
         client.greeted().send(json.dumps(line).encode() + b"\n")
         assert words in client.read()["error"]["message"]
-        if line["route"] != "runs.wait":
-            assert "value" in client.ask("runs.list")
+        assert "value" in client.ask("runs.list")
 
 
 @pytest.mark.parametrize(
@@ -182,32 +179,6 @@ def test_the_unread_answers_of_one_user_are_no_more_than_their_questions_at_one_
         assert len(asked) == 2
         for client in silent:
             client.close()
-
-
-@ROOT
-def test_one_users_waits_leave_threads_for_others(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held, entered = threading.Event(), []
-    watched = Answers.watched
-
-    def holding(each: Answers, user: str, ids: Any) -> Any:
-        entered.append(user)
-        assert held.wait(60)
-        return watched(each, user, ids)
-
-    monkeypatch.setattr(Answers, "watched", holding)
-    path = folder / "board.sock"
-    with bounded(board, folder, Bounds()), ExitStack() as stack:
-        stack.callback(held.set)
-        with acting_as("daemon"):
-            for _ in range(20):
-                stack.enter_context(raw(path)).greeted().send(b'{"id":1,"route":"runs.wait","args":{"ids":[1]}}\n')
-        awaited(lambda: len(entered) >= 2)
-        with asking(path, "nobody") as other:
-            assert other.runs.list() == ()
-        assert len(entered) == 2
-        held.set()
 
 
 @ROOT

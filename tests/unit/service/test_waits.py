@@ -1,31 +1,22 @@
 """Waits for runs: each change is told, to the users who may see it, until the runs have ended."""
 
-import json
 import threading
-import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.board.runs import Runs
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.service import routes
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.conversation import Bounds
 from hpc_board.service.passes import Passes
 from hpc_board.store.runs import RunGateway
 from tests.service import serving
-from tests.unit.recorded import (
-    Recorded,
-    status_of,
-)
-from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, raw, refusal
+from tests.unit.recorded import AT, Recorded, status_of
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, refusal
 from tests.values import created
 
 
@@ -67,33 +58,6 @@ def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
             go_on.set()
 
 
-def test_the_runs_of_waits_are_read_in_their_users_turns(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = board.add(status_of(RunState.LOST, reason="gone"), user=OWNER)
-    at_work: list[int] = []
-    peaks: list[int] = []
-    whole = Runs.get
-
-    def counted(runs: Runs, id_: int) -> Run:
-        at_work.append(id_)
-        peaks.append(len(at_work))
-        time.sleep(0.05)
-        at_work.pop()
-        return whole(runs, id_)
-
-    monkeypatch.setattr(Runs, "get", counted)
-    path = folder / "board.sock"
-    with bounded(board, folder, Bounds(questions_per_user=1)), ExitStack() as stack:
-        clients = [stack.enter_context(raw(path)).greeted() for _ in range(4)]
-        peaks.clear()  # the service looks at the newest runs when it starts
-        for client in clients:
-            client.send(json.dumps({"id": 1, "route": "runs.wait", "args": {"ids": [run.id]}}).encode() + b"\n")
-        for client in clients:
-            assert "event" in client.read()
-    assert peaks == [1] * 4
-
-
 def test_a_wait_for_a_service_that_ends_says_so(board: Recorded, folder: Path) -> None:
     run = board.add(status_of(RunState.QUEUED))
     path = folder / "board.sock"
@@ -110,9 +74,6 @@ def test_a_run_that_vanishes_ends_its_own_wait_alone(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (board.add(status_of(RunState.QUEUED), user=OWNER) for _ in range(2))
-    waits = [RemoteBoard(door).runs.wait([run.id], timeout_seconds=60) for run in (first, second)]
-    for wait in waits:
-        next(wait)
     whole = RunGateway.get
 
     def gone(self: RunGateway, id_: int) -> Run:
@@ -120,13 +81,17 @@ def test_a_run_that_vanishes_ends_its_own_wait_alone(
             raise InputError(f"there is no run {id_}")
         return whole(self, id_)
 
-    monkeypatch.setattr(RunGateway, "get", gone)
-    for run in (second, first):
-        board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
-    # A pass of the service may come first, which looks for the result of a job that is unknown.
-    assert RunState.LOST in (found.state for seen in waits[0] for found in seen)
-    with pytest.raises(InputError, match=f"there is no run {second.id}"):
-        next(waits[1])
+    with asking(door) as remote:
+        waits = [remote.runs.wait([run.id], timeout_seconds=60) for run in (first, second)]
+        for wait in waits:
+            next(wait)
+        monkeypatch.setattr(RunGateway, "get", gone)
+        for run in (second, first):
+            board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+        # A pass of the service may come first, which looks for the result of a job that is unknown.
+        assert RunState.LOST in (found.state for seen in waits[0] for found in seen)
+        with pytest.raises(InputError, match=f"there is no run {second.id}"):
+            next(waits[1])
 
 
 def test_changes_are_told_although_no_run_can_be_advanced(
@@ -137,35 +102,38 @@ def test_changes_are_told_although_no_run_can_be_advanced(
 
     monkeypatch.setattr(Reconciler, "run_pass", fails)
     run = board.add(status_of(RunState.QUEUED), user=OWNER)
-    waiting = RemoteBoard(door).runs.wait([run.id], timeout_seconds=60)
-    next(waiting)
-    board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
-    assert [found.state for found in next(waiting)] == [RunState.LOST]
+    with asking(door) as remote:
+        waiting = remote.runs.wait([run.id], timeout_seconds=60)
+        next(waiting)
+        board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+        assert [found.state for found in next(waiting)] == [RunState.LOST]
 
 
-def test_the_waits_of_a_user_have_a_bound_together(
+def test_a_wait_says_once_that_the_scheduler_is_silent(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = board.add(status_of(RunState.QUEUED))
-    monkeypatch.setattr(routes, "WATCHED_MAX", 3)
-    with raw(door) as one, raw(door) as two:
-        assert "event" in one.greeted().ask("runs.wait", ids=[run.id, run.id])
-        assert "at one time" in two.greeted().ask("runs.wait", ids=[run.id, run.id])["error"]["message"]
+    monkeypatch.setattr(Reconciler, "silent_since", lambda *_: AT)
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    said: list[str] = []
+    with asking(door) as remote:
+        waiting = remote.runs.wait([run.id], timeout_seconds=60, say=said.append)
+        next(waiting)
+        board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+        list(waiting)
+    assert said == [f"the scheduler of cluster here has not answered since {AT:%H:%M} UTC"]
 
 
 @ROOT
-def test_a_wait_ends_when_the_board_is_closed_to_its_user(board: Recorded, door: Path) -> None:
+def test_a_wait_for_a_run_of_another_user_ends_when_the_board_is_closed(board: Recorded, door: Path) -> None:
     files = Board(board.board.settings, user="games")
     run = board.add(status_of(RunState.QUEUED), user="daemon")
-    with ExitStack() as stack:
+    remote = RemoteBoard(door)
+    with remote.session():
+        # Both connections stay those of nobody.
         with acting_as("nobody"):
-            other = stack.enter_context(raw(door)).greeted()
-        assert "event" in other.ask("runs.wait", ids=[run.id])
-        closed = RequestedOptions(closed=True, members=("daemon",))
-        created(files, "vectoradd_py", None, closed)
+            waiting = remote.runs.wait([run.id], timeout_seconds=60)
+            assert [found.id for found in next(waiting)] == [run.id]
+        created(files, "vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
         board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="a secret"))
-        lines = [other.read()]
-        while "event" in lines[-1]:
-            lines.append(other.read())
-    assert "there is no run" in lines[-1]["error"]["message"]
-    assert "a secret" not in json.dumps(lines)
+        error = refusal(lambda: list(waiting))
+    assert f"there is no run {run.id}" in error.message
