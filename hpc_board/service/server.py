@@ -34,6 +34,7 @@ from hpc_board.service.counts import Counts, counted
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
+from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.page.pages import Pages
 from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
@@ -85,7 +86,6 @@ class Service:
         self._own = self._seen_by_itself(
             Installation(demanding(settings), user_name(os.geteuid()), self._warn, self._launch)
         )
-        self._page: WebServer | None = None
         self._changes = Changes(lambda: self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
@@ -96,6 +96,15 @@ class Service:
         answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
             answers, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
+        )
+        self._page = WebServer(
+            Pages(self._public_board),
+            self._metrics,
+            role_of=lambda uid: self._user_and_role(uid)[1],
+            host=settings.web_host,
+            log=self._log,
+            counts=self._counts,
+            metrics_on_tcp=settings.web_metrics,
         )
 
     @property
@@ -126,7 +135,7 @@ class Service:
         with ExitStack() as stack:
             self._take_folder(stack)
             listening: list[tuple[_Door, socket.socket]] = [(self._by_socket, self._listen(stack, self.path))]
-            listening += self._open_page(stack)
+            listening += ((self._page.hold, each) for each in self._listen_for_readers(stack))
             self._tell_isolation()
             self._tell_doubts()
             asyncio.run(self._reloads.beside(self._serve(listening, ready)))
@@ -203,43 +212,14 @@ class Service:
             ) from error
         return listening
 
-    def _open_page(self, stack: ExitStack) -> list[tuple[_Door, socket.socket]]:
-        """Return the sockets of the page; none without the libraries that it needs."""
-        path = opening.page_socket(self.path)
-        if missing := opening.missing_libraries():
-            self._log("no page", reason=missing)
-            return []
-        from hpc_board.service.page.metrics import Metrics
-
-        sockets = [self._listen(stack, path)]
+    def _listen_for_readers(self, stack: ExitStack) -> Iterator[socket.socket]:
+        """Yield the listening sockets of the page."""
+        yield self._listen(stack, opening.page_socket(self.path))
         if self.settings.web is not None:
-            sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
-
-        def public() -> Board:
-            return Board.seen_by_all(self._installation, self._warn)
-
-        gauges = {
-            "connections": ("Open connections of clients.", self._conversations.connections),
-            "streams": ("Clients that are told of changes.", lambda: self._changes.streams),
-        }
-        page = WebServer(
-            Pages(public),
-            Metrics(public, self._counts, gauges).text,
-            role_of=self._role_of,
-            host=self.settings.web_host,
-            log=self._log,
-            counts=self._counts,
-            metrics_on_tcp=self.settings.web_metrics,
-        )
-        gauges["page_connections"] = ("Open connections of the pages.", page.connections)
-        self._page = page
-        return [(page.hold, each) for each in sockets]
+            yield opening.tcp_socket(self.settings.web, stack, self._log)
 
     async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._conversations.hold(peer_uid(writer.get_extra_info("socket")), reader, writer)
-
-    def _role_of(self, uid: int) -> Role:
-        return self._user_and_role(uid)[1]
 
     async def _serve(self, listening: Sequence[tuple[_Door, socket.socket]], ready: Callable[[], object]) -> None:
         """Serve until the end; `listening` has the doors with their sockets."""
@@ -276,12 +256,12 @@ class Service:
             await self._close(servers, tasks)
 
     def _tell_sockets(self) -> None:
-        pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if self._page is not None else {}
         self._log(
             "serving",
             board=self.settings.board,
             socket=self.path,
-            **pages,
+            page=opening.page_socket(self.path),
+            web=self.settings.web,
             version=__version__,
             pid=os.getpid(),
         )
@@ -304,8 +284,7 @@ class Service:
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._page is not None:
-            await loop.run_in_executor(None, self._page.stop)
+        await loop.run_in_executor(None, self._page.stop)
         await loop.run_in_executor(None, self._conversations.stop)
         await loop.run_in_executor(None, self._changes.stop)
         await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
@@ -358,6 +337,17 @@ class Service:
     def _user_and_role(self, uid: int) -> tuple[str, Role]:
         user = peer_name(uid)
         return user, self._board_of(user).role
+
+    def _public_board(self) -> Board:
+        return Board.seen_by_all(self._installation, self._warn)
+
+    def _metrics(self) -> bytes:
+        gauges = {
+            "connections": ("Open connections of clients.", self._conversations.connections()),
+            "streams": ("Clients that are told of changes.", self._changes.streams),
+            "page_connections": ("Open connections of the pages.", self._page.connections()),
+        }
+        return metrics_text(self._public_board(), self._counts, gauges)
 
     def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
         return Board.seen_by(user, self._installation, warn)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -34,19 +33,6 @@ def test_the_recipes_are_of_this_version() -> None:
     assert f'version("{__version__}")' in package.read_text()
     assert f"/hpc_board-{__version__}.tar.gz" in package.read_text()
     assert f"hpc_board-{__version__}-py3-none-any.whl" in (REPOSITORY / "docs/recipes.md").read_text()
-
-
-def test_the_wheel_is_installed_with_the_libraries_of_the_live_page() -> None:
-    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert "serve" in extras
-    for recipe, wheel in (
-        ("docs/recipes.md", f"pip install -c constraints.txt 'dist/hpc_board-{__version__}-py3-none-any.whl[serve]'"),
-        ("recipes/easybuild", "pip install -c constraints.txt './hpc_board-%(version)s-py3-none-any.whl[serve]'"),
-        ("recipes/ansible", "{{ wheel | basename }}[serve]"),
-    ):
-        place = REPOSITORY / recipe
-        texts = [file.read_text() for file in (place.iterdir() if place.is_dir() else [place])]
-        assert any(wheel in text for text in texts), recipe
 
 
 def test_the_playbook_writes_the_unit_that_the_command_shows() -> None:
@@ -131,25 +117,13 @@ def spack(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[Any, ...]]]:
     monkeypatch.setitem(sys.modules, "spack_repo.builtin.build_systems.generic", generic)
     monkeypatch.setitem(sys.modules, "spack.package", package)
     vars(generic)["Package"] = object
-    names = ("license", "version", "depends_on", "variant")
+    names = ("license", "version", "depends_on")
     vars(package).update({name: directive(name) for name in names}, mkdirp=os.makedirs, symlink=os.symlink)
     return used
 
 
-class Spec(dict[str, Any]):
-    """A stand-in for Spack's specs: the packages that it depends on, and the variants of its own."""
-
-    def __init__(self, *variants: str) -> None:
-        super().__init__(python=Python)
-        self._variants = variants
-
-    def satisfies(self, variant: str) -> bool:
-        return variant in self._variants
-
-
-@pytest.mark.parametrize(("spec", "source"), [(Spec("+serve"), ".[serve]"), (Spec("~serve"), ".")])
 def test_the_spack_package_makes_an_environment_and_shows_the_program_alone(
-    tmp_path: Path, spack: dict[str, list[tuple[Any, ...]]], spec: Spec, source: str
+    tmp_path: Path, spack: dict[str, list[tuple[Any, ...]]]
 ) -> None:
     (file,) = RECIPES.glob("spack/spack_repo/*/packages/*/package.py")
     space: dict[str, Any] = {}
@@ -158,9 +132,8 @@ def test_the_spack_package_makes_an_environment_and_shows_the_program_alone(
     assert (repository["namespace"], file.parents[2].name, file.parent.name) == ("hpc_board",) * 3
     (python, pip) = spack["depends_on"]
     assert (python[0], pip[0].partition("@")[0]) == ("python@3.11:", "py-pip")
-    assert spack["variant"][0][:2] == ("serve", ("default", True))
     prefix = Prefix(tmp_path)
-    space["HpcBoard"]().install(spec, prefix)
+    space["HpcBoard"]().install({"python": Python}, prefix)
     assert [file.name for file in Path(prefix.bin).iterdir()] == ["hpc-board"]
     told = subprocess.run([prefix.bin.join("hpc-board")], capture_output=True, text=True, check=True).stdout
-    assert told.endswith(f"install --constraint=constraints.txt {source}\n")
+    assert told.endswith("install --constraint=constraints.txt .\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import InputError
-from hpc_board.service.page.opening import missing_libraries, page_socket, place_of
+from hpc_board.service.page.opening import page_socket, place_of
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
@@ -22,17 +22,16 @@ _NOT_FOR_YOU = 403
 
 def diagnose_page(settings: Settings, path: Path) -> Iterator[Diagnostic]:
     """Yield the diagnostics of the page of the service that answers at `path`."""
-    missing = missing_libraries()
     try:
         page = page_socket(path)
     except InputError as error:
         yield Diagnostic(Severity.ERROR, "page", error.message, error.hint)
         return
-    yield _answer(str(page), socket.AF_UNIX, str(page), "localhost", missing)
+    yield _answer(str(page), socket.AF_UNIX, str(page), "localhost")
     if settings.web is None:
         return
     family, place = place_of(settings.web)
-    yield _answer(settings.web, family, _reachable(place), settings.web_host or settings.web, missing)
+    yield _answer(settings.web, family, _reachable(place), settings.web_host or settings.web)
 
 
 def _reachable(place: tuple[str, int]) -> tuple[str, int]:
@@ -40,17 +39,14 @@ def _reachable(place: tuple[str, int]) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(place[0], place[0]), place[1]  # noqa: S104 - the address of none
 
 
-def _answer(name: str, family: int, place: str | tuple[str, int], host: str, missing: str) -> Diagnostic:
+def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> Diagnostic:
     """Return the diagnostic of one request to the page at `place`, whose name is `name`."""
     try:
         answer = _asked(family, place, host)
     except (OSError, OverflowError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
-        hint = f"{missing}, then start the service anew." if missing else f"The service's log may say why. {_AGAIN}"
-        # Without libraries and without an address, the service runs as its log says.
-        bad = Severity.WARNING if missing and family == socket.AF_UNIX else Severity.ERROR
-        return Diagnostic(bad, "page", f"{name}: {reason}", hint)
+        return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")
     found = _STATUS.match(answer)
     if found is None or _SERVER.search(answer) is None:
         hint = "End that program, or give the page another address."

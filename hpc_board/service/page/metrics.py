@@ -1,12 +1,9 @@
 """The service's numbers in the text format of Prometheus, made when they are asked for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from hpc_board.domain.run import RunState
 from hpc_board.service.counts import LATENCY_BOUNDS_SECONDS, Counts
@@ -14,102 +11,79 @@ from hpc_board.service.counts import LATENCY_BOUNDS_SECONDS, Counts
 if TYPE_CHECKING:
     from hpc_board.board import Board
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The type of the text format."""
+Gauges = Mapping[str, tuple[str, int]]
+"""Numbers by name, each with its meaning."""
+
+_Sample = tuple[str, Mapping[str, str], float]
+"""The suffix of a sample's name, its labels and its value."""
 
 
-class Metrics:
-    """The numbers of a service; `board` returns it as the public sees it: closed leaderboards are not counted.
+def metrics_text(board: "Board", counts: Counts, gauges: Gauges) -> bytes:
+    """Return all numbers as of now; `board` is the one that the public sees: closed leaderboards are not counted.
 
-    `gauges` are further numbers by name, each with its meaning and a function that returns it.
+    Raises:
+        StorageError: the database cannot be read.
     """
-
-    def __init__(
-        self, board: "Callable[[], Board]", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]"
-    ) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Numbers(board, counts, gauges))
-
-    def text(self) -> bytes:
-        """Return all numbers as of now.
-
-        Raises:
-            StorageError: the database cannot be read.
-        """
-        return generate_latest(self._registry)
+    lines = (*_of_runs(board), *_of_schedulers(counts), *_of_service(counts, gauges))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
-class _Numbers(Collector):
-    def __init__(
-        self, board: "Callable[[], Board]", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]"
-    ) -> None:
-        self._board = board
-        self._counts = counts
-        self._gauges = gauges
+def _of_runs(board: "Board") -> Iterator[str]:
+    context = board.context
+    found = context.store.overview.in_flight(hidden=context.editor.hidden())
+    yield from _family(
+        "runs",
+        "gauge",
+        "Runs in flight on open boards, by state.",
+        (("", {"state": str(state)}, found.by_state.get(state, 0)) for state in RunState if not state.ended),
+    )
+    waits = found.oldest_waiting
+    age_s = 0.0 if waits is None else max(0.0, (datetime.now(UTC) - waits).total_seconds())
+    meaning = "Time since the submission of the oldest run on open boards that waits."
+    yield from _family("queue_age_seconds", "gauge", meaning, [("", {}, age_s)])
 
-    def describe(self) -> list[Metric]:
-        """Return nothing: the registry would otherwise collect once at registration."""
-        return []
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield each metric with its present value."""
-        yield from self._of_runs()
-        yield from self._of_schedulers()
-        yield from self._of_service()
+def _of_schedulers(counts: Counts) -> Iterator[str]:
+    latencies = sorted(counts.latencies().items())
+    took: list[_Sample] = []
+    for cluster, latency in latencies:
+        totals = list(accumulate(latency.classes))
+        buckets = zip((*map(str, LATENCY_BOUNDS_SECONDS), "+Inf"), totals, strict=True)
+        took += [("_bucket", {"cluster": cluster, "le": bound}, total) for bound, total in buckets]
+        took += [("_count", {"cluster": cluster}, totals[-1]), ("_sum", {"cluster": cluster}, latency.sum_seconds)]
+    yield from _family("scheduler_seconds", "histogram", "Time of a scheduler's answer to a question about jobs.", took)
+    errors = [("", {"cluster": cluster}, latency.errors) for cluster, latency in latencies]
+    yield from _family("scheduler_errors_total", "counter", "Questions that a scheduler did not answer.", errors)
 
-    def _of_runs(self) -> Iterator[Metric]:
-        context = self._board().context
-        found = context.store.overview.in_flight(hidden=context.editor.hidden())
-        runs = GaugeMetricFamily("hpc_board_runs", "Runs in flight on open boards, by state.", labels=["state"])
-        for state in RunState:
-            if not state.ended:
-                runs.add_metric([str(state)], found.by_state.get(state, 0))
-        yield runs
-        age = GaugeMetricFamily(
-            "hpc_board_queue_age_seconds", "Time since the submission of the oldest run on open boards that waits."
-        )
-        waits = found.oldest_waiting
-        age.add_metric([], 0.0 if waits is None else max(0.0, (datetime.now(UTC) - waits).total_seconds()))
-        yield age
 
-    def _of_schedulers(self) -> Iterator[Metric]:
-        took = HistogramMetricFamily(
-            "hpc_board_scheduler_seconds", "Time of a scheduler's answer to a question about jobs.", labels=["cluster"]
-        )
-        errors = CounterMetricFamily(
-            "hpc_board_scheduler_errors", "Questions that a scheduler did not answer.", labels=["cluster"]
-        )
-        for cluster, latency in sorted(self._counts.latencies().items()):
-            total, buckets = 0, []
-            for bound, count in zip((*map(str, LATENCY_BOUNDS_SECONDS), "+Inf"), latency.classes, strict=True):
-                total += count
-                buckets.append((bound, total))
-            took.add_metric([cluster], buckets, latency.sum_seconds)
-            errors.add_metric([cluster], latency.errors)
-        yield took
-        yield errors
+def _of_service(counts: Counts, gauges: Gauges) -> Iterator[str]:
+    answers, events = sorted(counts.answers().items()), counts.events()
+    yield from _family(
+        "requests_total",
+        "counter",
+        "Answers by route and outcome.",
+        (("", {"route": route, "outcome": outcome}, count) for (route, outcome), count in answers),
+    )
+    lines = (("", {"event": event}, count) for event, count in sorted(events.items()))
+    yield from _family("log_events_total", "counter", "Lines of the log by event.", lines)
+    refusals = events.get("refused", 0)
+    yield from _family("refusals_total", "counter", "Refusals of clients and questions.", [("", {}, refusals)])
+    yield from _family("passes_total", "counter", "Passes over the runs in flight.", [("", {}, counts.passes)])
+    for name, (meaning, value) in gauges.items():
+        yield from _family(name, "gauge", meaning, [("", {}, value)])
+    started_s = counts.started_at.timestamp()
+    meaning = "Start of the service, in seconds since 1970."
+    yield from _family("start_time_seconds", "gauge", meaning, [("", {}, started_s)])
 
-    def _of_service(self) -> Iterator[Metric]:
-        answers = CounterMetricFamily(
-            "hpc_board_requests", "Answers by route and outcome.", labels=["route", "outcome"]
-        )
-        for (route, outcome), count in sorted(self._counts.answers().items()):
-            answers.add_metric([route, outcome], count)
-        yield answers
-        events = CounterMetricFamily("hpc_board_log_events", "Lines of the log by event.", labels=["event"])
-        for event, count in sorted(self._counts.events().items()):
-            events.add_metric([event], count)
-        yield events
-        refusals = CounterMetricFamily("hpc_board_refusals", "Refusals of clients and questions.")
-        refusals.add_metric([], self._counts.events().get("refused", 0))
-        yield refusals
-        passes = CounterMetricFamily("hpc_board_passes", "Passes over the runs in flight.")
-        passes.add_metric([], self._counts.passes)
-        yield passes
-        for name, (meaning, value) in self._gauges.items():
-            gauge = GaugeMetricFamily(f"hpc_board_{name}", meaning)
-            gauge.add_metric([], value())
-            yield gauge
-        started = GaugeMetricFamily("hpc_board_start_time_seconds", "Start of the service, in seconds since 1970.")
-        started.add_metric([], self._counts.started_at.timestamp())
-        yield started
+
+def _family(name: str, kind: str, meaning: str, samples: Iterable[_Sample]) -> Iterator[str]:
+    """Yield the lines of a metric, whose `meaning` is one line without a backslash."""
+    yield f"# HELP hpc_board_{name} {meaning}"
+    yield f"# TYPE hpc_board_{name} {kind}"
+    for suffix, labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"hpc_board_{name}{suffix}{f'{{{shown}}}' if shown else ''} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

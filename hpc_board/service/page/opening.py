@@ -1,9 +1,8 @@
-"""Opening of the pages: the libraries that they need, and their sockets."""
+"""The sockets of the pages."""
 
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -11,8 +10,6 @@ from hpc_board.errors import InputError, StorageError
 
 SUFFIX = ".http"
 """The suffix of the pages' socket, in place of that of the board's."""
-
-_LIBRARIES = ("prometheus_client",)
 
 
 def page_socket(path: Path) -> Path:
@@ -26,12 +23,6 @@ def page_socket(path: Path) -> Path:
             f"{path}: {SUFFIX} is the suffix of the socket of the page.", hint="Give a socket with another suffix."
         )
     return path.with_suffix(SUFFIX)
-
-
-def missing_libraries() -> str:
-    """Return the reason why there is no page here; empty if all libraries are installed."""
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    return f"{' and '.join(missing)} missing: pip install 'hpc-board[serve]'" if missing else ""
 
 
 def place_of(address: str) -> tuple[int, tuple[str, int]]:

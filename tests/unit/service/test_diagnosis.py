@@ -24,7 +24,6 @@ from hpc_board.service import diagnosis
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.next_steps import user_unit_file
 from hpc_board.service.page import diagnosis as page_diagnosis
-from hpc_board.service.page import opening
 from hpc_board.service.units import user_unit
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
@@ -290,23 +289,6 @@ def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: 
         3,
         ("problem", f"127.0.0.1:{port}: the page refuses the name boards.site.org"),
     )
-
-
-def test_missing_libraries_of_the_page_are_told_with_their_remedy(
-    file: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "prometheus_client" else name)
-    config = with_web(file, port)
-    with serving(loaded(config), file.parent / "run" / "board.sock"):
-        code, lines = doctor(file)
-        assert (code, of_page(lines)) == (
-            0,
-            [("warning", f"{file.parent / 'run' / 'board.http'}: No such file or directory")],
-        )
-        code, lines = doctor(config)
-        assert (code, [level for level, _ in of_page(lines)]) == (3, ["warning", "problem"])
-        shown = CliRunner().invoke(cli, ["--config", str(config), "admin", "doctor"])
-    assert "prometheus_client missing: pip install 'hpc-board[serve]', then start the service anew." in shown.output
 
 
 @pytest.mark.parametrize(

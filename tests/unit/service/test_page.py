@@ -28,10 +28,12 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs.job_polling import Poll
+from hpc_board.runs.reconciler import Pass
 from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
-from hpc_board.service.page import opening, pages, views, web_server
-from hpc_board.service.page.metrics import Metrics
+from hpc_board.service.page import pages, views, web_server
+from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
@@ -581,16 +583,6 @@ def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path
         pass
 
 
-def test_without_its_libraries_the_service_says_how_to_get_a_page(
-    board: Recorded, folder: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "prometheus_client" else name)
-    with opened(board, folder, free_ports(1)[0], lines=lines), asking(folder / "board.sock") as remote:
-        assert remote.runs.list() == ()
-        assert not (folder / "board.http").exists()
-    assert any("prometheus_client missing: pip install 'hpc-board[serve]'" in line for line in lines)
-
-
 def test_an_address_that_is_taken_is_named(board: Recorded, folder: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
@@ -872,7 +864,7 @@ def numbers(place: Path | int) -> dict[tuple[str, str], float]:
     answer = ask(place, "/metrics")
     assert answer.status == 200
     return {
-        (sample.name, " ".join(sample.labels.values())): sample.value
+        (sample.name, " ".join(sample.labels[label] for label in sorted(sample.labels))): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
@@ -907,11 +899,34 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED), user="ada")
     installation = Installation(board.board.settings, OWNER, print)
-    text = Metrics(lambda: Board.seen_by_all(installation, print), Counts(), {}).text
-    assert b'hpc_board_runs{state="queued"} 1.0' in text()
+
+    def text() -> bytes:
+        return metrics_text(Board.seen_by_all(installation, print), Counts(), {})
+
+    assert b'hpc_board_runs{state="queued"} 1\n' in text()
     closed(board, "daemon")
-    assert b'hpc_board_runs{state="queued"} 0.0' in text()
-    assert b"hpc_board_queue_age_seconds 0.0" in text()
+    assert b'hpc_board_runs{state="queued"} 0\n' in text()
+    assert b"hpc_board_queue_age_seconds 0.0\n" in text()
+
+
+def test_the_metrics_are_in_the_format_of_prometheus(board: Recorded) -> None:
+    counts = Counts()
+    for took_seconds, answered in ((0.02, True), (2.0, True), (500.0, False)):
+        counts.passed(Pass(polls=(Poll('a "b"\\c\n', took_seconds, answered),)))
+    counts.answered("runs.list", "ok")
+    installation = Installation(board.board.settings, OWNER, print)
+    gauges = {"waits": ("Clients that wait.", 3)}
+    text = metrics_text(Board.seen_by_all(installation, print), counts, gauges).decode()
+    found = {family.name: family for family in text_string_to_metric_families(text)}
+    kinds = {found[f"hpc_board_{name}"].type for name in ("runs", "queue_age_seconds", "waits", "start_time_seconds")}
+    assert kinds == {"gauge"}
+    assert {found[f"hpc_board_{name}"].type for name in ("requests", "passes", "refusals")} == {"counter"}
+    took = found["hpc_board_scheduler_seconds"]
+    assert (took.type, took.documentation) == ("histogram", "Time of a scheduler's answer to a question about jobs.")
+    assert {sample.labels["cluster"] for sample in took.samples} == {'a "b"\\c\n'}
+    values = {sample.labels.get("le", sample.name.rpartition("_")[2]): sample.value for sample in took.samples}
+    assert [values[bound] for bound in ("0.01", "0.03", "1.0", "3.0", "60.0", "+Inf")] == [0, 1, 1, 2, 2, 3]
+    assert (values["count"], values["sum"]) == (3, 502.02)
 
 
 def test_the_metrics_name_no_user(board: Recorded, door: Path, folder: Path) -> None:

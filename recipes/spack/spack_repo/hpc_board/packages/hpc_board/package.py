@@ -20,8 +20,6 @@ class HpcBoard(Package):
 
     version("0.1.0")  # with sha256="..." of your archive, `spack install` needs no --no-checksum
 
-    variant("serve", default=True, description="Install the libraries of the live page of a served board")
-
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-pip@22.3:", type="build")
 
@@ -29,8 +27,7 @@ class HpcBoard(Package):
         python = spec["python"].command
         # Spack's Python may lack ensurepip, which puts pip into an environment.
         python("-m", "venv", "--without-pip", prefix.venv)
-        source = ".[serve]" if spec.satisfies("+serve") else "."
-        python("-m", "pip", f"--python={prefix.venv.bin.python3}", "install", "--constraint=constraints.txt", source)
+        python("-m", "pip", f"--python={prefix.venv.bin.python3}", "install", "--constraint=constraints.txt", ".")
         mkdirp(prefix.bin)
         symlink(prefix.venv.bin.join("hpc-board"), prefix.bin.join("hpc-board"))
 
