@@ -230,6 +230,9 @@ class Service:
         tasks: set[asyncio.Task[None]] = set()
 
         def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if self._stopping.is_set():  # handed over after its server was closed
+                writer.close()
+                return
             task = asyncio.ensure_future(door(reader, writer))
             tasks.add(task)
             task.add_done_callback(partial(ended, writer))
