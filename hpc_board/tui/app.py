@@ -303,7 +303,7 @@ class BoardApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
             if event.key != "ctrl+c":
-                self._announce_exit(is_next=False)
+                self._quits_next = False
             if not self._leaves(event):
                 await self._type_ahead.take(event)
                 return
@@ -313,19 +313,12 @@ class BoardApp(App[None]):
         await super().on_event(event)
 
     def action_help_quit(self) -> None:
+        """Quit at the second of two presses of Ctrl+C; the first one says so."""
         if self._quits_next:
             self.call_later(self.action_quit)
         else:
-            self._announce_exit(is_next=True)
-
-    def _announce_exit(self, *, is_next: bool) -> None:
-        if is_next == self._quits_next:
-            return
-        from hpc_board.tui.widgets.key_line import KeyLine
-
-        self._quits_next = is_next
-        for line in self.screen.query(KeyLine):
-            line.announce("Press ^c again to quit; runs go on." if is_next else "")
+            self._quits_next = True
+            self.notify("Press ^c again to quit; runs go on.", markup=False)
 
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key quits the app at once; a letter behind others may be for a field."""

@@ -112,6 +112,11 @@ def text_of(app: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def footer_keys(app: App[Any]) -> list[Any]:
+    """Return the keys in the last line of the screen in front."""
+    return [*app.screen.query("FooterKey")]
+
+
 def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
     """Return the steps before a snapshot: these keys, one after the other."""
 

@@ -18,8 +18,7 @@ from hpc_board.tui.screens.form_dialog import AskLines, Line
 from hpc_board.tui.screens.help import HelpScreen
 from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.screens.submit import SubmitScreen
-from hpc_board.tui.widgets.key_line import KeyLine
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +90,7 @@ async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
 
 def key_line(app: BoardApp) -> str:
     """Return the line of keys of the screen in front."""
-    return " ".join(f"{key.name} {key.label}" for key in app.screen.query_one(KeyLine).keys)
+    return " ".join(f"{key.key_display} {key.description}" for key in footer_keys(app))
 
 
 async def test_every_dialog_lists_its_keys() -> None:

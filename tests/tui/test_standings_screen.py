@@ -17,8 +17,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
-from hpc_board.tui.widgets.key_line import KeyLine
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
 
@@ -81,7 +80,7 @@ async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
     board = FakeBoard()
 
     def disabled() -> set[str]:
-        return {key.name for key in pilot.app.screen.query_one(KeyLine).keys if not key.enabled}
+        return {key.key_display for key in footer_keys(pilot.app) if key.has_class("-disabled")}
 
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)

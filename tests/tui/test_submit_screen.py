@@ -40,7 +40,7 @@ from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import unusual
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
@@ -714,7 +714,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keys_of(app: App[None]) -> dict[str, str]:
     """Return the keys in the last line by their labels."""
-    return {key.label: key.name for key in app.screen.query_one(KeyLine).keys}
+    return {key.description: key.key_display for key in footer_keys(app)}
 
 
 @pytest.mark.usefixtures("patient")

@@ -20,11 +20,9 @@ from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.type_ahead import TypeAhead
 from hpc_board.tui.widgets.grid import Grid
-from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tmux import Tmux
 from tests.tui.driving import app_on, at_rest, press, settled, text_of, until
@@ -177,28 +175,6 @@ async def test_keys_for_a_screen_that_opens_are_dropped_when_a_click_opens_anoth
         await settled(pilot)
         assert not pilot.app._exit
         assert pilot.app.screen.query_one(PathInput).value == ""
-
-
-async def test_a_click_on_the_last_line_ends_an_opening(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow(monkeypatch)
-    async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
-        await opening_slowly(pilot, slow, "a")
-        last = text_of(pilot.app).splitlines()[-1]
-        await pilot.click(KeyLine, offset=(last.index("b Board"), 0))
-        slow.end.set()
-        await settled(pilot)
-        assert [type(screen) for screen in pilot.app.screen_stack[2:]] == [RunsScreen, StandingsScreen]
-
-
-async def test_a_click_on_esc_ends_an_opening_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow(monkeypatch)
-    async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
-        await opening_slowly(pilot, slow, "a")
-        last = text_of(pilot.app).splitlines()[-1]
-        await pilot.click(KeyLine, offset=(last.index("Esc Back"), 0))
-        slow.end.set()
-        await settled(pilot)
-        assert isinstance(pilot.app.screen, RunsScreen)
 
 
 async def test_keys_typed_ahead_act_on_the_tree_of_files(tmp_path: Path) -> None:

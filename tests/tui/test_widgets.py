@@ -1,12 +1,10 @@
 """Single widgets, each in an app of its own."""
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
 from textual.geometry import Offset
 from textual.selection import Selection
 
@@ -18,7 +16,6 @@ from hpc_board.tui.palette import Tone, coded
 from hpc_board.tui.screens.base import ErrorBox
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.description import Description
-from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.title_bar import TitleBar
 from tests.tui.driving import app_on, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
@@ -152,29 +149,6 @@ class _DescriptionApp(_Plain):
         yield Description()
 
 
-class _KeysApp(_Plain):
-    TURN: ClassVar = Binding.Group("Turn")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "left", "Left", tooltip="Turn left", group=TURN),
-        Binding("b", "right", "Right", group=TURN),
-        Binding("c", "bell", "Never"),
-        Binding("d", "app.bell", show=False),
-    ]
-    CSS = "KeyLine { height: 1; }"
-
-    def compose(self) -> ComposeResult:
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        self.pressed: list[str] = []
-
-    def on_key(self, event: events.Key) -> None:
-        self.pressed.append(event.key)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return None if action == "bell" else super().check_action(action, parameters)
-
-
 @pytest.mark.parametrize("width", range(40, 131, 5))
 async def test_a_table_leaves_out_few_numbers_and_says_how_many(width: int) -> None:
     async with _TableApp().run_test(size=(width, 40)) as pilot:
@@ -193,42 +167,6 @@ async def test_a_table_of_80_cells_keeps_the_time_of_the_reference() -> None:
     async with _TableApp().run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Median" in text_of(pilot.app))
         assert "17.3 µs" in text_of(pilot.app)
-
-
-async def test_the_keys_of_a_group_are_named_one_by_one() -> None:
-    async with _KeysApp().run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "a Left  b Right  c Never" in text_of(pilot.app))
-        assert [key.enabled for key in pilot.app.query_one(KeyLine).keys[:3]] == [True, True, False]
-
-
-async def test_the_key_under_the_mouse_is_marked_and_has_its_tooltip() -> None:
-    def marked(app: App[Any]) -> str:
-        line = app.screen._compositor.render_strips(app.size)[0]
-        colours = [segment.style and segment.style.bgcolor for segment in line]
-        return "".join(segment.text for segment, colour in zip(line, colours, strict=True) if colour != colours[-1])
-
-    async with _KeysApp().run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "a Left  b Right  c Never" in text_of(pilot.app))
-        assert marked(pilot.app) == ""
-        await pilot.hover(KeyLine, offset=(2, 0))
-        await until(pilot, lambda: marked(pilot.app) == " a Left ")
-        assert pilot.app.query_one(KeyLine).tooltip == "Turn left"
-        await pilot.hover(KeyLine, offset=(10, 0))
-        await until(pilot, lambda: marked(pilot.app) == " b Right ")
-        assert pilot.app.query_one(KeyLine).tooltip is None
-        await pilot.hover(offset=(2, 10))
-        await until(pilot, lambda: marked(pilot.app) == "")
-
-
-async def test_a_click_presses_a_key_that_has_an_effect() -> None:
-    app = _KeysApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "a Left  b Right  c Never" in text_of(app))
-        for label in ("Never", "Right", "Left"):
-            await pilot.click(KeyLine, offset=(text_of(app).index(label), 0))
-        await pilot.click(KeyLine, offset=(70, 0))
-        await until(pilot, lambda: bool(app.pressed))
-        assert app.pressed == ["b", "a"]
 
 
 async def test_a_description_is_wrapped_at_words_and_its_parts_keep_their_form() -> None:

@@ -1,6 +1,6 @@
 """The dialog for decisions that need one or two lines of text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -67,12 +67,16 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
                     yield Label(toned(line.name))
                     yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
             yield Static(id="words", markup=False)
-            yield KeyLine({"accept": self._act})
+            yield KeyLine()
 
     def on_mount(self) -> None:
         self.query(Input).first().focus()
         if self._said:
             self._say(self._said)
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        return {"accept": self._act}
 
     def action_accept(self) -> None:
         fields = list(self.query(Input))
