@@ -271,7 +271,7 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     from hpc_board.cli.exits import DONE, NO_VERDICT
     from hpc_board.cli.follow import report_unsent
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.tables import runs_table
+    from hpc_board.report.run_table import runs_table
 
     board = open_()
     names = listed(gpus)

@@ -328,7 +328,7 @@ def rerun(
     from hpc_board.cli.exits import DONE, NO_VERDICT
     from hpc_board.cli.follow import report_unsent
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.tables import runs_table
+    from hpc_board.report.run_table import runs_table
 
     if submissions and top is not None:
         raise click.UsageError("--top and --submission exclude each other.")

@@ -150,7 +150,7 @@ def runs(
 
 def _print_table(found: "Sequence[Run]", *, users: bool, narrowed: bool) -> None:
     from hpc_board.cli.output import output_width, print_blocks, table_time
-    from hpc_board.report.tables import NO_RUNS, runs_table
+    from hpc_board.report.run_table import NO_RUNS, runs_table
 
     width = output_width()
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS

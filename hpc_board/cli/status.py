@@ -33,7 +33,7 @@ def status(open_: Open, as_json: bool) -> None:
     """
     from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
     from hpc_board.report.blocks import Heading
-    from hpc_board.report.tables import runs_table
+    from hpc_board.report.run_table import runs_table
 
     board = open_()
     refresh(board)

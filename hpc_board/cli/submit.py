@@ -289,7 +289,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
 
 def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
-    from hpc_board.report.tables import runs_table
+    from hpc_board.report.run_table import runs_table
 
     if as_json:
         from hpc_board.report.views import view_of

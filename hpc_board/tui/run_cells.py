@@ -9,8 +9,8 @@ from rich.text import Text
 from hpc_board.domain.run import Progress, Run
 from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.report.formatting import score_text
+from hpc_board.report.run_table import remarks_text
 from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited, why_now
-from hpc_board.report.tables import remarks_text
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Sorting

@@ -102,7 +102,7 @@ def cells(line: Line) -> dict[str, Text]:
         "rank": toned(line.rank, tone),
         "user": toned(line.user("counts"), tone),
         "score": toned(score_text(row.score_s), tone),
-        "interval": toned(line.interval, Tone.MUTED),
+        "interval": toned(line.interval, Tone.MUTED if isinstance(row, Standing) else Tone.PLAIN),
         "speedup": toned(line.speedup, tone),
         "file": toned(row.file_name, Tone.MUTED),
         "age": toned(line.age, Tone.MUTED),

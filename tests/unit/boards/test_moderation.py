@@ -44,8 +44,8 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
+from hpc_board.report.run_table import runs_table
 from hpc_board.report.runs import run_report, run_summary
-from hpc_board.report.tables import runs_table
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, once_drafted, result_of, timed_case

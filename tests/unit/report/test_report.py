@@ -39,10 +39,11 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import message_log, nothing_printed, run_logs
 from hpc_board.report.plain import plain
+from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
 from hpc_board.report.runs import outcome_line, run_overview, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
-from hpc_board.report.tables import gpus_table, runs_table, tasks_table
+from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.runs.world import world_in
