@@ -163,8 +163,7 @@ def _check_nodes(
 ) -> None:
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.diagnostics import diagnostics_report
-    from hpc_board.report.node_checks import node_checks_report
+    from hpc_board.report.diagnostics import diagnostics_report, node_checks_report
 
     refused, checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
     if as_json:
@@ -297,7 +296,7 @@ def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) ->
 
         print_json(PrunedView.of(pruned))
     else:
-        from hpc_board.report.pruning import pruned_report
+        from hpc_board.report.usage import pruned_report
 
         print_blocks(*pruned_report(pruned))
     if any(each.problem for each in pruned.clusters.values()):

@@ -120,7 +120,7 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     and run times. Users are ordered by the total time of their runs.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
-    from hpc_board.report.statistics import statistics_report
+    from hpc_board.report.usage import statistics_report
 
     board = open_()
     refresh(board)

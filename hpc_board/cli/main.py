@@ -1,11 +1,12 @@
 """The command line of `hpc-board`: the list of its commands, and the terminal app without one."""
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ import click
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
 from hpc_board.cli.global_options import PATH, config_of, global_options, take_global_options
-from hpc_board.cli.options import Open, examples, open_board, take_text
+from hpc_board.cli.options import Open, examples, json_option, open_board, take_text
 from hpc_board.cli.streams import open_streams
 
 if TYPE_CHECKING:
@@ -184,6 +185,45 @@ def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, 
     return found, command
 
 
+@click.command(epilog=examples("hpc-board version", "hpc-board version --json"))
+@json_option
+def version(as_json: bool) -> None:
+    """Print the version."""
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.setup import ReleaseView
+
+        print_json(ReleaseView(version=__version__))
+    else:
+        click.echo(f"hpc-board {__version__}")
+
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    epilog=examples(
+        'eval "$(hpc-board completion bash)"   # this shell; in ~/.bashrc: every one',
+        'eval "$(hpc-board completion zsh)"    # this shell; in ~/.zshrc: every one',
+        "hpc-board completion fish > ~/.config/fish/completions/hpc-board.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+@click.pass_context
+def completion(ctx: click.Context, shell: str | None) -> None:
+    """Print a shell completion script.
+
+    It completes commands, options, modes, tasks, GPUs and numbers of runs. The default shell is that of $SHELL.
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or PurePath(os.environ.get("SHELL", "")).name
+    found = get_completion_class(name) if name in _SHELLS else None
+    if found is None:
+        raise click.UsageError(f"no completion for the shell {name!r}. Give one of: {', '.join(_SHELLS)}.")
+    click.echo(found(ctx.find_root().command, {}, "hpc-board", "_HPC_BOARD_COMPLETE").source())
+
+
 _COMMANDS = {
     "Submit and follow": (
         ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
@@ -198,8 +238,8 @@ _COMMANDS = {
         ("show", "standings:show", "Show the standings of a task on each GPU."),
         ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
         ("history", "standings:history", "Show your times on a board over time."),
-        ("feed", "feed:feed", "Show recent changes of the standings."),
-        ("compare", "compare:compare", "Compare two submissions."),
+        ("feed", "standings:feed", "Show recent changes of the standings."),
+        ("compare", "standings:compare", "Compare two submissions."),
         ("code", "runs:code", "Print the file of a submission."),
         ("note", "moderation:note", "Add a note to one of your submissions."),
     ),
@@ -218,21 +258,19 @@ _COMMANDS = {
     "Setup": (
         ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
         ("serve", "serve:serve", "Serve a board to other accounts."),
-        ("completion", "completion:completion", "Print a shell completion script."),
-        ("version", "version:version", "Print the version."),
     ),
 }
-"""The commands except `help`, in the groups of the help: name, `module:attribute`, and first line of the help."""
+"""The commands of other modules, in the groups of the help: name, `module:attribute`, and first line of the help."""
 
 for entry in (each for entries in _COMMANDS.values() for each in entries):
     cli.add_command(LazyCommand(*entry))
-cli.add_command(help_)
-_FileOrCommand.sections = {title: [name for name, *_ in entries] for title, entries in _COMMANDS.items()} | {
-    "Setup": [*(name for name, *_ in _COMMANDS["Setup"]), "help"]
-}
+for here in (completion, version, help_):
+    cli.add_command(here)
+    take_global_options(here)
+_SECTIONS = {title: [name for name, *_ in entries] for title, entries in _COMMANDS.items()}
+_FileOrCommand.sections = {**_SECTIONS, "Setup": [*_SECTIONS["Setup"], "completion", "version", "help"]}
 cli.params += global_options(hidden=False)
 take_text(cli)
-take_global_options(help_)
 
 
 def main() -> None:

@@ -1,11 +1,21 @@
-"""`show`, `show-personal` and `history`: standings, own runs, and scores over time."""
+"""`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import Count, Open, examples, gpus_option, json_option, task_names
+from hpc_board.cli.options import (
+    SUBMISSION_NUMBER,
+    Count,
+    Open,
+    examples,
+    gpu_names,
+    gpus_option,
+    json_option,
+    submission_numbers,
+    task_names,
+)
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 
@@ -292,3 +302,69 @@ def _gpu_names_of(board: "Board", name: str, words: Sequence[str]) -> list[str]:
         raise none_allowed(task, board.gpus.all())
     refresh(board)
     return [gpu.name for gpu in chosen]
+
+
+@click.command(
+    epilog=examples("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
+)
+@click.argument("name", required=False, shell_complete=task_names)
+@click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
+@click.option("--user", metavar="NAME", help="Only changes by this user.")
+@click.option("--limit", metavar="N", type=Count(1_000_000), default=20, show_default=True, help="Number of entries.")
+@click.option("--before", type=Count(2**63 - 1), metavar="ID", help="Only entries older than this one.")
+@json_option
+@click.pass_obj
+def feed(
+    open_: Open,
+    *,
+    name: str | None,
+    gpu: str | None,
+    user: str | None,
+    limit: int,
+    before: int | None,
+    as_json: bool,
+) -> None:
+    """Show recent changes of the standings.
+
+    Newest first: records, ranks among the first three, first results and personal bests, with the users they beat.
+    """
+    from hpc_board.cli.output import print_blocks, print_json, refresh
+    from hpc_board.report.feeds import feed_lines
+
+    board = open_()
+    refresh(board)
+    entries = board.standings.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
+    if as_json:
+        from hpc_board.report.views.standings import FeedView
+
+        print_json([FeedView.of(entry) for entry in entries])
+    else:
+        print_blocks(feed_lines(entries))
+
+
+@click.command(epilog=examples("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json"))
+@click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@click.argument("other", metavar="OTHER", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
+@json_option
+@click.pass_obj
+def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
+    """Compare two submissions.
+
+    Prints the difference in each case and its 95 % confidence interval, or
+    "no difference shown" if the scatter of the times is larger. Of two profiles, it
+    prints the numbers of each kernel.
+    """
+    from hpc_board.cli.output import print_blocks, print_json, refresh
+    from hpc_board.report.comparisons import comparison_report
+
+    board = open_()
+    refresh(board)
+    found = board.submissions.compare(one, other, gpus)
+    if as_json:
+        from hpc_board.report.views.standings import ComparisonsView, ComparisonView
+
+        boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
+        print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards))
+        return
+    print_blocks(*(block for each in found for block in comparison_report(each.runs, each.results, each.comparison)))

@@ -11,7 +11,7 @@ from hpc_board.domain.node_checks import NodeCheck, NodeVerdict, compared
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe, Speed
-from hpc_board.report.node_checks import node_checks_report
+from hpc_board.report.diagnostics import node_checks_report
 from hpc_board.report.plain import plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, SchedulerNode
