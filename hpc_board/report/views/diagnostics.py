@@ -27,7 +27,6 @@ class DiagnosticView(View, frozen=True):
 
     @classmethod
     def of(cls, diagnostic: Diagnostic) -> "DiagnosticView":
-        """Return the object of a diagnostic."""
         return cls(
             level=severity_word(diagnostic, PROBLEM),
             subject=diagnostic.subject,
@@ -50,7 +49,6 @@ class FindingView(View, frozen=True):
 
     @classmethod
     def of(cls, finding: Diagnostic) -> "FindingView":
-        """Return the object of a finding."""
         return cls(
             severity=str(finding.severity),
             code=finding.subject,
@@ -126,7 +124,6 @@ class NodeCheckView(View, frozen=True):
 
     @classmethod
     def of(cls, check: NodeCheck) -> "NodeCheckView":
-        """Return the object of a node."""
         return cls(
             gpu=check.gpu,
             cluster=check.cluster,
@@ -142,7 +139,6 @@ class NodeCheckView(View, frozen=True):
 
     @classmethod
     def refused(cls, gpu: Gpu, diagnostics: Sequence[Diagnostic]) -> "NodeCheckView":
-        """Return the object of a GPU whose nodes cannot be checked."""
         lines = [DiagnosticView.of(each) for each in diagnostics]
         return cls(
             gpu=gpu.name,

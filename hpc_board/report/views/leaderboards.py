@@ -73,7 +73,6 @@ class PlanView(View, frozen=True):
 
     @classmethod
     def of(cls, plan: Plan, *, stored: bool) -> "PlanView":
-        """Return the object of a planned change."""
         return view_of(
             cls,
             plan,
@@ -104,7 +103,6 @@ class BoardChangeView(View, frozen=True):
 
     @classmethod
     def of(cls, change: BoardChange) -> "BoardChangeView":
-        """Return the object of a change."""
         return view_of(
             cls,
             change,

@@ -73,7 +73,6 @@ class DecisionView(View, frozen=True):
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionView":
-        """Return the object of a decision."""
         return view_of(cls, decision, at=moment(decision.known_at), by=one_line(decision.by_user))
 
 
@@ -92,7 +91,6 @@ class RerunCandidateView(View, frozen=True):
 
     @classmethod
     def of(cls, candidate: RerunCandidate) -> "RerunCandidateView":
-        """Return the object of a submission that is to be sent again."""
         return cls(
             submission=candidate.submission.id,
             user=one_line(candidate.submission.user),

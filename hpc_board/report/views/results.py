@@ -162,7 +162,6 @@ class KernelView(View, frozen=True):
 
     @classmethod
     def of(cls, kernel: Kernel) -> "KernelView":
-        """Return the object of a kernel."""
         return view_of(cls, kernel, stalls={one_line(reason): cycles for reason, cycles in kernel.stalls})
 
 

@@ -88,7 +88,6 @@ class RunUsageView(View, frozen=True):
 
     @classmethod
     def of(cls, usage: Usage) -> "RunUsageView":
-        """Return the object of a use."""
         return view_of(cls, usage, advice=[*filter(None, (usage.memory_advice, usage.cpu_advice))])
 
 
@@ -112,7 +111,6 @@ class StatusView(View, frozen=True):
 
     @classmethod
     def of(cls, status: Status) -> "StatusView":
-        """Return the object of a status."""
         return view_of(
             cls,
             status,
@@ -238,7 +236,6 @@ class RemovedRunView(View, frozen=True):
 
     @classmethod
     def of(cls, run: Run, removal: Removal) -> "RemovedRunView":
-        """Return the object of a removed run."""
         return view_of(
             cls, removal, run=run.id, submission=run.submission, score_s=run.score_s, by=one_line(removal.by_user)
         )
@@ -328,7 +325,6 @@ class PreviewView(View, frozen=True):
 
     @classmethod
     def of(cls, preview: Preview) -> "PreviewView":
-        """Return the object of a previewed job."""
         return view_of(
             cls,
             preview,

@@ -123,6 +123,5 @@ class PrunedView(View, frozen=True):
 
     @classmethod
     def of(cls, pruned: Pruned) -> "PrunedView":
-        """Return the object of a pruning."""
         clusters = [view_of(ClusterPrunedView, each, cluster=name) for name, each in pruned.clusters.items()]
         return view_of(cls, pruned, bytes=sum(each.bytes for each in clusters), clusters=clusters)

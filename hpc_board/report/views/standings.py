@@ -45,7 +45,6 @@ class RowView(View, frozen=True):
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
-        """Return the object of a row of a page."""
         return view_of(
             cls,
             row,
@@ -141,7 +140,6 @@ class RankView(View, frozen=True):
 
     @classmethod
     def of(cls, page: Page, rows: Sequence[Standing]) -> "RankView":
-        """Return the object of the rows with a rank on the leaderboard of a page."""
         return cls(gpu=page.gpu, rows=[RowView.of(row, page) for row in rows])
 
 
@@ -211,7 +209,6 @@ class HistoryView(View, frozen=True):
 
     @classmethod
     def of(cls, page: Page) -> "HistoryView":
-        """Return the object of a page with the runs of one user."""
         runs = in_order(page)
         rows = [view_of(HistoryRunView, row, best=best) for row, best in zip(runs, bests(runs), strict=True)]
         return view_of(cls, page, runs=rows)
@@ -267,7 +264,6 @@ class FeedView(View, frozen=True):
 
     @classmethod
     def of(cls, entry: FeedEntry) -> "FeedView":
-        """Return the object of an entry of the feed."""
         news = entry.news
         return view_of(
             cls,
@@ -304,7 +300,6 @@ class DifferenceView(View, frozen=True):
 
     @classmethod
     def of(cls, difference: Difference) -> "DifferenceView":
-        """Return the object of a difference."""
         return cls(**_difference_keys(difference))
 
 
@@ -332,7 +327,6 @@ class CaseDifferenceView(View, frozen=True):
 
     @classmethod
     def of(cls, case: CaseDifference) -> "CaseDifferenceView":
-        """Return the object of a case."""
         return cls(index=case.index, case=printable(case.spec), **_difference_keys(case.difference))
 
 
@@ -348,7 +342,6 @@ class KernelPairView(View, frozen=True):
 
     @classmethod
     def of(cls, pair: KernelPair) -> "KernelPairView":
-        """Return the object of a pair."""
         one, other = ({} if each is None else {key: getattr(each, key) for key in METRICS} for each in pair.kernels)
         changes = {
             str(key): other[key] - before
@@ -381,7 +374,6 @@ class ComparisonView(View, frozen=True):
 
     @classmethod
     def of(cls, runs: tuple[Run, Run], results: tuple[Result, Result], comparison: Comparison) -> "ComparisonView":
-        """Return the object of two runs on one GPU."""
         return cls(
             gpu=runs[0].gpu,
             runs=[run.id for run in runs],

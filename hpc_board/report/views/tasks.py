@@ -232,7 +232,6 @@ class TaskCheckView(View, frozen=True):
     def of(
         cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, sound: bool
     ) -> "TaskCheckView":
-        """Return the object of a checked task."""
         return cls(
             task=task.name,
             version=task.version,

@@ -35,7 +35,6 @@ class GpuView(View, frozen=True):
 
     @classmethod
     def of(cls, status: GpuStatus) -> "GpuView":
-        """Return the object of a GPU."""
         gpu = status.gpu
         return view_of(
             cls,
@@ -107,7 +106,6 @@ class StatisticsView(View, frozen=True):
 
     @classmethod
     def of(cls, found: Statistics) -> "StatisticsView":
-        """Return the object of a board's use."""
         gpus, users = found.gpus, found.top_users
         return view_of(
             cls,
