@@ -11,8 +11,18 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, UnsetType
 
-from hpc_board.report.views import MEANINGS, View
-from hpc_board.report.views.commands import PRINTED
+from hpc_board.report.views import (
+    MEANINGS,
+    View,
+    diagnostics,
+    leaderboards,
+    moderation,
+    runs,
+    setup,
+    standings,
+    tasks,
+    usage,
+)
 
 meanings = runpy.run_path(str(Path(__file__).with_name("settings_page.py")))["meanings"]
 
@@ -30,12 +40,64 @@ This page is made from the code by `make docs`.
 _PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 
 
+PRINTED = (
+    (("submit",), runs.SubmissionView, ""),
+    (("submit",), list[runs.SubmissionView], "of several files"),
+    (("submit",), list[runs.PreviewView], "with `--dry-run`"),
+    (("status",), runs.LookView, ""),
+    (("run", "watch"), runs.WholeRunView, ""),
+    (("run",), runs.RunFilesView, "with `--files`"),
+    (("runs", "poll", "cancel", "admin milestones"), list[runs.RunView], ""),
+    (("show",), standings.StandingsView, ""),
+    (("show",), list[standings.StandingsView], "without a name: the first row of each leaderboard"),
+    (("show",), standings.RanksView, "with `--rank`"),
+    (("show",), standings.VersionsView, "with `--versions`"),
+    (("show-personal",), standings.OwnStandingsView, ""),
+    (("history",), standings.HistoriesView, ""),
+    (("code",), runs.CodeView, ""),
+    (("note",), runs.SubmissionNoteView, ""),
+    (("feed",), list[standings.FeedView], ""),
+    (("compare",), standings.ComparisonsView, ""),
+    (("list",), list[tasks.TaskView], ""),
+    (("task show",), tasks.WholeTaskView, ""),
+    (("task check",), tasks.TaskCheckView, ""),
+    (("task check",), list[tasks.TaskCheckView], "of several tasks"),
+    (("task test",), runs.TrialView, ""),
+    (("task new",), tasks.NewTaskView, ""),
+    (("template",), tasks.TemplateView, ""),
+    (("eval-code",), tasks.EvalCodeView, ""),
+    (("gpus",), list[usage.GpuView], ""),
+    (("create", "update"), list[leaderboards.PlanView], ""),
+    (("update",), list[leaderboards.BoardChangeView], "with `--history`"),
+    (("delete",), leaderboards.DeletionView, ""),
+    (("version",), setup.ReleaseView, ""),
+    (("admin detect",), setup.DetectionView, ""),
+    (("admin init",), setup.InitView, ""),
+    (("admin check",), list[diagnostics.GpuCheckView], ""),
+    (("admin check",), list[diagnostics.NodeCheckView], "with `--each-node`"),
+    (("admin doctor",), list[diagnostics.DiagnosticView], ""),
+    (("admin backup",), setup.BackupView, ""),
+    (("admin restore",), setup.RestoredView, ""),
+    (("admin prune",), setup.PrunedView, ""),
+    (("admin limit",), moderation.LimitsView, ""),
+    (("admin limits",), list[moderation.LimitsView], ""),
+    (("admin ban", "admin unban", "admin stop", "admin start"), moderation.SwitchView, ""),
+    (("admin remove", "admin readmit"), moderation.RemovalsView, ""),
+    (("admin bans", "admin log"), list[moderation.DecisionView], ""),
+    (("admin rerun",), moderation.RerunsView, ""),
+    (("admin rerun",), list[moderation.RerunCandidateView], "with `--dry-run`"),
+    (("admin stats",), usage.StatisticsView, ""),
+    (("admin sync",), list[leaderboards.SyncedView], ""),
+)
+"""The commands that print JSON, the type of their objects, and the case where they do, in the order of the page."""
+
+
 def json_page() -> str:
     """The whole page as Markdown."""
     commands = ["## Commands\n", "| command | prints |", "|---|---|"]
-    for printed in PRINTED:
-        names = ", ".join(f"`{name}`" for name in printed.commands)
-        commands.append(f"| {names}{' ' * bool(printed.when)}{printed.when} | {_words(printed.type)} |")
+    for names, type_, when in PRINTED:
+        words = ", ".join(f"`{name}`" for name in names)
+        commands.append(f"| {words}{' ' * bool(when)}{when} | {_words(type_)} |")
     return "\n".join([_INTRODUCTION, *commands, "", "## Objects", "", "\n".join(_objects())])
 
 
@@ -65,8 +127,8 @@ def _structs() -> list[type[Struct]]:
         for member in get_args(type_):
             add(member)
 
-    for printed in PRINTED:
-        add(printed.type)
+    for _, type_, _ in PRINTED:
+        add(type_)
     return list(found)
 
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,13 @@ import click
 import msgspec
 import pytest
 
-from hpc_board.report.views.commands import PRINTED
 from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
 from tests.golden.files import FOLDER, Golden
-from tests.golden.internals import commands
+from tests.golden.internals import REPOSITORY, commands
 from tests.golden.normal import normal
 from tests.values import replace
+
+PRINTED = runpy.run_path(str(REPOSITORY / "scripts" / "json_page.py"))["PRINTED"]
 
 WITHOUT_JSON = {
     "admin-export": "its --format json writes JSON",
@@ -193,7 +195,7 @@ CASES = (
 
 def is_documented(command: str, printed: Any) -> bool:
     """Return whether the value has one of the types that the table of JSON names for the command."""
-    types = [each.type for each in PRINTED if command in {"-".join(words.split()) for words in each.commands}]
+    types = [type_ for names, type_, _ in PRINTED if command in {"-".join(words.split()) for words in names}]
     for each in types:
         try:
             msgspec.convert(printed, each)
@@ -253,4 +255,4 @@ def test_every_command_that_prints_json_has_a_golden_file_and_no_file_is_left_ov
     stored = {file.stem for file in Path(FOLDER, "json").glob("*.json")}
     assert {name.partition(".")[0] for name in stored} == printing
     assert stored == {case.name for case in CASES} | {"run.verdicts"}
-    assert {"-".join(words.split()) for each in PRINTED for words in each.commands} == printing
+    assert {"-".join(words.split()) for names, _, _ in PRINTED for words in names} == printing
