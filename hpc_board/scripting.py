@@ -232,7 +232,6 @@ class Board:
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.runs.drafts import read_source
-        from hpc_board.settings_file import given_options
         from hpc_board.tui.recent_files import remember_submission
 
         try:
@@ -243,7 +242,6 @@ class Board:
                 f"unknown job option: {unknown}", hint=f"Job options: {', '.join(JobOptions.__struct_fields__)}."
             ) from None
         check(options, "the call")
-        given = given_options(options, os.environ)
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         paths: list[Path] = []
         if isinstance(files, Mapping):
@@ -251,7 +249,7 @@ class Board:
         else:
             paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
             sources = [read_source(path) for path in paths]
-        requests = [SubmissionRequest(source, task, names, mode, note, given) for source in sources]
+        requests = [SubmissionRequest(source, task, names, mode, note, options) for source in sources]
         with self._session():
             runs = self._board.submissions.submit(requests, array=array)
             if paths:

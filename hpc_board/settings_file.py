@@ -1,4 +1,4 @@
-"""The settings file of this process, the service that it may name, and the user's own job options."""
+"""The settings file of this process, and the service that it may name."""
 
 import os
 import re
@@ -10,22 +10,13 @@ from pathlib import Path
 import msgspec
 
 from hpc_board.accounts import home, private_group
-from hpc_board.domain.job_options import (
-    VALUE_NAMES,
-    GivenOptions,
-    JobOptions,
-    fault,
-    field_of,
-    of_values,
-)
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.errors import InputError
-from hpc_board.files import open_followed, read_text, user_folder
+from hpc_board.files import open_followed, read_text
 from hpc_board.trusted_file import Trust, open_trusted, system_owners
-from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Line, Section
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
 
 FILE_NAME = "hpc-board.yaml"
-OPTIONS_NAME = "options.yaml"
 FILE_MODE = 0o644
 """The mode of a new settings file, before the umask: one that others may write is not used."""
 
@@ -35,31 +26,6 @@ _PLAIN_SERVICE = re.compile(
 """Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
 
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
-
-
-class OptionsFile(Section, frozen=True):
-    """The file of a user's own job options."""
-
-    account: Line | None = None
-    """The account to charge."""
-    qos: Line | None = None
-    """The quality of service."""
-    reservation: Line | None = None
-    """The reservation to run in."""
-    constraint: Line | None = None
-    """Features that the node must have, besides those of the GPU's entry."""
-    time: Line | None = None
-    """A shorter time limit."""
-    exclude: Line | None = None
-    """Nodes to avoid, besides those of the GPU's entry."""
-    nodelist: Line | None = None
-    """Nodes to use."""
-    retries: int | None = None
-    """The number of times that a run is sent again after a fault of the cluster."""
-    max_running: int | None = None
-    """The most tasks of a job array that run at a time."""
-    sbatch: list[Line] = msgspec.field(default_factory=list)
-    """Further options of sbatch."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -182,34 +148,3 @@ def straight(path: Path) -> Path:
     """Return the path without "..", unless a link on the way leads elsewhere."""
     straight = Path(os.path.normpath(path))
     return straight if os.path.realpath(straight) == os.path.realpath(path) else path
-
-
-def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptions:
-    """Return the job options of a user: those of a `command`, and of the user's own file.
-
-    The file is `hpc-board/options.yaml` in the user's configuration folder.
-
-    Raises:
-        InputError: the file cannot be read, or another account may change it.
-        DocumentError: it has faults.
-    """
-    file = user_folder(environ, "XDG_CONFIG_HOME", ".config") / OPTIONS_NAME
-    if not _is_there(file):
-        return GivenOptions(command)
-    from hpc_board.yaml_document import Document
-
-    trust = _trust(Found(file, system_owners() | {os.geteuid()}), environ)
-    document = Document.read(
-        file, hint="Correct these lines of your job options.", open_=partial(open_trusted, trust=trust)
-    )
-    section = document.value(OptionsFile)
-    found = {name: getattr(section, field_of(name)) for name in VALUE_NAMES}
-    plain = {name: str(value) for name, value in found.items() if value is not None and value != ""}
-    for name, value in plain.items():
-        if wrong := fault(name, value):
-            document.fault((field_of(name),), wrong)
-    for index, extra in enumerate(section.sbatch):
-        if wrong := fault("sbatch", extra):
-            document.fault(("sbatch", index), wrong)
-    document.check()
-    return GivenOptions(command, of_values(plain, section.sbatch), str(file))

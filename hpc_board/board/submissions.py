@@ -14,7 +14,7 @@ from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
-from hpc_board.domain.job_options import GivenOptions, OptionRules
+from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
@@ -128,9 +128,9 @@ class Submissions:
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
         new_mode = mode_called(mode or str(found.mode))
-        given = GivenOptions(command=found.options.in_mode(new_mode))
+        options = found.options.in_mode(new_mode)
         source = Source(file_name, code.decode())
-        return SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, given)
+        return SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, options)
 
     def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
         """Return the batch script and the command for each GPU of each request; nothing is stored or sent.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hpc_board.board import Board
     from hpc_board.domain.draft import Preview, Source
-    from hpc_board.domain.job_options import GivenOptions
+    from hpc_board.domain.job_options import JobOptions
     from hpc_board.domain.run import Run
 
 _STDIN = Path("-")
@@ -140,8 +140,8 @@ def submit(
     files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
 
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
-    --retries, --max-running and --sbatch you may set. The file options.yaml in ~/.config/hpc-board has your own
-    defaults, and the header may have options as `#!HPCBOARD qos NAME`; those of the command come first.
+    --retries, --max-running and --sbatch you may set. The header may have options as `#!HPCBOARD qos NAME`; those of
+    the command come first.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
@@ -161,10 +161,10 @@ def submit(
     from hpc_board.domain.draft import SubmissionRequest
     from hpc_board.runs.drafts import read_source
 
-    given = _given_options(job_options, extras)
+    options = _options(job_options, extras)
     board = open_()
     sources = [_piped(name or _PIPED_NAME)] if piped else [read_source(file) for file in files]
-    requests = [SubmissionRequest(source, task, gpus, mode, note, given) for source in sources]
+    requests = [SubmissionRequest(source, task, gpus, mode, note, options) for source in sources]
     if dry_run:
         _print_previews(board.submissions.preview(requests, array=array), as_json=as_json)
         return
@@ -180,17 +180,16 @@ def submit(
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "GivenOptions":
-    """Return the job options of the command, with the user's defaults."""
+def _options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "JobOptions":
+    """Return the job options of the command."""
     from hpc_board.domain.job_options import check, of_values
-    from hpc_board.settings_file import given_options
 
     for name, value in (*plain.items(), *(("sbatch", extra) for extra in extras)):
         if value == "":
             raise click.UsageError(f"--{name.replace('_', '-')} needs a value.")
     command = of_values({name: value for name, value in plain.items() if value}, extras)
     check(command, "the command")
-    return given_options(command, os.environ)
+    return command
 
 
 def _check_none_twice(files: tuple[Path, ...]) -> None:

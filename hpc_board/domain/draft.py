@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hpc_board.domain.job_options import NO_OPTIONS, NOTHING_GIVEN, GivenOptions, JobOptions
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
@@ -46,7 +46,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: str | None = None
     note: str = ""
-    options: GivenOptions = NOTHING_GIVEN
+    options: JobOptions = NO_OPTIONS
 
 
 class Preview(msgspec.Struct, frozen=True):

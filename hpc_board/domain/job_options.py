@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -128,11 +128,6 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
         return of_values(plain, tuple(extras.values()))
 
-    def only(self, names: Collection[str]) -> "JobOptions":
-        """Return these options without those of the scheduler that are not in `names`."""
-        plain = {name: self.value(name) for name in _ONE_VALUE if name in (*names, *CHOICE_NAMES)}
-        return of_values(plain, self.sbatch if "sbatch" in names else ())
-
     def in_mode(self, mode: Mode) -> "JobOptions":
         """Return these options without those of `CHOICES` that the mode does not have."""
         left_out = {name for name in CHOICE_NAMES if name not in CHOICES.get(mode, ())}
@@ -150,20 +145,6 @@ def field_of(name: str) -> str:
 def of_values(plain: Mapping[str, str], sbatch: Sequence[str] = ()) -> JobOptions:
     """Return the options with these values by their names in the command line."""
     return JobOptions(**{field_of(name): value for name, value in plain.items()}, sbatch=tuple(sbatch))
-
-
-class GivenOptions(msgspec.Struct, frozen=True):
-    """The options that a user gives beside a file: with the command, and by default.
-
-    `source` is the file of the defaults.
-    """
-
-    command: JobOptions = NO_OPTIONS
-    defaults: JobOptions = NO_OPTIONS
-    source: str = ""
-
-
-NOTHING_GIVEN = GivenOptions()
 
 
 class OptionRules(msgspec.Struct, frozen=True):
@@ -189,22 +170,16 @@ class OptionRules(msgspec.Struct, frozen=True):
                     hint="Leave it out, or ask the board's admin.",
                 )
 
-    def effective(self, given: GivenOptions, header: JobOptions, file_name: str) -> JobOptions:
-        """Return the options that apply: the user's defaults < file header < command.
+    def effective(self, command: JobOptions, header: JobOptions, file_name: str) -> JobOptions:
+        """Return the options that apply: those of the file's header, and over them those of the command.
 
         Raises:
             InputError: a value is invalid.
             Refused: the settings do not permit an option.
         """
-        layers = (
-            (given.defaults, one_line(given.source, 200) or "the user's defaults"),
-            (header, f"the header of {one_line(file_name, 200)}"),
-            (given.command, "the command"),
-        )
-        found = NO_OPTIONS
-        for options, origin in layers:
-            self.check(options, origin)
-            found = options.over(found)
+        self.check(header, f"the header of {one_line(file_name, 200)}")
+        self.check(command, "the command")
+        found = command.over(header)
         if len(found.sbatch) > SBATCH_OPTIONS_MAX:
             raise InputError(f"there are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
         return found

@@ -208,5 +208,5 @@ def _new_run(
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,
         account="" if owner == user else owner,
-        options=options.only(kind_of(gpu.cluster).job_options),
+        options=options,
     )

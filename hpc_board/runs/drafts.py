@@ -156,7 +156,7 @@ def draft(
     effective = rules.effective(request.options, asked.options, source.file_name)
     _check_choices(task, mode, chosen, effective)
     _check_tools(task, mode, language, chosen, effective, served=served)
-    _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
+    _check_job_options(task, mode, chosen, effective)
     return Draft(source, task, chosen, mode, request.note, options=effective)
 
 
@@ -218,14 +218,11 @@ def _check_tools(
             )
 
 
-def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:
-    """Require that each GPU's scheduler has the options that are given `outright`, and enough time for `options`.
-
-    A user's defaults are for every cluster, so a scheduler without one of them ignores it.
-    """
+def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions) -> None:
+    """Require that each GPU's scheduler has the options, and enough time for them."""
     for each in gpus:
         kind = kind_of(each.cluster)
-        unknown = [name for name in outright.given if name not in (*kind.job_options, *CHOICE_NAMES)]
+        unknown = [name for name in options.given if name not in (*kind.job_options, *CHOICE_NAMES)]
         if unknown:
             raise InputError(
                 f"{each.name}: cluster {each.cluster.name} (scheduler {kind.name}) has no option --{unknown[0]}.",

@@ -1,6 +1,5 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +21,7 @@ from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Preview, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
-from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
+from hpc_board.domain.job_options import NO_OPTIONS, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
@@ -32,7 +31,6 @@ from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
 from hpc_board.schedulers import kind_of
-from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
@@ -214,7 +212,7 @@ class SubmitScreen(BoardScreen):
         (ready if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
-        self.ask("options", self._rules, self._show_rules)
+        self.ask("options", self.board.submissions.option_rules, self._show_rules)
         self._ask_gpus()
         self._ask_allowed()
         self._read_header(self.path_input.path)
@@ -224,13 +222,13 @@ class SubmitScreen(BoardScreen):
         return super().busy or self._typing is not None
 
     def action_ask_gpus(self) -> None:
-        def check(answer: tuple[OptionRules, GivenOptions]) -> None:
+        def check(rules: OptionRules) -> None:
             self._blamed = None
-            self._show_rules(answer)
+            self._show_rules(rules)
             self._check()
 
         self._ask_gpus()
-        self.ask("options", self._rules, check)
+        self.ask("options", self.board.submissions.option_rules, check)
 
     def _ask_gpus(self) -> None:
         def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
@@ -457,11 +455,8 @@ class SubmitScreen(BoardScreen):
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
 
-    def _rules(self) -> tuple[OptionRules, GivenOptions]:
-        return self.board.submissions.option_rules(), given_options(NO_OPTIONS, os.environ)
-
-    def _show_rules(self, answer: tuple[OptionRules, GivenOptions]) -> None:
-        self.options_input.permit(*answer)
+    def _show_rules(self, rules: OptionRules) -> None:
+        self.options_input.permit(rules)
         self._show_options()
 
     def _show_allowed(self, task: str, answer: tuple[tuple[Gpu, ...], BoardError | None]) -> None:
@@ -765,8 +760,8 @@ class SubmitScreen(BoardScreen):
 
 
 def _request(choice: Choice) -> SubmissionRequest:
-    source, given = read_source(choice.file or Path()), given_options(parsed(choice.options), os.environ)
-    return SubmissionRequest(source, choice.task, choice.gpus, str(choice.mode), choice.note, given)
+    source, options = read_source(choice.file or Path()), parsed(choice.options)
+    return SubmissionRequest(source, choice.task, choice.gpus, str(choice.mode), choice.note, options)
 
 
 def _expected(in_flight: Sequence[Run]) -> dict[str, datetime]:

@@ -29,7 +29,6 @@ from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.report.runs import run_overview
 from hpc_board.runs.drafts import read_source
-from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
@@ -259,8 +258,10 @@ class WatchScreen(BoardScreen):
         self._is_new, self._sent_at = False, now
 
         def question() -> Sequence[Run]:
-            source, given = read_source(watched.file), given_options(parsed(watched.options), os.environ)
-            request = SubmissionRequest(source, watched.task, watched.gpus, str(Mode.TEST), options=given)
+            source = read_source(watched.file)
+            request = SubmissionRequest(
+                source, watched.task, watched.gpus, str(Mode.TEST), options=parsed(watched.options)
+            )
             runs = self.board.submissions.submit([request])
             remember_sent(self.memory, (watched.file, source.data))
             return runs

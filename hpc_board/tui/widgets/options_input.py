@@ -8,7 +8,6 @@ from textual.suggester import Suggester
 from hpc_board.domain.job_options import (
     NO_OPTIONS,
     OPTION_NAMES,
-    GivenOptions,
     JobOptions,
     OptionRules,
     completed,
@@ -35,16 +34,14 @@ class OptionsInput(CompletedInput):
         )
         self._rules = OptionRules()
         self._known: Collection[str] = OPTION_NAMES
-        self._default = ""
         self._header = NO_OPTIONS
         self._refusal: BoardError | None = None
         self._offer()
 
-    def permit(self, rules: OptionRules, given: GivenOptions) -> None:
-        """Set the rules of the board, and the options that the user gives by default."""
+    def permit(self, rules: OptionRules) -> None:
+        """Set the rules of the board."""
         self._rules = rules
         self._offer()
-        self._default = _from(given.defaults, "your options.yaml")
 
     def fit(self, known: Collection[str]) -> None:
         """Set the options that the schedulers of the form's GPUs have."""
@@ -96,9 +93,8 @@ class OptionsInput(CompletedInput):
         # An incomplete name is no fault yet.
         if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
-        applied = [text for text in (self._default, _from(self._header, "the header")) if text]
-        if applied:
-            return toned(f"Set already: {'; '.join(applied)}.", Tone.MUTED, 300)
+        if self._header.given:
+            return toned(f"Set already: {self._header.brief} (the header).", Tone.MUTED, 300)
         permitted = ", ".join(self._names)
         return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
 
@@ -110,7 +106,3 @@ class _OptionSuggester(Suggester):
 
     async def get_suggestion(self, value: str) -> str | None:
         return completed(value, self.names)
-
-
-def _from(options: JobOptions, origin: str) -> str:
-    return f"{options.brief} ({origin})" if options.given else ""

@@ -713,24 +713,22 @@ def previewed(board: Recorded, *argv: str, **environ: str) -> list[str]:
 
 @pytest.fixture
 def slurm_options(board: Recorded) -> Recorded:
-    """A board on Slurm with values of its own, a file without a header, and a user with defaults."""
+    """A board on Slurm with values of its own, and a file without a header."""
     board.settings.write_text(SLURM_OPTIONS + MAY)
     (board.folder / "plain.py").write_text("def custom_kernel(data):\n    return data\n")
-    own = board.folder / ".config" / "hpc-board" / "options.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("account: own\nsbatch: [--comment=own, --contiguous]\n")
     return board
 
 
-def test_options_come_from_the_settings_the_user_the_header_and_the_command(slurm_options: Recorded) -> None:
+def test_options_come_from_the_settings_the_header_and_the_command(slurm_options: Recorded) -> None:
     board = slurm_options
     found = previewed(board, **HOSTILE)
-    assert {"partition=p", "account=own", "qos=site", "time=00:20:00", "comment=own", "contiguous"} <= set(found)
-    (board.folder / "plain.py").write_text("#!HPCBOARD account header\n#!HPCBOARD qos header\n")
+    assert {"partition=p", "account=site", "qos=site", "time=00:20:00"} <= set(found)
+    header = "#!HPCBOARD account header\n#!HPCBOARD qos header\n#!HPCBOARD sbatch --contiguous\n"
+    (board.folder / "plain.py").write_text(header)
     found = previewed(board, "--qos", "command", "--time=00:05:00", "--sbatch=--comment=command", **HOSTILE)
     wanted = {"account=header", "qos=command", "time=00:05:00", "comment=command", "contiguous"}
     assert wanted <= set(found)
-    assert not any("variable" in line or "own" in line for line in found)
+    assert not any("variable" in line for line in found)
 
 
 @pytest.mark.parametrize(
@@ -758,25 +756,8 @@ def test_an_option_of_the_job_that_cannot_be_used_says_why(
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
-def test_a_default_of_the_user_is_ignored_by_a_scheduler_without_it(slurm_options: Recorded) -> None:
-    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=near", "--dry-run")
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_fault_in_the_users_file_is_told_with_its_line(slurm_options: Recorded) -> None:
-    (slurm_options.folder / ".config/hpc-board/options.yaml").write_text("qos: night\nacount: a\nexclude: /etc/x\n")
-    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--dry-run")
-    assert done.returncode == 2
-    assert "options.yaml" in done.stderr
-    assert "acount" in done.stderr
-    (slurm_options.folder / ".config/hpc-board/options.yaml").write_text("exclude: /etc/x\n")
-    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--dry-run")
-    assert "--exclude: expected names of nodes" in done.stderr
-
-
 def test_without_the_setting_a_service_permits_a_shorter_time_alone(slurm_options: Recorded) -> None:
     board = slurm_options
-    (board.folder / ".config/hpc-board/options.yaml").unlink()
     board.settings.write_text(SLURM_OPTIONS)
     assert "time=00:05:00" in previewed(board, "--time=5")
     done = board.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--qos=q", "--dry-run")
@@ -800,15 +781,16 @@ def test_the_choices_of_a_profile_are_kept_with_the_run_and_sent_again_in_its_mo
     assert run["options"]["case"] == "1"
     assert "--case=1" in board.hpc_board("run", "1", COLUMNS="200").stdout
     with board.door.session():
-        assert board.door.submissions.again(1).options.command.choices == {"case": "1"}
-        assert board.door.submissions.again(1, mode="ranked").options.command.choices == {}
+        assert board.door.submissions.again(1).options.choices == {"case": "1"}
+        assert board.door.submissions.again(1, mode="ranked").options.choices == {}
 
 
 def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Recorded) -> None:
     board = slurm_options
     bin_ = board.folder / "bin"
     bin_.mkdir()
-    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--qos=night")
+    options = ("--account=own", "--qos=night", "--sbatch=--comment=own", "--sbatch=--contiguous")
+    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", *options)
     assert board.hpc_board(*argv, PATH=str(bin_)).returncode == 2  # without sbatch
     (run,) = json.loads(board.hpc_board("runs", "--json").stdout)
     assert run["options"] == {"account": "own", "qos": "night", "sbatch": ["--comment=own", "--contiguous"]}
@@ -816,7 +798,7 @@ def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Reco
     door = board.door
     with door.session():
         again = door.submissions.again(1)
-        assert again.options.command.account == "own"
+        assert again.options.account == "own"
         assert "#SBATCH --qos=night\n" in door.submissions.preview([again])[0].script
 
 

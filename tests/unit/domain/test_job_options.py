@@ -7,7 +7,6 @@ import pytest
 from hpc_board.domain.job_options import (
     NO_OPTIONS,
     OPTION_NAMES,
-    GivenOptions,
     JobOptions,
     OptionRules,
     check,
@@ -86,14 +85,10 @@ def test_the_choices_of_a_mode_are_permitted_everywhere_and_stay_in_their_mode()
     check(chosen, "the command")
     assert parsed(chosen.text) == parsed(chosen.brief) == chosen
     assert chosen.over(JobOptions(kernel="other")) == chosen
-    assert (
-        chosen.only(())
-        == chosen.in_mode(Mode.PROFILE).only(())
-        == JobOptions(kernel="^softmax|a b$", case="2", set="basic")
-    )
+    assert chosen.in_mode(Mode.PROFILE) == chosen
     assert chosen.in_mode(Mode.TEST) == JobOptions(qos="q")
-    given = GivenOptions(command=chosen.only(()))
-    assert OptionRules(("time",)).effective(given, NO_OPTIONS, "k.py") == given.command
+    choices = JobOptions(kernel="^softmax|a b$", case="2", set="basic")
+    assert OptionRules(("time",)).effective(choices, NO_OPTIONS, "k.py") == choices
     with pytest.raises(DirectiveError):
         directives("#!HPCBOARD kernel softmax\n")
 
@@ -105,31 +100,22 @@ def test_usual_values_are_taken() -> None:
         assert parsed(usual.text) == usual
 
 
-def test_the_command_comes_first_then_the_header_and_the_defaults() -> None:
-    layers = GivenOptions(
-        command=JobOptions(account="command", sbatch=("--comment=command",)),
-        defaults=JobOptions("default", "default", "default", sbatch=("--comment=default", "--contiguous")),
-        source="options.yaml",
-    )
-    header = JobOptions("header", "header")
-    found = OptionRules().effective(layers, header, "k.py")
-    assert (found.account, found.qos, found.reservation) == ("command", "header", "default")
-    assert found.sbatch == ("--comment=command", "--contiguous")
+def test_the_command_comes_first_then_the_header() -> None:
+    command = JobOptions(account="command", sbatch=("--comment=command",))
+    header = JobOptions("header", "header", sbatch=("--comment=header", "--contiguous"))
+    found = OptionRules().effective(command, header, "k.py")
+    assert found == JobOptions("command", "header", sbatch=("--comment=command", "--contiguous"))
 
 
 @pytest.mark.parametrize(
-    ("given", "header", "origin"),
-    [
-        (GivenOptions(JobOptions(qos="q")), NO_OPTIONS, "the command"),
-        (GivenOptions(), JobOptions(qos="q"), "the header of k.py"),
-        (GivenOptions(defaults=JobOptions(qos="q"), source="/home/ada/options.yaml"), NO_OPTIONS, "options.yaml"),
-    ],
+    ("command", "header", "origin"),
+    [(JobOptions(qos="q"), NO_OPTIONS, "the command"), (NO_OPTIONS, JobOptions(qos="q"), "the header of k.py")],
 )
 def test_an_option_that_the_settings_do_not_permit_is_named_with_its_origin(
-    given: GivenOptions, header: JobOptions, origin: str
+    command: JobOptions, header: JobOptions, origin: str
 ) -> None:
     with pytest.raises(Refused) as refusal:
-        OptionRules(("time", "account")).effective(given, header, "k.py")
+        OptionRules(("time", "account")).effective(command, header, "k.py")
     assert "--qos" in refusal.value.message
     assert origin in refusal.value.message
     assert "`submit.options` in its settings permits time, account." in refusal.value.message

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from hpc_board.domain.job_options import GivenOptions, JobOptions
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import array_of
 from hpc_board.runs.dispatch import DispatchPlan
 from tests.scripted import ScriptedArrays
@@ -32,7 +32,7 @@ def test_jobs_with_different_options_share_no_array(tmp_path: Path) -> None:
     clusters = board.board.context.clusters
     clusters.schedulers["main"] = ScriptedArrays()
     drafts = board.board.submissions._drafts(
-        [requested(board.kernel, options=GivenOptions(JobOptions(qos=q))) for q in ("day", "night", "day", "night")]
+        [requested(board.kernel, options=JobOptions(qos=qos)) for qos in ("day", "night", "day", "night")]
     )
     tokens = DispatchPlan(drafts, clusters, array=True).tokens()
     assert [array_of(token) for token in tokens[2:]] == [array_of(token) for token in tokens[:2]]

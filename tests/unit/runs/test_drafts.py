@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus, gpu
-from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, JobOptions
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox, SandboxRuntime
@@ -52,7 +52,7 @@ def drafted(
     served: bool = False,
 ) -> Draft:
     return draft(
-        SubmissionRequest(Source(file_name, text), task, tuple(gpus), mode, note, GivenOptions(command=options)),
+        SubmissionRequest(Source(file_name, text), task, tuple(gpus), mode, note, options),
         find_task=catalog.task,
         gpus=board,
         now=NOW,

@@ -893,7 +893,11 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
     assert found["hpc_board_requests_total", "200 page metrics"] >= 1
     assert found["hpc_board_queue_age_seconds", ""] > 0 or found["hpc_board_runs", "queued"] == 0
     assert found["hpc_board_start_time_seconds", ""] > 1.7e9
-    assert {name for name, _ in found} >= {"hpc_board_streams", "hpc_board_page_connections", "hpc_board_refusals_total"}
+    assert {name for name, _ in found} >= {
+        "hpc_board_streams",
+        "hpc_board_page_connections",
+        "hpc_board_refusals_total",
+    }
 
 
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
