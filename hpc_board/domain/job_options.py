@@ -65,7 +65,6 @@ NCU_SETS = ("basic", "detailed", "full", "roofline")
 """The sets of sections of Nsight Compute from which `set` chooses."""
 
 _TOOLS = (*CUDA_TOOLS, CPU_TOOL)
-_ONE_VALUE = (*VALUE_NAMES, *CHOICE_NAMES)
 
 
 class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,25 +90,26 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     set: str = ""
     tool: str = ""
 
-    def value(self, name: str) -> str:
-        """Return the value of the option that is called so in the command line; empty if it is not set."""
-        found: str = getattr(self, field_of(name))
-        return found
+    @property
+    def plain(self) -> dict[str, str]:
+        """Return the options with one value that are set, by their names in the command line."""
+        fields = msgspec.structs.asdict(self)
+        return {name.replace("_", "-"): value for name, value in fields.items() if value and name != "sbatch"}
 
     @property
     def given(self) -> tuple[str, ...]:
         """Return the names of the options that are set."""
-        return tuple(name for name in (*OPTION_NAMES, *CHOICE_NAMES) if self.value(name))
+        return (*self.plain, *(("sbatch",) if self.sbatch else ()))
 
     @property
     def choices(self) -> dict[str, str]:
         """Return the options of `CHOICES` that are set, by their names."""
-        return {name: value for name in CHOICE_NAMES if (value := self.value(name))}
+        return {name: value for name, value in self.plain.items() if name in CHOICE_NAMES}
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return the options as arguments of `submit`."""
-        plain = tuple(f"--{name}={value}" for name in _ONE_VALUE if (value := self.value(name)))
+        plain = (f"--{name}={value}" for name, value in self.plain.items())
         return (*plain, *(f"--sbatch={extra}" for extra in self.sbatch))
 
     @property
@@ -124,27 +124,21 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def over(self, lower: "JobOptions") -> "JobOptions":
         """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
-        plain = {name: self.value(name) or lower.value(name) for name in _ONE_VALUE}
         extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
-        return of_values(plain, tuple(extras.values()))
+        return of_values(lower.plain | self.plain, tuple(extras.values()))
 
     def in_mode(self, mode: Mode) -> "JobOptions":
         """Return these options without those of `CHOICES` that the mode does not have."""
         left_out = {name for name in CHOICE_NAMES if name not in CHOICES.get(mode, ())}
-        return of_values({name: self.value(name) for name in _ONE_VALUE if name not in left_out}, self.sbatch)
+        return of_values({name: value for name, value in self.plain.items() if name not in left_out}, self.sbatch)
 
 
 NO_OPTIONS = JobOptions()
 
 
-def field_of(name: str) -> str:
-    """Return the name of the field, and of the key in a file, of an option."""
-    return name.replace("-", "_")
-
-
 def of_values(plain: Mapping[str, str], sbatch: Sequence[str] = ()) -> JobOptions:
     """Return the options with these values by their names in the command line."""
-    return JobOptions(**{field_of(name): value for name, value in plain.items()}, sbatch=tuple(sbatch))
+    return JobOptions(**{name.replace("-", "_"): value for name, value in plain.items()}, sbatch=tuple(sbatch))
 
 
 class OptionRules(msgspec.Struct, frozen=True):
@@ -244,8 +238,7 @@ def check(options: JobOptions, origin: str) -> None:
     Raises:
         InputError: a value is invalid.
     """
-    values = [(name, value) for name in _ONE_VALUE if (value := options.value(name))]
-    for name, value in (*values, *(("sbatch", extra) for extra in options.sbatch)):
+    for name, value in (*options.plain.items(), *(("sbatch", extra) for extra in options.sbatch)):
         wrong = fault(name, value)
         if wrong:
             raise InputError(f"{wrong}, in {origin}.", hint="Correct the value, or leave the option out.")
