@@ -1,5 +1,6 @@
 """Clients of a service under test: accounts of this machine, lines of bytes, and commands."""
 
+import codecs
 import ctypes
 import json
 import os
@@ -40,6 +41,8 @@ def acting_as(name: str) -> Iterator[None]:
     def be(uid: int) -> None:
         assert libc.syscall(set_uids, ctypes.c_long(-1), ctypes.c_long(uid), ctypes.c_long(-1)) == 0
 
+    # Python loads it at the first TCP connection, from a library that the account may not be able to read.
+    codecs.lookup("idna")
     before = os.geteuid()
     be(0)
     be(pwd.getpwnam(name).pw_uid)
