@@ -1,20 +1,47 @@
-"""Pages that are made once for all readers, and again when the board has changed."""
+"""The pages: a board's public parts as HTML, made once for all readers, and again when the board has changed."""
 
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ReferenceType, ref
 
-from hpc_board.service.page.views import page
+import msgspec
+
+from hpc_board import __version__
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.errors import InputError
+from hpc_board.model.names import NAME
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.formatting import count_text, score_text, speedup_text
+from hpc_board.report.run_words import outcome, times, trust, verdict_text
+from hpc_board.report.tables import first_sentence
+from hpc_board.report.times import scatter_name, scatter_text
+from hpc_board.web.rendering import template
+from hpc_board.web.standings import ROWS_MAX, Section, board_table
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.board.context import Installation
-    from hpc_board.store.overview import Mark
+    from hpc_board.model.task import Task
+    from hpc_board.store.overview import Activity, Mark
+
+FEED_MAX = 100
+"""The maximum number of changes on the page of the feed."""
+
+CASES_MAX = 200
+"""The maximum number of cases on the page of a run."""
 
 _KEPT_MAX = 500
+_TASK = re.compile(rf"boards/({NAME})")
+_RUN = re.compile(r"runs/([1-9][0-9]{0,14})")
 
 
 class _PageMark(NamedTuple):
@@ -58,3 +85,199 @@ class Pages:
             if len(self._kept) > _KEPT_MAX:
                 self._kept.popitem(last=False)
             return kept[1]
+
+
+def route_of(path: str) -> str | None:
+    """Return the name of the page at `path`, without the slash before it; None for a path without a page."""
+    if path in ("", "feed"):
+        return path or "boards"
+    if _TASK.fullmatch(path):
+        return "board"
+    return "run" if _RUN.fullmatch(path) else None
+
+
+def page(board: "Board", path: str, at: datetime) -> str | None:
+    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the public.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    route, name = route_of(path), path.rpartition("/")[2]
+    try:
+        if route == "boards":
+            values = _boards(board)
+        elif route == "feed":
+            values = _feed(board)
+        elif route == "board":
+            values = _board(board, board.tasks.get(name), at)
+        elif route == "run":
+            values = _run(board, int(name), at)
+        else:
+            return None
+    except InputError:  # one that is hidden must look like one that does not exist
+        return None
+    root = "../" if "/" in path else "./"
+    return template(f"{route}.html").render(**values, path=path, root=root, at=at, version=__version__)
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A leaderboard in the list of all."""
+
+    gpu: str
+    leader: str
+    time: str
+    speedup: str
+    users: int
+    runs: int
+    last_at: datetime
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A task in the list of leaderboards."""
+
+    name: str
+    about: str
+    deadline: datetime | None
+    lines: Sequence[_Line]
+
+
+def _boards(board: "Board") -> dict[str, Any]:
+    tasks = board.tasks.catalog().tasks
+    listed = [_Listed(task.name, _about(task), task.deadline, [*_lines(board, task)]) for task in tasks]
+    played = [each for each in listed if each.lines]
+    count = sum(len(each.lines) for each in played)
+    others = [each for each in listed if not each.lines]
+    about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
+    return {"title": "Leaderboards", "about": about, "played": played, "others": others}
+
+
+def _about(task: "Task") -> str:
+    return one_line(first_sentence(task.description), 160)
+
+
+def _lines(board: "Board", task: "Task") -> Iterator[_Line]:
+    for each in _activity(board, task):
+        (found,) = board.standings.pages(task.name, [each.gpu], limit=1)
+        if found.rows:
+            first = found.rows[0]
+            yield _Line(
+                one_line(found.gpu),
+                one_line(first.user),
+                score_text(first.score_s),
+                speedup_text(found.speedup(first.score_s)),
+                found.total,
+                each.runs,
+                each.last_at,
+            )
+
+
+def _activity(board: "Board", task: "Task") -> "list[Activity]":
+    """Return the leaderboards of a task with entries, in the settings' order of GPUs."""
+    found = {each.gpu: each for each in board.context.store.overview.activity(task.name, task.version)}
+    return [found[gpu.name] for gpu in board.gpus.all() if gpu.name in found]
+
+
+def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
+    section = Section.of(task)
+    tables = []
+    for each in _activity(board, task):
+        (found,) = board.standings.pages(task.name, [each.gpu], limit=ROWS_MAX)
+        if found.rows:
+            days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
+            tables.append(board_table(task, found, days, at))
+    return {"title": section.name, "about": "", "section": section, "boards": tables}
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A line of the feed."""
+
+    id: int
+    at: datetime
+    text: str
+    kind: str
+    task: str
+    run: int
+
+
+def _feed(board: "Board") -> dict[str, Any]:
+    changes = [
+        _Change(each.id, each.at, feed_line(each), str(each.news.kind), each.task, each.run)
+        for each in board.standings.feed(limit=FEED_MAX)
+    ]
+    return {"title": "Feed", "about": "The newest changes of the standings", "changes": changes}
+
+
+class _CaseLine(msgspec.Struct, frozen=True):
+    """A case of a run."""
+
+    phase: str
+    number: int
+    spec: str
+    verdict: str
+    time: str
+    scatter: str
+    reference: str
+    speedup: str
+
+
+def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
+    run = board.runs.get(number)
+    store = board.context.store.runs
+    cases, more = store.first_cases(run.id, CASES_MAX) if run.verdict is not None else ((), 0)
+    placing = board.standings.placing(run)
+    return {
+        "title": f"Run {run.id}",
+        "about": f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}",
+        "run": run,
+        "task": one_line(run.task),
+        "linked": any(task.name == run.task for task in board.tasks.catalog().tasks),
+        "outcome": _outcome(run, placing),
+        "state": outcome(run),
+        "passed": run.verdict is Verdict.PASS,
+        "facts": _facts(board, run, placing, at),
+        "cases": [_case_line(case) for case in cases],
+        "more": count_text(more, "more case") if more else "",
+        "scatter": scatter_name(cases),
+    }
+
+
+def _outcome(run: Run, placing: Placing | None) -> str:
+    """Return a sentence on the run's end; the judge's message is left out, since it may quote the submission."""
+    if run.remarks.removal is not None:
+        return "Removed from the standings."
+    if placing is not None and run.score_s is not None:
+        return f"{verdict_line(one_line(run.gpu), run.score_s, placing, run.interval)}."
+    if run.verdict is not None:
+        return verdict_meaning(run.verdict).what
+    if run.state.ended and run.state is not RunState.FINISHED:
+        return state_meaning(run.state).what
+    return ""
+
+
+def _facts(board: "Board", run: Run, placing: Placing | None, at: datetime) -> list[tuple[str, str]]:
+    started = board.runs.started([run.id]).get(run.id)
+    submitted = run.created_at.astimezone(UTC)
+    facts = (
+        ("User", one_line(run.user)),
+        ("Mode", str(run.mode)),
+        ("Score", score_text(run.score_s)),
+        ("Rank", f"{placing.rank} of {placing.users}" if placing is not None and placing.rank is not None else ""),
+        ("Trust", one_line(trust(run))),
+        ("Submitted", f"{submitted:%Y-%m-%d %H:%M}"),
+        ("Duration", times(run, started, max(at, run.created_at))),
+    )
+    return [fact for fact in facts if fact[1]]
+
+
+def _case_line(case: Case) -> _CaseLine:
+    timing = case.timing
+    return _CaseLine(
+        one_line(case.phase, 20),
+        case.index + 1,
+        one_line(case.spec),
+        verdict_text(case.verdict),
+        duration_text(timing.median_ns) if timing else "",
+        scatter_text(timing) if timing else "",
+        duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "",
+        speedup_text(timing.speedup) if timing else "",
+    )

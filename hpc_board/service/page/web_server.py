@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpc_board import __version__
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
-from hpc_board.service.page.pages import Pages
-from hpc_board.service.page.views import route_of
+from hpc_board.service.page.pages import Pages, route_of
 from hpc_board.service.peers import peer_uid
 from hpc_board.web.rendering import asset, template
 

@@ -32,7 +32,7 @@ from hpc_board.runs.job_polling import Poll
 from hpc_board.runs.reconciler import Pass
 from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
-from hpc_board.service.page import pages, views, web_server
+from hpc_board.service.page import pages, web_server
 from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
@@ -180,12 +180,13 @@ def opened(
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the pages that are made from now on."""
     made: list[str] = []
+    page = pages.page
 
-    def count(of: Board, path: str, at: datetime) -> Any:
+    def count(of: Board, path: str, at: datetime) -> str | None:
         made.append(path)
-        return views.page(of, path, at)
+        return page(of, path, at)
 
-    monkeypatch.setattr("hpc_board.service.page.pages.page", count)
+    monkeypatch.setattr(pages, "page", count)
     return made
 
 
