@@ -33,9 +33,9 @@ from hpc_board.service.conversation import Bounds, Conversations
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.notify import notify
-from hpc_board.service.page import opening
 from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.page.pages import Pages
+from hpc_board.service.page.sockets import page_socket, tcp_socket
 from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
@@ -214,9 +214,9 @@ class Service:
 
     def _listen_for_readers(self, stack: ExitStack) -> Iterator[socket.socket]:
         """Yield the listening sockets of the page."""
-        yield self._listen(stack, opening.page_socket(self.path))
+        yield self._listen(stack, page_socket(self.path))
         if self.settings.web is not None:
-            yield opening.tcp_socket(self.settings.web, stack, self._log)
+            yield tcp_socket(self.settings.web, stack, self._log)
 
     async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._conversations.hold(peer_uid(writer.get_extra_info("socket")), reader, writer)
@@ -263,7 +263,7 @@ class Service:
             "serving",
             board=self.settings.board,
             socket=self.path,
-            page=opening.page_socket(self.path),
+            page=page_socket(self.path),
             web=self.settings.web,
             version=__version__,
             pid=os.getpid(),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import InputError
-from hpc_board.service.page.opening import page_socket, place_of
+from hpc_board.service.page.sockets import page_socket, place_of
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
