@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.comparison import CaseDifference, Comparison, Difference
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.errors import SchedulerError
@@ -35,9 +35,9 @@ from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.comparisons import comparison_report
-from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
-from hpc_board.report.logs import message_log, nothing_printed, run_logs
+from hpc_board.report.logs import message_log, nothing_printed
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
@@ -84,14 +84,6 @@ def text_of(blocks: tuple[Block, ...]) -> str:
 
 
 SECOND = Placing(rank=2, users=9, best_s=12.34e-6, best_run=12, first=False)
-
-
-def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
-    result = result_of(Verdict.PASS, Case("test", 0, "size: 1", Verdict.PASS), timed_case(0), timed_case(1))
-    text = text_of(run_report(finished(result, score_s=12.34e-6), result, placing=SECOND))
-    assert "Passed: 1 test and 2 benchmarks. Second place on H100: 12.3 µs." in text
-    assert "MEDIAN  CASE        STD ERROR     MEAN  CALLS" in text
-    assert "12.3 µs  size: 1024  ± 0.04 µs  12.4 µs      3" in text
 
 
 def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
@@ -180,17 +172,6 @@ def test_what_a_traceback_says_at_its_end_does_not_stand_before_it_as_well(told:
     assert cut.text == f"{told} that is cut\n{trace}"
 
 
-def test_a_table_has_one_form_of_cases_and_its_heading_names_their_numbers() -> None:
-    passed = [Case("test", index, f"size: {index + 1}; seed: 7", Verdict.PASS) for index in range(2)]
-    failed = [passed[0], replace(passed[1], verdict=Verdict.WRONG_VALUE, message="test 2: 3 differ")]
-    for cases in (passed, failed):
-        result = result_of(cases[1].verdict, *cases)
-        lines = text_of(run_report(finished(result), result)).splitlines()
-        begin = next(index for index, line in enumerate(lines) if line.startswith("Tests"))
-        assert lines[begin] == "Tests (case: size)"
-        assert [line.split()[-1] for line in lines[begin + 2 : begin + 4]] == ["1", "2"]
-
-
 @pytest.mark.parametrize("width", range(12, 48))
 def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
     text = plain((Paragraph("First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"),), width)
@@ -231,13 +212,6 @@ def test_of_what_a_kernel_prints_the_last_lines_are_shown_and_where_the_rest_is(
     assert f"--- {stream} ---\n{notice}\n{stream} 480\n" in text
     assert f"{stream} 499" in text
     assert f"{stream} 479" not in text
-
-
-def test_what_fits_is_shown_whole() -> None:
-    result = replace(result_of(Verdict.PASS), stdout=Log("x\n" * 20))
-    text = text_of(run_report(finished(result), result))
-    assert "left out" not in text
-    assert "x\n" * 20 in text
 
 
 def test_a_line_without_an_end_does_not_flood_the_terminal() -> None:
@@ -288,16 +262,6 @@ def test_of_a_jobs_long_output_the_end_is_shown() -> None:
     assert "bash: python: not found\n" in text
 
 
-def test_the_whole_output_of_a_run_is_under_titles_that_say_whose_it_is() -> None:
-    long = "x\n" * 500
-    result = replace(result_of(Verdict.PASS), stdout=Log(long), stderr=Log("\n"))
-    assert [(log.title, log.text) for log in run_logs(result, "loading modules\n")] == [
-        ("job output", "loading modules\n"),
-        ("kernel stdout", long),
-    ]
-    assert run_logs(None, "") == ()
-
-
 @pytest.mark.parametrize("state", RunState)
 def test_a_run_that_printed_nothing_says_why_on_one_line(state: RunState) -> None:
     sentence = nothing_printed(run_of(state))
@@ -309,12 +273,6 @@ def test_a_run_that_was_never_sent_has_no_job_that_could_print() -> None:
     cancelled = run_of(RunState.CANCELLED, status=status_of(RunState.CANCELLED, job_id=""))
     assert "before it had a job" in nothing_printed(cancelled)
     assert "before it had a job" not in nothing_printed(run_of(RunState.CANCELLED))
-
-
-def test_a_note_is_shown_where_there_is_one() -> None:
-    noted = run_of(RunState.QUEUED, note="with \x1b[31mtiles\n")
-    assert "note       with tiles\n" in text_of(run_report(noted, None))
-    assert "\nnote" not in text_of(run_report(run_of(RunState.QUEUED), None))
 
 
 LATER = Status(RunState.FINISHED, AT + timedelta(minutes=30), job_id="104", node="n1")
@@ -355,11 +313,6 @@ def test_the_outcome_of_a_finished_run_fits_one_line(
     assert outcome_line(run, result, placing) == Paragraph(sentence, tone)
 
 
-def test_the_outcome_of_a_run_without_a_result_is_how_it_ended() -> None:
-    line = outcome_line(run_of(RunState.NODE_FAIL), None)
-    assert line == Paragraph("Run 12 ended without a result: node failure.", Tone.BAD)
-
-
 def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: Path) -> None:
     world = world_in(tmp_path)
     world.scheduler.submit_error = SchedulerError("sbatch: \x1b[31mSocket timed out")
@@ -381,11 +334,6 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
         assert "Cancel pending until the scheduler answers: cancel requested by ada.\n" in text
         assert ("last attempt unconfirmed: Socket timed out" in text) is unanswered
         assert "sent again" not in text
-
-
-def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
-    status = replace(status_of(RunState.SUBMITTING, job_id=""), attempt=1)
-    assert "Submitting to the scheduler.\n" in text_of(run_report(run_of(RunState.SUBMITTING, status=status), None))
 
 
 @pytest.mark.parametrize(
@@ -485,11 +433,6 @@ def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: s
     assert words in outcome_line(run, result, placing, reader="ada").text
 
 
-def test_a_run_that_does_not_count_tells_its_score_alone() -> None:
-    result = result_of(Verdict.PASS, timed_case())
-    assert "Passed: 1 benchmark. Score 12.3 µs.\n" in text_of(run_report(finished(result, score_s=12.3e-6), result))
-
-
 def with_work(memory_bytes: float, operations: float) -> Case:
     return replace(timed_case(median_ns=100_000.0), work=Work(memory_bytes, operations))
 
@@ -530,21 +473,6 @@ def test_a_milestone_is_no_ones_rank() -> None:
     result = result_of(Verdict.PASS, timed_case())
     run = finished(result, score_s=12.3e-6, milestone="PyTorch eager")
     assert "Milestone PyTorch eager on H100: 12.3 µs." in text_of(run_report(run, result))
-
-
-def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
-    result = result_of(
-        Verdict.WRONG_VALUE,
-        Case("test", 0, "size: 1", Verdict.PASS),
-        Case("test", 1, "size: 127", Verdict.WRONG_VALUE, "5 of 127 elements differ"),
-        message="test case 2 (size: 127): 5 of 127 elements differ",
-    )
-    text = text_of(run_report(finished(result), result))
-    assert "Failed: wrong value; 5 of 127 elements differ, in test case 2 (size: 127)\n" in text
-    meaning = verdict_meaning(Verdict.WRONG_VALUE)
-    assert meaning.what in text
-    assert meaning.next in text
-    assert "2  wrong value  5 of 127 elements differ  127\n" in text
 
 
 @pytest.mark.parametrize(
@@ -627,14 +555,6 @@ def test_a_run_that_the_secret_seed_alone_has_failed_is_told_so_in_so_many_words
         text = text_of(show(finished(result, mode=Mode.RANKED), result))
         assert "passed with the public seed, failed with a secret one; the run is not ranked: 1 of 127" in text
         assert "The case shows the public seed; reproduce the failure locally with other seeds." in text
-
-
-@pytest.mark.parametrize("verdict", [Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR])
-def test_a_failure_that_is_not_the_kernels_does_not_blame_it(verdict: Verdict) -> None:
-    result = result_of(verdict, message="no device")
-    text = text_of(run_report(finished(result), result))
-    assert "Not judged:" in text
-    assert "Failed:" not in text
 
 
 @pytest.mark.parametrize(
@@ -775,61 +695,10 @@ def test_moments_that_a_job_tells_are_written_as_all_others(
         assert re.search(rf"^{name} +{shown}", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
-def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_output(state: RunState) -> None:
-    status = status_of(state, reason="gone", source="squeue: missing; no result file after 300 s")
-    history = (Status(RunState.QUEUED, AT), status)
-    text = text_of(run_report(run_of(state, status=status), None, history, (), log="bash: python: not found\n"))
-    meaning = state_meaning(state)
-    assert f"Ended without a result: {state_text(state)}; gone" in text
-    assert meaning.what in text
-    assert meaning.next in text
-    assert "squeue: missing; no result file after 300 s" in text
-    assert "bash: python: not found" in text
-
-
-def test_a_waiting_run_says_why_it_waits_and_when_it_may_start() -> None:
-    status = replace(status_of(RunState.QUEUED, reason="waiting its turn (Priority)"), expected_start=AT)
-    text = text_of(run_report(run_of(RunState.QUEUED, status=status), None))
-    assert "Queued: waiting its turn (Priority)" in text
-    assert "Expected start: " in text
-
-
-def test_a_running_run_says_which_case_it_is_at() -> None:
-    progress = [Progress("t", "load", None, None, ""), Progress("t", "benchmark", 2, 5, "size: 1024")]
-    text = text_of(run_report(run_of(RunState.RUNNING), None, (), progress))
-    assert "Running: benchmark 2 of 5: size: 1024" in text
-
-
-def test_every_state_in_flight_has_a_sentence() -> None:
-    for state in RunState:
-        if not state.ended:
-            paragraph = run_report(run_of(state), None)[1]
-            assert isinstance(paragraph, Paragraph)
-            assert paragraph.text
-
-
 def test_an_emulated_run_is_marked() -> None:
     result = result_of(Verdict.PASS, timed_case())
     assert "Emulated:" in text_of(run_report(finished(result, emulated=True), result))
     assert "Emulated:" not in text_of(run_report(finished(result), result))
-
-
-def test_a_report_says_where_the_run_was_and_under_whose_account() -> None:
-    result = result_of(Verdict.PASS, timed_case())
-    text = text_of(run_report(finished(result), result))
-    assert "the user's account sends the job" in text
-    assert "EPYC" in text
-    assert "2.13.0" in text
-    assert "ab" * 6 in text
-    assert "ab" * 7 not in text
-
-
-def test_what_the_compiler_said_stands_before_what_the_kernel_printed() -> None:
-    result = replace(result_of(Verdict.COMPILE_ERROR), build=Log("a.cpp:1: error: x\n"), stdout=Log("printed\n"))
-    text = text_of(run_summary(finished(result), result))
-    assert "--- compiler ---\na.cpp:1: error: x\n" in text
-    assert text.index("--- compiler ---") < text.index("--- stdout ---")
 
 
 def test_logs_show_their_head_and_tail_and_how_much_is_missing() -> None:
@@ -858,20 +727,6 @@ def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
     assert not {character for character in text if ord(character) < 0x20} - {"\n"}
     assert "\u202e" not in text
     assert "owned" not in text
-
-
-def test_runs_name_their_users_only_where_these_may_differ() -> None:
-    runs = [run_of(RunState.QUEUED)]
-    assert "ada" not in plain([runs_table(runs)])
-    assert "ada" in plain([runs_table(runs, users=True)])
-
-
-def test_a_wide_list_of_runs_has_the_numbers_of_their_submissions() -> None:
-    runs = [run_of(RunState.CREATED, status=status_of(RunState.CREATED, job_id=""))]
-    assert "SUBMISSION" not in plain([runs_table(runs)])
-    titles, row = plain([runs_table(runs, numbers=True)]).splitlines()
-    assert titles.endswith("  SUBMISSION")
-    assert row.endswith("  7")
 
 
 def test_a_wide_list_of_runs_has_the_numbers_of_their_jobs_where_one_has_a_job() -> None:
@@ -928,16 +783,6 @@ def test_what_a_cluster_does_not_tell_stands_once_in_the_list_of_its_gpus() -> N
     assert remarks == ["sinfo did not answer", "see H100", "sinfo did not answer"]
 
 
-def test_gpus_show_how_old_an_answer_is_that_clients_share() -> None:
-    available = Availability("H100", 3, 8, 2, "up")
-    text = plain(
-        [gpus_table([GpuStatus(H100, available, asked_at=AT), GpuStatus(H100, available)], AT + timedelta(seconds=12))]
-    )
-    assert [line.split("up")[0].split()[6:] for line in text.splitlines()[1:]] == [["12", "s", "ago"], ["now"]]
-    assert "UPDATED" in text
-    assert "UPDATED" not in plain([gpus_table([GpuStatus(H100, available)], AT)])
-
-
 def test_a_length_of_time_is_given_in_its_largest_unit() -> None:
     lengths = [timedelta(seconds=s) for s in (-5, 59, 60, 3599, 3600, 47 * 3600, 49 * 3600)]
     assert [span_text(length) for length in lengths] == ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]
@@ -954,24 +799,6 @@ def test_a_task_whose_deadline_has_passed_says_so() -> None:
     assert "(over)" in plain([tasks_table([over], {"add": [H100]}, now)])
     assert "(over)" not in plain([tasks_table([still_open], {"add": [H100]}, now)])
     assert "(over)" in plain(task_report(over, [H100], now))
-
-
-def test_a_task_shows_its_cases_files_and_rules() -> None:
-    text = plain(task_report(task_of(), [H100], AT))
-    assert "Add.\n\nMore." in text
-    assert "size: 1" in text
-    assert "your submission" in text
-    assert "2 lines" in text
-    assert "180 s" in text
-
-
-def test_a_task_shows_the_time_limits_of_loading_and_of_calls_that_it_sets_or_leaves() -> None:
-    task = replace(task_of(), limits={"call_seconds": 7.5, "printed_bytes": 2048})
-    text = plain(task_report(task, [H100], AT))
-    rows = [" ".join(line.split()) for line in text.splitlines()]
-    assert {"load time limit 60 s", "first call time limit 60 s", "call time limit 7.5 s"} < {*rows}
-    assert "printed bytes 2048" in rows
-    assert "call seconds" not in text
 
 
 def test_empty_tables_say_what_to_do() -> None:
@@ -1044,15 +871,6 @@ INTERVAL = Interval(1.9e-3, 2.4e-3)
 FIRST = Placing(rank=1, users=9, best_s=2.1e-3, best_run=12, first=False)
 
 
-def test_times_of_rows_have_their_interval_and_the_speedup_beside_them() -> None:
-    result = in_rows(row_case(), row_case(1, low_ns=9.5e5, high_ns=2.2e6, baseline_ns=None))
-    text = text_of(run_report(finished(result, score_s=2.1e-3), result))
-    assert "#  OUTCOME     TIME  REFERENCE  SPEEDUP  CASE  INTERVAL" in text
-    assert "1  pass     2.10 ms    7.14 ms    3.40x  1024  1.90 to 2.40 ms" in text
-    assert "2  pass     2.10 ms                      2048  0.95 to 2.20 ms" in text
-    assert "noisy" not in text
-
-
 @pytest.mark.parametrize(
     ("cpus", "used"), [(2, "0.8 of 2 processors"), (None, "0.8 processors")], ids=["known", "not known"]
 )
@@ -1078,13 +896,6 @@ def test_uncertain_times_on_a_quiet_machine_are_told_without_a_culprit() -> None
     assert "Noisy timing: interval of 24 % for benchmark 1, without other work" in text
     assert "exclusive" not in text
     assert "busy" not in outcome_line(finished(result), result).text
-
-
-def test_a_quiet_machine_with_narrow_intervals_takes_no_words() -> None:
-    result = in_rows(row_case(low_ns=2.09e6, high_ns=2.11e6))
-    text = text_of(run_summary(finished(result), result))
-    assert "vary" not in text
-    assert "other work" not in text
 
 
 def test_a_throttled_gpu_is_told_and_its_clock_named() -> None:
