@@ -37,8 +37,10 @@ ViewT = TypeVar("ViewT", bound=View)
 
 MEANINGS = {
     "at": "its time",
+    "between_processes": "true where the bounds hold over processes, and not only within one",
     "boards": "its leaderboards, one for each GPU",
     "build": "the output of the compiler",
+    "cluster": "its cluster",
     "emulated": "true where a CPU stood in for the GPU",
     "file_name": "the name of the file",
     "findings": "the faults that the tools of mode sanitize found",
@@ -50,11 +52,18 @@ MEANINGS = {
     "profile": "the text of a profile, or the output of the tools of mode sanitize",
     "reason": "the reason",
     "run": "the number of the run",
+    "score_s": "the score",
+    "shown": "true where the measurements show a difference",
+    "speedup_high": "its upper bound",
+    "speedup_low": "the lower bound of its 95 % confidence interval; `null` without an interval",
     "stderr": "those of its errors",
     "stdout": "the beginning and the end of the kernel's output",
     "submission": "the number of the submission",
+    "submitted_at": "the time of the submission",
     "task": "the name of the task",
+    "times_s": "the times of the two",
     "user": "the user",
+    "version": "its version",
 }
 """The meanings of the keys that have none in their Struct."""
 

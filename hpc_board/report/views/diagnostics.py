@@ -62,7 +62,6 @@ class GpuCheckView(View, frozen=True):
 
     gpu: str
     cluster: str
-    """its cluster"""
     proven: bool
     """true without problems"""
     lines: list[DiagnosticView]
@@ -104,7 +103,6 @@ class NodeCheckView(View, frozen=True):
 
     gpu: str
     cluster: str
-    """its cluster"""
     node: str | None
     """the name of the node; `null` for a GPU whose options the scheduler refuses"""
     state: str

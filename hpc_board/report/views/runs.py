@@ -148,7 +148,6 @@ class RunView(View, frozen=True):
     """the user who submitted it, and is ranked"""
     file_name: str
     submitted_at: Moment
-    """the time of the submission"""
     state_since: Moment
     """the time at which the board noticed the state"""
     ended_at: Moment | None
@@ -340,7 +339,6 @@ class TrialView(View, frozen=True):
 
     task: str
     version: str
-    """its version"""
     file_name: str
     mode: str
     gpu: str
@@ -348,7 +346,6 @@ class TrialView(View, frozen=True):
     verdict: str
     """the [verdict](results.md#verdicts)"""
     score_s: Seconds | None
-    """the score"""
     cases: list[CaseView]
     """the cases, with the time of every call"""
     message: str

@@ -32,7 +32,6 @@ class ReleaseView(View, frozen=True):
     """The installed hpc-board."""
 
     version: str
-    """its version"""
 
 
 class DetectionView(View, frozen=True):

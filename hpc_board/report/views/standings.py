@@ -24,11 +24,9 @@ class RowView(View, frozen=True):
     """the rank; equal scores share one"""
     user: str
     score_s: Seconds
-    """the score"""
     submission: int
     run: int
     submitted_at: Moment
-    """the time of the submission"""
     file_name: str
     trust: str
     """`self-run` or `verified`"""
@@ -62,11 +60,9 @@ class MarkView(View, frozen=True):
     name: str
     """the name of the milestone, or `reference`"""
     score_s: Seconds
-    """the score"""
     submission: int
     run: int
     submitted_at: Moment
-    """the time of the submission"""
     file_name: str
     emulated: bool
     speedup: float | None
@@ -188,7 +184,6 @@ class HistoryRunView(View, frozen=True):
     score_s: Seconds
     """its score"""
     submitted_at: Moment
-    """the time of the submission"""
     file_name: str
     best: bool
     """true where it is faster than all before"""
@@ -227,7 +222,6 @@ class UserScoreView(View, frozen=True):
 
     user: str
     score_s: Seconds
-    """the score"""
 
 
 class FeedView(View, frozen=True):
@@ -240,7 +234,6 @@ class FeedView(View, frozen=True):
     """`record`, `podium`, `first` or `best`"""
     task: str
     version: str
-    """its version"""
     gpu: str
     user: str
     """the user of the run"""
@@ -284,17 +277,12 @@ class DifferenceView(View, frozen=True):
     """The difference between the times of two runs."""
 
     times_s: list[Seconds]
-    """the times of the two"""
     speedup: float
     """the ratio of the first to the second"""
     speedup_low: float | None
-    """the lower bound of its 95 % confidence interval; `null` without an interval"""
     speedup_high: float | None
-    """its upper bound"""
     shown: bool
-    """true where the measurements show a difference"""
     between_processes: bool
-    """true where the bounds hold over processes, and not only within one"""
     text: str
     """the difference in words"""
 
@@ -311,17 +299,12 @@ class CaseDifferenceView(View, frozen=True):
     case: str
     """the arguments of the case"""
     times_s: list[Seconds]
-    """the times of the two"""
     speedup: float
     """the ratio of the first to the second"""
     speedup_low: float | None
-    """the lower bound of its 95 % confidence interval; `null` without an interval"""
     speedup_high: float | None
-    """its upper bound"""
     shown: bool
-    """true where the measurements show a difference"""
     between_processes: bool
-    """true where the bounds hold over processes, and not only within one"""
     text: str
     """the difference in words"""
 

@@ -213,7 +213,6 @@ class TaskCheckView(View, frozen=True):
 
     task: str
     version: str
-    """its version"""
     harness: str
     sound: bool
     """true without errors"""

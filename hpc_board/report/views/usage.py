@@ -11,7 +11,6 @@ class GpuView(View, frozen=True):
 
     gpu: str
     cluster: str
-    """its cluster"""
     partition: str | None
     """its partition"""
     device: str
