@@ -3,8 +3,8 @@
 `from hpc_board import Board` is the interface for scripts and notebooks.
 """
 
-# As `typing` has it, whose import would cost `--version` a third of its time.
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from hpc_board.errors import BoardError
     from hpc_board.scripting import Board

@@ -2,9 +2,8 @@
 
 import gc
 import os
+import signal
 import sys
-
-from hpc_board import __version__
 
 _GARBAGE_AFTER = 50_000
 """The number of new objects after which the garbage collector looks at them."""
@@ -17,32 +16,13 @@ def main() -> None:
     are.
     """
     if "serve" in sys.argv[1:]:
-        _hold_hangups()
-    if sys.argv[1:] not in (["--version"], ["-V"], ["version"]) or not _version_printed():
-        _run()
-
-
-def _version_printed() -> bool:
-    """Print the version as click does, without the time that click takes to load; False where stdout takes none."""
-    try:
-        os.write(1, f"hpc-board {__version__}\n".encode())
-    except OSError:
-        return False
-    return True
-
-
-def _run() -> None:
-    import signal
-
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     # A command's imports and values live until its end: to look for garbage among them takes a tenth of its time.
     gc.set_threshold(_GARBAGE_AFTER, 10, 10)
     # A shell has a program in the background ignore interrupts, which stays so.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
-    from hpc_board.deferred import defer
-
-    defer()
     from hpc_board.cli.main import main as run
 
     if interruptible:
@@ -53,12 +33,6 @@ def _run() -> None:
         # Python looks for garbage once more when it ends, for a sixth of a command's time. Frozen objects stay out of
         # that search. Files are closed by then, and the system takes the memory.
         gc.freeze()
-
-
-def _hold_hangups() -> None:
-    import signal
-
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 
 
 def _leave(_number: int, _frame: object) -> None:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board.catalog import competition, sources
 from hpc_board.catalog.contract import NEEDED, missing
-from hpc_board.catalog.known_tasks import TASK_FILE
+from hpc_board.catalog.folders import TASK_FILE
 from hpc_board.domain.draft import Source
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict

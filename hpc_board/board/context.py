@@ -68,10 +68,10 @@ class Installation:
 
     @cached_property
     def known_tasks(self) -> "TaskCache":
-        """The tasks of the settings that were read before; a service has them in its memory alone."""
+        """The tasks of the settings that this process has read."""
         from hpc_board.catalog.known_tasks import TaskCache
 
-        return TaskCache(file=None if self.served else self.settings.board / "tasks.json")
+        return TaskCache()
 
     @cached_property
     def changes(self) -> "ChangesShown":

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hpc_board.catalog.folders import Name, deadline, task_or_fault
-from hpc_board.catalog.known_tasks import TASK_FILE
+from hpc_board.catalog.folders import TASK_FILE, Name, deadline, task_or_fault
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import is_file, read_text

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, missing, signature
-from hpc_board.catalog.known_tasks import ABOVE_HINT, HINT, TASK_FILE, unreadable
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.task_rules import (
     CASE_KEY,
@@ -43,6 +42,13 @@ from hpc_board.model.task import (
 from hpc_board.model.text import one_line
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Place
+
+TASK_FILE = "task.yml"
+HINT = "Correct these lines of the task file."
+"""The remedy for faults of a task file."""
+
+_ABOVE_HINT = "Or keep the file beside the task's folder, and give the folder above both: `hpc-board create {} FOLDER`."
+"""The remedy for a file above the task's folder that is not there, with the place of the task's name."""
 
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
 
@@ -164,6 +170,13 @@ def task_or_fault(
         return DocumentError(str(folder / TASK_FILE), [Fault("", error.message)], hint=error.hint)
     except OSError as error:
         return unreadable(folder / TASK_FILE, error)
+
+
+def unreadable(path: Path, error: OSError) -> DocumentError:
+    """Return the fault of a folder that cannot be read."""
+    return DocumentError(
+        str(path), [Fault("", f"cannot be read: {error.strerror}")], hint="Check the permissions of the folder."
+    )
 
 
 def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
@@ -383,7 +396,7 @@ class _Sources:
         """Add to the remedy where a file beside the task's folder, which was left behind, comes along."""
         up, *rest = PurePosixPath(source).parts or ("",)
         if up == ".." and rest and ".." not in rest:
-            self._document.hint = f"{HINT} {ABOVE_HINT.format(one_line(self._folder.name, 80))}"
+            self._document.hint = f"{HINT} {_ABOVE_HINT.format(one_line(self._folder.name, 80))}"
 
     def _resolved(self, path: Path) -> Path:
         """Return `path.resolve()`, with one look at each folder for all of its files."""

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpc_board.catalog import archive, competition, single_file
-from hpc_board.catalog.folders import task_or_fault
-from hpc_board.catalog.known_tasks import TASK_FILE
+from hpc_board.catalog.folders import TASK_FILE, task_or_fault
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.user_board import PackedSource
 from hpc_board.errors import DocumentError, Fault, InputError

@@ -147,7 +147,7 @@ def _tell(line: str) -> None:
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of tasks."""
-    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx, kept="tasks")
+    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx)
 
 
 def template_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -164,7 +164,7 @@ def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of GPUs."""
-    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx, kept="gpus")
+    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
 
 
 def gpus_option(text: str) -> "Callable[[Callable[..., object]], Callable[..., object]]":
@@ -276,24 +276,10 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
     return board.runs.list() if board.exists else ()
 
 
-def _beginning(
-    incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context, *, kept: str = ""
-) -> list[str]:
-    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors.
-
-    Names of the kind `kept` may be some minutes old.
-    """
-
-    def read() -> list[str]:
-        return list(names(open_board(config_of(ctx))))
-
+def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
+    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors."""
     try:
-        if kept:
-            from hpc_board.cli.names_cache import cached
-
-            found = cached(kept, ctx, read)
-        else:
-            found = read()
+        found = list(names(open_board(config_of(ctx))))
     except BoardError:
         return []
     return [name for name in found if name.casefold().startswith(incomplete.casefold())]

@@ -66,7 +66,6 @@ OWN_FOR_HELP = {
     "hpc_board.cli.main",
     "hpc_board.cli.options",
     "hpc_board.cli.streams",
-    "hpc_board.deferred",
     "hpc_board.errors",
 }
 LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "sqlite_utils", "yaml"}
@@ -74,11 +73,6 @@ LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "sqlite_utils", "y
 
 def own(loaded: set[str]) -> set[str]:
     return {name for name in loaded if name.startswith("hpc_board.")}
-
-
-def test_the_version_loads_no_library(board: Recorded) -> None:
-    loaded = modules(board, "--version")
-    assert (own(loaded), loaded & (LIBRARIES | {"typing", "dataclasses"})) == ({"hpc_board.__main__"}, set())
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("help",), ()])
@@ -98,14 +92,6 @@ def test_the_completion_of_a_command_loads_click_alone(board: Recorded) -> None:
     words = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": "hpc-board sh", "COMP_CWORD": "1"}
     loaded = modules(board, **words)
     assert own(loaded) <= OWN_FOR_HELP
-    assert loaded & LIBRARIES == {"click"}
-
-
-def test_the_second_completion_of_a_task_opens_no_board(board: Recorded) -> None:
-    words = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": "hpc-board submit --task vec", "COMP_CWORD": "3"}
-    assert "hpc_board.board" in modules(board, **words)
-    loaded = modules(board, **words)
-    assert own(loaded) <= OWN_FOR_HELP | {"hpc_board.cli.submit", "hpc_board.cli.names_cache"}
     assert loaded & LIBRARIES == {"click"}
 
 

@@ -17,8 +17,8 @@ from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.boards.editor import chosen_task
 from hpc_board.catalog import contract
-from hpc_board.catalog.folders import read_task
-from hpc_board.catalog.known_tasks import HINT, TaskCache, tasks
+from hpc_board.catalog.folders import HINT, read_task
+from hpc_board.catalog.known_tasks import TaskCache, task_called, tasks
 from hpc_board.catalog.sources import sound_tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
@@ -595,9 +595,9 @@ def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: 
 SHARED = MINIMAL.replace("lang: py", "  - {name: utils.py, source: ../utils.py}\nlang: py") + "seed: 1\n"
 
 
-def settled(file: Path | None = None) -> TaskCache:
+def settled() -> TaskCache:
     """Return a cache that takes all files to have been written long ago."""
-    return TaskCache(lambda: time.time() + 3_600, file)
+    return TaskCache(lambda: time.time() + 3_600)
 
 
 def in_place(file: Path, old: str, new: str) -> None:
@@ -646,20 +646,16 @@ def test_a_task_whose_files_are_as_they_were_is_not_read_again(tmp_path: Path) -
         lambda folder: link_out(folder.parent / "utils.py"),
     ],
 )
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_whatever_changes_in_a_task_s_files_is_seen(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, change: Callable[[Path], object], *, on_disk: bool
-) -> None:
+def test_whatever_changes_in_a_task_s_files_is_seen(tmp_path: Path, change: Callable[[Path], object]) -> None:
     (tmp_path / "utils.py").write_text("1")
     folder = folder_with(tmp_path, SHARED.replace("lang: py", "  - {name: l.py, source: linked.py}\nlang: py"))
     (folder / "target.py").write_text("1")
     (folder / "linked.py").symlink_to("target.py")
-    file = tmp_path_factory.mktemp("board") / "tasks.json" if on_disk else None
-    known = settled(file)
+    known = settled()
     before = tasks([tmp_path], known)
     assert before.faults == ()
     change(folder)
-    after = str(tasks([tmp_path], settled(file) if on_disk else known))
+    after = str(tasks([tmp_path], known))
     assert after == str(tasks([tmp_path]))
     assert after != str(before)
 
@@ -703,24 +699,15 @@ def test_a_folder_with_faults_is_read_until_it_has_none(tmp_path: Path, monkeypa
     assert [task.name for task in tasks([tmp_path], known).tasks] == ["add_py"]
 
 
-def test_only_so_much_is_remembered_and_nothing_of_folders_that_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_gone_is_forgotten_and_one_task_is_read_alone(tmp_path: Path) -> None:
     first = folder_with(tmp_path, name="a")
     folder_with(tmp_path, name="b")
-    monkeypatch.setattr(
-        "hpc_board.catalog.known_tasks.KNOWN_BYTES_MAX", 2_000
-    )  # one has two files, and 1,000 for their names
     known = settled()
-
-    def remembered() -> list[str]:
-        before = tasks([tmp_path], known)
-        return [task.name for task in tasks([tmp_path], known).tasks if task is before.task(task.name)]
-
-    assert remembered() == ["a"]
+    b = task_called("b", [tmp_path], known)
+    assert tasks([tmp_path], known).task("b") is b
     shutil.rmtree(first)
-    tasks([tmp_path], known)
-    assert remembered() == ["b"]
+    assert [task is b for task in tasks([tmp_path], known).tasks] == [True]
+    assert [folder for folder, _ in known._remembered] == [tmp_path / "b"]
 
 
 def test_threads_that_read_at_once_find_what_is_there(tmp_path: Path) -> None:

@@ -235,20 +235,6 @@ def test_completion_of_a_shell_that_is_not_known_says_which_are() -> None:
     assert "bash, zsh, fish" in done.stderr
 
 
-@pytest.mark.files_alone("the settings of a service are its own")
-def test_completed_names_are_kept_until_the_settings_change_or_the_cache_is_damaged(board: Recorded) -> None:
-    words = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": "hpc-board submit --gpu ", "COMP_CWORD": "3"}
-    assert "plain,H100" in board.hpc_board(**words).stdout
-    cache = board.folder / ".cache" / "hpc-board" / "names.json"
-    assert cache.stat().st_mode & 0o777 == 0o600
-    cache.write_text(cache.read_text().replace("H100", "KEPT"))
-    assert "plain,KEPT" in board.hpc_board(**words).stdout
-    board.settings.write_text(SETTINGS.replace("H100", "A100"))
-    assert "plain,A100" in board.hpc_board(**words).stdout
-    cache.write_text('[{"at": "never"}')
-    assert "plain,A100" in board.hpc_board(**words).stdout
-
-
 def test_task_and_gpu_names_are_completed(board: Recorded) -> None:
     environ = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
     program = [sys.executable, "-c", "from hpc_board.cli.main import main; main()"]

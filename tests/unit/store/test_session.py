@@ -255,12 +255,7 @@ def test_a_wait_lets_go_of_the_database_before_it_sleeps(files: BoardFiles) -> N
             assert descriptors(files.folder / "board" / "board.db") == 0
 
 
-def forget_tasks(files: BoardFiles) -> None:
-    (files.folder / "board" / "tasks.json").unlink(missing_ok=True)
-
-
 def test_a_submission_reads_the_folder_of_its_task_alone(files: BoardFiles) -> None:
-    forget_tasks(files)
     broken = files.folder / "tasks" / "broken"
     broken.mkdir()
     (broken / "task.yml").write_text("files: nonsense")
@@ -274,7 +269,6 @@ def test_a_task_whose_folder_is_called_otherwise_is_found(files: BoardFiles) -> 
     shutil.copytree(folder, other)
     document = (other / "task.yml").read_text()
     (other / "task.yml").write_text(f"name: two_times\n{document}")
-    forget_tasks(files)
     assert counted(files, "submit", files.kernel(), "--task", "double", "--mode", "test")["task files"] == 1
     text = files.kernel().read_text().replace("double", "two_times")
     assert files.run("submit", files.kernel(text), "--mode", "test").returncode == 0
