@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import Run
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
@@ -20,6 +19,7 @@ from hpc_board.settings import Settings
 from hpc_board.store.folder import check_own, make_board_folder
 
 if TYPE_CHECKING:
+    from hpc_board.domain.run import Run
     from hpc_board.runs.job_folder import Folders
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
@@ -204,7 +204,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
             self.folder / f"looked-{cluster}{'.watched' * watched}", SCAN_PAUSE_SECONDS, pause_factor=SCAN_PAUSE_FACTOR
         )
 
-    def folders_of(self, run: Run) -> "Folders":
+    def folders_of(self, run: "Run") -> "Folders":
         """Return the job folders of a run's cluster."""
         return self.folders_on(run.cluster)
 
@@ -214,7 +214,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
 
         return self.folders.get(cluster) or Folders(self.folder)
 
-    def log_end(self, run: Run) -> str:
+    def log_end(self, run: "Run") -> str:
         """Return the end of the job's output; empty without output."""
         name = self.kind(run.cluster).log_name(run.status.job_id)
         try:
@@ -222,12 +222,12 @@ class ClusterTable(msgspec.Struct, frozen=True):
         except OSError:
             return ""
 
-    def retries(self, run: Run) -> int:
+    def retries(self, run: "Run") -> int:
         """Return how often a run may be sent again."""
         gpu = self.gpus.get(run.gpu)
         return 0 if gpu is None else kind_of(gpu.cluster).with_job_options(gpu, run.options).retries
 
-    def cancel(self, runs: Sequence[Run]) -> None:
+    def cancel(self, runs: "Sequence[Run]") -> None:
         """Cancel the jobs of `runs`, which are all of one cluster.
 
         Raises:
@@ -235,7 +235,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
         """
         self.schedulers[runs[0].cluster].cancel([job_key(run) for run in runs])
 
-    def job_ids(self, runs: Sequence[Run]) -> dict[int, str]:
+    def job_ids(self, runs: "Sequence[Run]") -> dict[int, str]:
         """Return the scheduler's job ids of `runs`, which are all of one cluster, by run number.
 
         Raises:
@@ -249,7 +249,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
         return {run.id: found[run.token] for run in runs if run.token in found}
 
 
-def job_key(run: Run) -> JobKey:
+def job_key(run: "Run") -> JobKey:
     """Return the key of a run's job."""
     return JobKey(run.token, run.status.job_id, run.created_at)
 
