@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +16,7 @@ from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
-from hpc_board.schedulers.local.queue import Queue, is_number, running, waiting
-from hpc_board.schedulers.local.records import End, Entry
-from hpc_board.schedulers.local.slots import Slot, slots
+from hpc_board.schedulers.local.queue import End, Entry, Queue, Slot, is_number, running, slots, waiting
 
 JOB_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LD_LIBRARY_PATH")
 """The part of the submitter's environment that jobs get."""
@@ -72,11 +70,10 @@ class LocalScheduler:
                 f"no {job.gpu.device} device can be used for {job.gpu.name} on {self._queue.host}",
                 hint="Look at CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, or choose another GPU.",
             )
-        self._queue.create()
         with self._queue.locked():
             number = self._queue.add(
                 name=job.name,
-                pool=str(job.gpu.device),
+                pool=job.gpu.device,
                 folder=job.folder.absolute(),
                 script=job.script,
                 time_limit_seconds=job.time_limit_seconds,
@@ -87,30 +84,26 @@ class LocalScheduler:
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
         """Return the id of the job called `name`, submitted not before `submitted_at`; None without one."""
-        self._queue.create()
         with self._queue.locked():
             number = self._queue.find(name, submitted_at)
         return None if number is None else str(number)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """Return the status of each job, by its name; replace spoolers that died."""
-        self._queue.create()
         with self._queue.locked():
             entries = self._queue.unended()
-            known = [self._entry(job) for job in jobs]
-            taken = {pool for pool in {entry.ticket.pool for entry in entries} if self._taken_elsewhere(pool, entries)}
+            news = {job.name: self._news(self._entry(job), entries) for job in jobs}
         self._start_spoolers()
-        return {job.name: _news(entry, entries, taken) for job, entry in zip(jobs, known, strict=True)}
+        return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """End the jobs: a waiting one at once, a running one as soon as its spooler reads the request."""
-        self._queue.create()
         with self._queue.locked():
             for entry in filter(None, map(self._entry, jobs)):
                 if entry.end is not None:
                     continue
                 if entry.start is None:
-                    end = End(JobState.CANCELLED.value, "cancelled while it waited", None)
+                    end = End(JobState.CANCELLED, "cancelled while it waited")
                     self._queue.record_end(entry.ticket.number, end)
                 else:
                     self._queue.request_cancel(entry.ticket.number)
@@ -122,7 +115,6 @@ class LocalScheduler:
         Raises:
             SchedulerError: jobs wait, and no spooler could be started to run them.
         """
-        self._queue.create()
         # A free slot is of no use where no job can start in it.
         self._start_spoolers()
         with self._queue.locked():
@@ -130,24 +122,37 @@ class LocalScheduler:
             return [self._availability(gpu, entries) for gpu in gpus]
 
     def _availability(self, gpu: Gpu, entries: Sequence[Entry]) -> Availability:
-        pool, host = str(gpu.device), self._queue.host
         total = len(self._slots(gpu.device))
-        free = len(self._free(gpu.device, entries))
-        return Availability(gpu.name, free, total, len(waiting(entries, host, pool)), "up" if total else "no device")
+        queued = len(waiting(entries, self._queue.host, gpu.device))
+        return Availability(gpu.name, self._free(gpu.device, entries), total, queued, "up" if total else "no device")
 
-    def _free(self, device: Device, entries: Sequence[Entry]) -> list[Slot]:
-        """Return the slots that no job of this queue or another one has."""
-        own = running(entries, self._queue.host, str(device))
-        return [slot for slot in self._slots(device) if slot.device not in own and not self._queue.device_is_busy(slot)]
-
-    def _taken_elsewhere(self, pool: str, entries: Sequence[Entry]) -> bool:
-        """Return whether only other queues' jobs block the next job of a pool."""
-        slots = self._slots(Device(pool))
-        return len(running(entries, self._queue.host, pool)) < len(slots) and not self._free(Device(pool), entries)
+    def _free(self, pool: Device, entries: Sequence[Entry]) -> int:
+        """Return the number of slots that no job of this queue or another one has."""
+        own = running(entries, self._queue.host, pool)
+        return sum(slot.device not in own and not self._queue.device_is_busy(slot) for slot in self._slots(pool))
 
     def _entry(self, job: JobKey) -> Entry | None:
         entry = self._queue.entry(int(job.job_id)) if is_number(job.job_id) else None
         return entry if entry is not None and entry.ticket.name == job.name else None
+
+    def _news(self, entry: Entry | None, entries: Sequence[Entry]) -> JobStatus:
+        if entry is None:
+            return JobStatus(JobState.MISSING, source="local: the queue has no such job")
+        ticket = entry.ticket
+        job_id = str(ticket.number)
+        if entry.end is not None:
+            return JobStatus(entry.end.state, job_id, entry.end.reason, ticket.host, f"local: {entry.end.reason}")
+        if entry.start is not None:
+            reason = "is being cancelled" if entry.cancelled else ""
+            source = f"local: runs on {ticket.pool} {entry.start.device}"
+            return JobStatus(JobState.RUNNING, job_id, reason, ticket.host, source)
+        position = [each.ticket for each in waiting(entries, ticket.host, ticket.pool)].index(ticket) + 1
+        reason = f"position {position} in the queue"
+        if position == 1 and ticket.host == self._queue.host:
+            own = running(entries, ticket.host, ticket.pool)
+            if len(own) < len(self._slots(ticket.pool)) and not self._free(ticket.pool, entries):
+                reason = "waits until a job of another board has left the device"
+        return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {ticket.host}")
 
     def _slots(self, device: Device) -> tuple[Slot, ...]:
         return slots(device, self._counts, os.environ, _nvidia_gpus())
@@ -160,7 +165,7 @@ class LocalScheduler:
                 entries = self._queue.unended()
             for pool in sorted({entry.ticket.pool for entry in entries if entry.ticket.host == host}):
                 taken = [Slot(pool, device) for device in running(entries, host, pool)]
-                others = [slot for slot in self._slots(Device(pool)) if slot not in taken]
+                others = [slot for slot in self._slots(pool) if slot not in taken]
                 wanted = len(waiting(entries, host, pool))
                 for slot in taken:
                     self._start_spooler(slot)
@@ -219,25 +224,6 @@ def _reason(error: Exception) -> str:
         case subprocess.TimeoutExpired():
             return f"it did not start within {error.timeout:g} s"
     return str(error)
-
-
-def _news(entry: Entry | None, entries: Sequence[Entry], taken: Container[str]) -> JobStatus:
-    if entry is None:
-        return JobStatus(JobState.MISSING, source="local: the queue has no such job")
-    ticket = entry.ticket
-    job_id = str(ticket.number)
-    if entry.end is not None:
-        state, reason = JobState(entry.end.state), entry.end.reason
-        return JobStatus(state, job_id, reason, ticket.host, f"local: {reason}")
-    if entry.start is not None:
-        reason = "is being cancelled" if entry.cancelled else ""
-        return JobStatus(JobState.RUNNING, job_id, reason, ticket.host, f"local: runs as process {entry.start.leader}")
-    ahead = [other.ticket.number for other in waiting(entries, ticket.host, ticket.pool)]
-    position = ahead.index(ticket.number) + 1
-    reason = f"position {position} in the queue"
-    if position == 1 and ticket.pool in taken:
-        reason = "waits until a job of another board has left the device"
-    return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {ticket.host}")
 
 
 def _nvidia_gpus() -> int:

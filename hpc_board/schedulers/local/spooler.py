@@ -1,6 +1,5 @@
-"""The spooler: the process that serves one slot. Clients start it; it exits when the queue is empty."""
+"""The spooler: the process that serves one slot. Clients start it; it exits when no job waits."""
 
-import contextlib
 import ctypes
 import math
 import os
@@ -12,81 +11,20 @@ from pathlib import Path
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
+from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
+from hpc_board.model.gpu import Device
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import log_name
-from hpc_board.schedulers.local.processes import (
-    Process,
-    boot_id,
-    end_processes,
-    family,
-    has_variable,
-    process,
-    processes,
-)
-from hpc_board.schedulers.local.queue import Queue, running, waiting
-from hpc_board.schedulers.local.records import End, Start, Ticket
-from hpc_board.schedulers.local.slots import Slot, slot_environment
+from hpc_board.schedulers.local.queue import End, Queue, Slot, Start, Ticket, running, waiting
 
-GATE = 'read -r go && exec bash "$1" </dev/null'
-"""Starts the script once a line arrives. The line is sent when the start is on disk, so that no job runs twice: if
-the spooler dies before, its end of the pipe closes and the script never starts.
-"""
+TERM_GRACE_SECONDS = 5.0
+"""The time between SIGTERM and SIGKILL."""
 
+_KILL_PATIENCE_SECONDS = 10.0
+_KILL_PAUSE_SECONDS = 0.05
 _PAUSE_SECONDS = 0.2
 _STORAGE_PAUSE_SECONDS = 2.0
 _PR_SET_CHILD_SUBREAPER = 36
-
-
-class StartedJob:
-    """A job that runs, as the process that serves its slot sees it: its own child, or one that it has adopted."""
-
-    def __init__(self, ticket: Ticket, start: Start, child: subprocess.Popen[bytes] | None) -> None:
-        self.ticket = ticket
-        self.start = start
-        self._child = child
-        self._variable = os.fsencode(f"SLURM_JOB_NAME={ticket.name}")
-
-    @property
-    def exit_code(self) -> int | None:
-        """Return the script's exit status, negative for a signal; None while it runs, or if it is unknown."""
-        return None if self._child is None else self._child.returncode
-
-    def is_running(self) -> bool:
-        """Return whether the script still runs."""
-        self._reap()
-        if self._child is not None:
-            return self._child.returncode is None
-        return self._leader_is_there()
-
-    def members(self) -> list[Process]:
-        """Return the processes of the job that have not ended, in any session."""
-        self._reap()
-        everyone = processes()
-        session = self.start.leader if self._leader_is_there() else None
-        here = os.getpid()
-        return family(
-            (one for one in everyone if one.pid != here),
-            lambda one: one.session == session or one.parent == here or self._is_marked(one),
-        )
-
-    def _leader_is_there(self) -> bool:
-        leader = process(self.start.leader)
-        return leader is not None and leader.start_ticks == self.start.start_ticks
-
-    def _is_marked(self, one: Process) -> bool:
-        return one.start_ticks >= self.start.start_ticks and has_variable(one.pid, self._variable)
-
-    def _reap(self) -> None:
-        """Reap ended children, among them the job's orphans."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            if self._child is not None and pid == self._child.pid:
-                self._child.returncode = os.waitstatus_to_exitcode(status)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -103,109 +41,122 @@ def main(arguments: Sequence[str]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # An orphan of a job becomes a child of this process, which finds and ends it with the job.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    serve(Queue(Path(folder), host, Path(devices)), Slot(pool, device), int(serving))
+    serve(Queue(Path(folder), host, Path(devices)), Slot(Device(pool), device), int(serving))
 
 
 def serve(queue: Queue, slot: Slot, serving: int) -> None:
-    """Run the jobs of the slot, one after the other, until none is left; an earlier spooler's job comes first.
+    """Run the jobs of the slot, one after the other, until none is left.
 
     The spooler decides to end while the queue is locked, and closes `serving` before it unlocks it: a client that has
     added a job finds the slot either served by a spooler that will see the job, or not served.
     """
+    with queue.locked(patience_seconds=math.inf, create=False):
+        lost = running(queue.unended(), queue.host, slot.pool).get(slot.device)
+    if lost is not None:
+        _end_processes(lost.ticket.name)
+        _store_end(
+            queue, lost.ticket.number, End(JobState.NODE_FAIL, "its spooler was killed, or the machine restarted")
+        )
     while True:
-        with queue.locked(patience_seconds=math.inf):
-            entries = queue.unended()
-            ahead = waiting(entries, queue.host, slot.pool)
-            earlier = running(entries, queue.host, slot.pool).get(slot.device)
-            if earlier is not None and earlier.start is not None:
-                job: StartedJob | None = StartedJob(earlier.ticket, earlier.start, None)
-            elif ahead:
-                job = _started(queue, slot, ahead[0].ticket)
-            else:
+        with queue.locked(patience_seconds=math.inf, create=False):
+            ahead = waiting(queue.unended(), queue.host, slot.pool)
+            if not ahead:
                 os.close(serving)
                 return
-        if job is None:
+            busy = queue.claim_device(slot)
+            if busy is not None:
+                # Stored first, so that no job runs twice.
+                queue.record_start(ahead[0].ticket.number, Start(slot.device))
+        if busy is None:
             time.sleep(_PAUSE_SECONDS)
         else:
-            _store_end(queue, job.ticket.number, _outcome(queue, job))
+            ticket = ahead[0].ticket
+            end = _run(queue, slot, ticket, busy)
+            os.close(busy)
+            _store_end(queue, ticket.number, end)
 
 
-def _started(queue: Queue, slot: Slot, ticket: Ticket) -> StartedJob | None:
-    """Start the job; return None if it ended at once, or if processes of an earlier job still have the device."""
-    busy = queue.claim_device(slot)
-    if busy is None:
-        return None
+def _run(queue: Queue, slot: Slot, ticket: Ticket, busy: int) -> End:
+    """Run the job, and return its end once it and all its processes have ended."""
+    began = time.monotonic()
     try:
-        child = _bash_at_the_gate(ticket, slot, busy)
+        child = _start(slot, ticket, busy)
     except (OSError, ValueError) as error:
-        reason = one_line(f"cannot be started: {error}")
-        queue.record_end(ticket.number, End(JobState.ENDED.value, reason, None))
-        return None
-    finally:
-        os.close(busy)
-    leader = process(child.pid)
-    if leader is None or child.stdin is None:
-        child.wait()
-        return None
-    start = Start(slot.device, leader.pid, leader.start_ticks, boot_id(), time.monotonic())
-    queue.record_start(ticket.number, start)
-    with contextlib.suppress(BrokenPipeError), child.stdin as gate:
-        gate.write(b"go\n")
-    return StartedJob(ticket, start, child)
+        return End(JobState.ENDED, one_line(f"cannot be started: {error}"))
+    state, reason = JobState.ENDED, ""
+    while state is JobState.ENDED and child.poll() is None:
+        reap_orphans([child.pid])
+        age_seconds = time.monotonic() - began
+        if queue.cancel_requested(ticket.number):
+            state, reason = JobState.CANCELLED, "cancelled while it ran"
+        elif age_seconds >= ticket.time_limit_seconds:
+            state, reason = JobState.TIMEOUT, f"ran into its time limit of {ticket.time_limit_seconds} s"
+        else:
+            time.sleep(min(_PAUSE_SECONDS, 0.01 + age_seconds / 10))
+    all_gone = _end_processes(ticket.name)
+    code = child.poll() or 0
+    if state is JobState.ENDED:
+        reason = f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
+    return End(state, reason if all_gone else f"{reason}; some of its processes cannot be ended")
 
 
-def _bash_at_the_gate(ticket: Ticket, slot: Slot, busy: int) -> subprocess.Popen[bytes]:
+def _start(slot: Slot, ticket: Ticket, busy: int) -> "subprocess.Popen[bytes]":
     folder = Path(ticket.folder)
     names = {"SLURM_JOB_ID": str(ticket.number), "SLURM_JOB_NAME": ticket.name}
     with (folder / log_name(str(ticket.number))).open("ab") as output:
         return subprocess.Popen(
-            ["bash", "-c", GATE, "bash", str(folder / ticket.script)],
-            bufsize=0,
+            ["bash", str(folder / ticket.script)],
             cwd=folder,
-            env={**ticket.environment, **slot_environment(slot), **names},
+            env={**ticket.environment, **slot.environment, **names},
             pass_fds=[busy],
             start_new_session=True,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
 
 
-def _outcome(queue: Queue, job: StartedJob) -> End:
-    """Return the end of the job, once it and all its processes have ended."""
-    if job.start.boot != boot_id():
-        return End(JobState.NODE_FAIL.value, "the machine was restarted while the job ran", None)
-    limit = job.ticket.time_limit_seconds
-    state, reason = JobState.ENDED, ""
-    while job.is_running():
-        age_seconds = time.monotonic() - job.start.monotonic_s
-        if queue.cancel_requested(job.ticket.number):
-            state, reason = JobState.CANCELLED, "cancelled while it ran"
-            break
-        if age_seconds >= limit:
-            state, reason = JobState.TIMEOUT, f"ran into its time limit of {limit} s"
-            break
-        time.sleep(min(_PAUSE_SECONDS, 0.01 + age_seconds / 10))
-    all_gone = end_processes(job.members)
-    if state is JobState.ENDED:
-        state, reason = _own_end(queue, job)
-    return End(state.value, reason if all_gone else f"{reason}; some of its processes cannot be ended", job.exit_code)
+def _end_processes(name: str) -> bool:
+    """End the processes of the job `name`, by SIGTERM and then by SIGKILL, and return whether none is left."""
+    signal_all(_members(name), signal.SIGTERM)
+    began = time.monotonic()
+    while left := _members(name):
+        waited_seconds = time.monotonic() - began
+        if waited_seconds >= TERM_GRACE_SECONDS + _KILL_PATIENCE_SECONDS:
+            return False
+        if waited_seconds >= TERM_GRACE_SECONDS:
+            signal_all(left, signal.SIGKILL)
+        time.sleep(_KILL_PAUSE_SECONDS)
+    return True
 
 
-def _own_end(queue: Queue, job: StartedJob) -> tuple[JobState, str]:
-    code = job.exit_code
-    if code is None and queue.cancel_requested(job.ticket.number):
-        return JobState.CANCELLED, "cancelled while it ran"
-    if code is None:
-        return JobState.ENDED, "ended while its spooler was gone; the exit status is unknown"
-    return JobState.ENDED, f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
+def _members(name: str) -> list[int]:
+    """Return the processes of the job that have not ended: those below this one, and those marked with its name."""
+    variable = os.fsencode(f"SLURM_JOB_NAME={name}")
+    here, children = os.getpid(), children_by_parent()
+    marked = [pid for pids in children.values() for pid in pids if variable in _environment(pid)]
+    found: set[int] = {here}
+    heads = [*children.get(here, ()), *marked]
+    while heads:
+        head = heads.pop()
+        if head not in found:
+            found.add(head)
+            heads += children.get(head, ())
+    return [pid for pid in found if pid != here and not ended(pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _store_end(queue: Queue, number: int, end: End) -> None:
     """Store the end, waiting while the disk is full; it has no other copy."""
     while True:
         try:
-            with queue.locked(patience_seconds=math.inf):
+            with queue.locked(patience_seconds=math.inf, create=False):
                 if queue.entry(number) is not None:
                     queue.record_end(number, end)
         except StorageError:
