@@ -4,8 +4,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 ├── InputError              exit code 2: usage, a bad file, bad settings
 │   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
 │   └── StorageError        exit code 2: the board's folder or database cannot be used
-│       └── UnreadableError exit code 2: the stored value cannot be read
-│           └── DamagedRowError exit code 2: one row of the database, and no other one
+│       └── UnreadableError exit code 2: the board's database cannot be read
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
 │       └── NotAccepting    exit code 2: the scheduler accepts no such job at the moment
@@ -69,13 +68,9 @@ class StorageError(InputError):
 
 
 class UnreadableError(StorageError):
-    """Something that the board has stored, or all of it, cannot be read."""
+    """The board's database cannot be read."""
 
     title = "The board cannot be read"
-
-
-class DamagedRowError(UnreadableError):
-    """A row of the database with a value that hpc-board does not write; other rows can be read."""
 
 
 class SchedulerError(BoardError):

@@ -268,9 +268,6 @@ def counted(every: int) -> Iterator[Callable[[], int]]:
             super().__init__(*args, **kwargs)  # type: ignore[arg-type]
             super().set_progress_handler(step, every)
 
-        def set_progress_handler(self, *_: object) -> None:
-            """Keep the count: a connection has one handler, and the store would set its deadline."""
-
     def counting(*args: object, **kwargs: object) -> sqlite3.Connection:
         return connect(*args, **kwargs, factory=Counting)  # type: ignore[call-overload,no-any-return]
 

@@ -151,7 +151,7 @@ _CODES = "sha256, code:codes"
 _TASKS = "name, version, definition, added_at:tasks"
 _CASES = (
     "run, number, phase, case_index, spec, verdict, message, timed_calls, mean_ns, median_ns, std_ns, err_ns, best_ns, "
-    "worst_ns, baseline_ns, noisy:cases"
+    "worst_ns, baseline_ns, noisy, busy_processors:cases"
 )
 _IN_FLIGHT = "run:in_flight"
 _SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
@@ -314,7 +314,7 @@ class _Generator:
         rows.add(_DOCUMENTS, run, self._documents[mode, "pass"].replace(_NUMBER, str(run), 1))
         median_ns = score_s * 1e9
         for index, spec in enumerate(("size: 127; seed: 1", "size: 128; seed: 2")):
-            rows.add(_CASES, run, index, "test", index, spec, "pass", "", *[None] * 9)
+            rows.add(_CASES, run, index, "test", index, spec, "pass", "", *[None] * 10)
         if timed:
             figures = (
                 100,
@@ -325,7 +325,7 @@ class _Generator:
                 median_ns * 0.97,
                 median_ns * 1.3,
             )
-            rows.add(_CASES, run, 2, "benchmark", 0, "size: 1024; seed: 3", "pass", "", *figures, plain_s * 1e9, 0)
+            rows.add(_CASES, run, 2, "benchmark", 0, "size: 1024; seed: 3", "pass", "", *figures, plain_s * 1e9, 0, 0.0)
         if mode is Mode.RANKED:
             rows.add(_SCORES, run, submission, task.name, version, gpu, user, score_s, moment)
             self._enter(rows, run, task.name, version, gpu, user, score_s, moment, end)

@@ -25,8 +25,8 @@ from hpc_board.report.formatting import count_text
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings
+from hpc_board.store.database import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.store.folder import DATABASE, ELSEWHERE, check_own
-from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
 from hpc_board.transport.sudo import rules

@@ -11,7 +11,7 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing, Standing
 from hpc_board.domain.submission import Submission
 from hpc_board.domain.time_change import COMPARED_MAX
-from hpc_board.errors import DamagedRowError, InputError
+from hpc_board.errors import InputError
 from hpc_board.model.result import Result
 from hpc_board.model.task import Ranking, Task
 from hpc_board.store import RunQuery, Store
@@ -62,12 +62,8 @@ class ChangesShown:
         """Return whether the scores of the runs `before` and `after` differ; None where that is unknown."""
         if before is None:
             return None
-        try:
-            ranking_by = self._ranking_by(task, version)
-            difference = score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
-        except DamagedRowError:
-            # Of a damaged result or task, the score is known and no more.
-            return None
+        ranking_by = self._ranking_by(task, version)
+        difference = score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
         return difference.shown if difference is not None and difference.has_interval else None
 
     def of_feed(self, entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:

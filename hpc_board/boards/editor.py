@@ -25,14 +25,13 @@ from hpc_board.domain.user_board import (
     Action,
     BoardChange,
     CreatedBoard,
-    DamagedBoard,
     Difference,
     Entries,
     Plan,
     Synced,
     differences,
 )
-from hpc_board.errors import DamagedRowError, DocumentError, Fault, InputError, Refused, StorageError
+from hpc_board.errors import DocumentError, InputError, Refused, StorageError
 from hpc_board.files import write_whole
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
@@ -94,25 +93,14 @@ class LeaderboardEditor:
         seen = {each.name: each.task for each in newest if isinstance(each, CreatedBoard) and each.name not in hidden}
         tasks = {task.name: task for task in of_settings.tasks if task.name not in hidden} | seen
         replaced = tuple(task.name for task in of_settings.tasks if task.name in seen)
-        damaged = [each for each in newest if isinstance(each, DamagedBoard) and each.name not in hidden]
-        for each in damaged:
-            tasks.pop(each.name, None)
-        place = str(self._store.file.path)
-        faults = [DocumentError(place, [Fault(each.name, each.problem)], hint=each.hint) for each in damaged]
-        return Catalog(tuple(tasks[name] for name in sorted(tasks)), (*of_settings.faults, *faults), replaced)
+        return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
 
     def task(self, name: str, of_settings: Callable[[str], Task | None]) -> Task | None:
-        """Return the task of the leaderboard `name`, else that of the settings; None if it is hidden from the user.
-
-        Raises:
-            DamagedRowError: the leaderboard of this name is damaged.
-        """
+        """Return the task of the leaderboard `name`, else that of the settings; None if it is hidden from the user."""
         newest = self._newest()
         if newest and name in _hidden_from(self._person(), newest):
             return None
         board = next((each for each in newest if each.name == name), None)
-        if isinstance(board, DamagedBoard):
-            raise _damage(board)
         return board.task if isinstance(board, CreatedBoard) else of_settings(name)
 
     def visible(self) -> tuple[CreatedBoard, ...]:
@@ -134,15 +122,9 @@ class LeaderboardEditor:
         return _hidden_from(BoardUser("", frozenset(), Role.PARTICIPANT), self._newest())
 
     def board(self, name: str) -> CreatedBoard | None:
-        """Return the leaderboard of this name; None if none is visible to the user.
-
-        Raises:
-            DamagedRowError: it is damaged.
-        """
+        """Return the leaderboard of this name; None if none is visible to the user."""
         newest = {each.name: each for each in self._newest()}
         found, person = newest.get(name), self._person()
-        if isinstance(found, DamagedBoard) and name not in _hidden_from(person, [found]):
-            raise _damage(found)
         return found if isinstance(found, CreatedBoard) and person.sees(found.options) else None
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
@@ -509,7 +491,7 @@ def _document(kept: BoardArchive) -> dict[str, Any]:
         "deleted_at": kept.at.isoformat(),
         "deleted_by": kept.by_user,
         "reason": kept.reason,
-        "terms": kept.plan.options.to_json(),
+        "terms": msgspec.to_builtins(kept.plan.options),
         "task_version": None if task is None else task.version,
         "description": "" if task is None else task.description,
         "files": {} if task is None else {file.name: file.text for file in task.files},
@@ -525,15 +507,9 @@ def _name(each: Newest) -> str:
     return each.name
 
 
-def _damage(board: DamagedBoard) -> DamagedRowError:
-    return DamagedRowError(board.problem, hint=board.hint)
-
-
 def _check_name(name: str, before: Newest | None) -> None:
     if not re.fullmatch(NAME, name):
         raise InputError(f'"{one_line(name, 80)}" is not a valid board name.', hint=f"Give {NAME_WORDS}.")
-    if isinstance(before, DamagedBoard):
-        raise _damage(before)
     if isinstance(before, CreatedBoard):
         raise InputError(
             f"board {name} exists already.", hint=f"Choose another name, or change the board: hpc-board update {name}"
@@ -555,13 +531,10 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
 
 
 def _hidden_from(person: BoardUser, newest: Collection[Newest]) -> frozenset[str]:
-    """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change.
-
-    One whose terms are damaged may have been closed, and is hidden.
-    """
+    """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change."""
     if person.role is Role.ADMIN:
         return frozenset()
-    return frozenset(each.name for each in newest if each.options is None or not person.sees(each.options))
+    return frozenset(each.name for each in newest if not person.sees(each.options))
 
 
 def _check_support(task: Task) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpc_board.cli.global_options import is_quiet
-from hpc_board.errors import BoardError, DamagedRowError, StorageError
+from hpc_board.errors import BoardError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -173,7 +173,7 @@ def refresh(board: "Board") -> None:
     try:
         board.runs.advance(within_seconds=READ_SECONDS)
     except BoardError as error:
-        if isinstance(error, StorageError) and not isinstance(error, DamagedRowError):
+        if isinstance(error, StorageError):
             # The same fault may keep the board from being read, and is one error then.
             board.runs.list(limit=1)
         remark(f"Not up to date: {error.title}: {error.message}\nShowing the last known state.")

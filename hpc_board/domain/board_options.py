@@ -1,10 +1,10 @@
 """Board options: the creator's choices for a leaderboard, besides its task."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -36,10 +36,6 @@ class CodeShown(StrEnum):
 
     NEVER = "never"
     AFTER_DEADLINE = "after_deadline"
-
-
-class BoardOptionsError(ValueError):
-    """Invalid stored options: a key is unknown, is missing, or has a value of another type."""
 
 
 YEAR_MIN, YEAR_MAX = 1970, 9998
@@ -76,39 +72,6 @@ class BoardOptions(msgspec.Struct, frozen=True):
     def shows_code(self, now: datetime) -> bool:
         """Return whether participants may read other users' submissions; always False without a deadline."""
         return self.code_shown is CodeShown.AFTER_DEADLINE and self.deadline is not None and now > self.deadline
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as a JSON object for `from_json`."""
-        return {
-            "creator": self.creator,
-            "deadline": None if self.deadline is None else self.deadline.astimezone(UTC).isoformat(),
-            "gpus": list(self.gpus),
-            "visibility": self.visibility.value,
-            "members": list(self.members),
-            "code_shown": self.code_shown.value,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "BoardOptions":
-        """Read the JSON object of `to_json`, from this version or an older one, which lacks some keys.
-
-        Raises:
-            BoardOptionsError: it wrote nothing like this.
-        """
-        unknown = sorted(set(value) - set(cls.__struct_fields__))
-        if unknown:
-            raise BoardOptionsError(f"the key {unknown[0]} is not known")
-        creator = value.get("creator")
-        if not isinstance(creator, str):
-            raise BoardOptionsError("the creator is missing")
-        return cls(
-            creator,
-            stored_moment(value.get("deadline")),
-            _names(value.get("gpus", [])),
-            _word(Visibility, value.get("visibility", Visibility.PUBLIC.value)),
-            _names(value.get("members", [])),
-            _word(CodeShown, value.get("code_shown", CodeShown.NEVER.value)),
-        )
 
 
 def deadline_of(text: str, now: datetime) -> datetime | None:
@@ -173,38 +136,6 @@ def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
     """Return the message for a submission to `task` at the time `now`, after its deadline."""
     due, today = (f"{each.astimezone():%Y-%m-%d %H:%M:%S %Z}" for each in (deadline, now))
     return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
-
-
-def stored_moment(value: Any) -> datetime | None:
-    """Return a stored time; None if none was stored.
-
-    Raises:
-        BoardOptionsError: it is no text of a moment with a time zone, or one that not every calendar has.
-    """
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise BoardOptionsError("the deadline is no moment") from error
-    if moment.tzinfo is None:
-        raise BoardOptionsError("the deadline has no time zone")
-    if not YEAR_MIN <= moment.year <= YEAR_MAX:
-        raise BoardOptionsError("the deadline is not of this age")
-    return moment
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise BoardOptionsError("a list of names is something else")
-    return tuple(value)
-
-
-def _word(kind: type[E], value: Any) -> E:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise BoardOptionsError(f"{value!r} is no {kind.__name__}") from error
 
 
 class RequestedOptions(msgspec.Struct, frozen=True):

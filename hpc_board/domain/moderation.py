@@ -1,12 +1,12 @@
 """Moderation: limits, bans, removals and notes on submissions, as values and pure decisions."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
-from hpc_board.domain.board_options import BoardOptionsError, moment_words, stored_moment
+from hpc_board.domain.board_options import moment_words
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
@@ -82,15 +82,10 @@ class Limits(msgspec.Struct, frozen=True):
 NO_LIMITS = Limits()
 
 
-UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of a decision whose stored time is unreadable: before all others."""
-
-
 class Decision(msgspec.Struct, frozen=True):
     """A decision about a user, a leaderboard, a submission or everything: one row of the audit log.
 
-    `number` is its place in the log, 0 if not queried. A row that is not `readable` is damaged: its readable values are
-    here, and `reason` names the others.
+    `number` is its place in the log, 0 if not queried.
     """
 
     action: str
@@ -101,20 +96,11 @@ class Decision(msgspec.Struct, frozen=True):
     reason: str = ""
     detail: str = ""
     number: int = 0
-    readable: bool = True
-
-    @property
-    def known_at(self) -> datetime | None:
-        """Return the time of the decision; None if it is unreadable."""
-        return None if self.at == UNKNOWN_MOMENT else self.at
 
     @property
     def ends_at(self) -> datetime | None:
         """Return the time at which a ban expires; None if only another decision ends it."""
-        try:
-            return stored_moment(self.detail) if self.action == BAN and self.detail else None
-        except BoardOptionsError:
-            return None
+        return datetime.fromisoformat(self.detail) if self.action == BAN and self.detail else None
 
 
 class LogColumn(StrEnum):

@@ -1,6 +1,6 @@
 """Rules for the values of a task, the same for a task file and for a definition in the database.
 
-A member of a group's board, and the author of a backup, can write any definition into a database.
+The author of a backup can write any definition into a database.
 """
 
 import math

@@ -55,16 +55,6 @@ class CreatedBoard(msgspec.Struct, frozen=True):
         return self.change.options
 
 
-class DamagedBoard(msgspec.Struct, frozen=True):
-    """A leaderboard with a damaged row; `options` are None if these are damaged, and `problem` tells of the damage."""
-
-    id: int
-    name: str
-    problem: str
-    hint: str
-    options: BoardOptions | None = msgspec.field(default=None, name="terms")
-
-
 class Entries(msgspec.Struct, frozen=True):
     """The number of users with a passing ranked run for one version of a task on a GPU."""
 

@@ -75,12 +75,12 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
     )
 
 
+def _when(decision: Decision) -> str:
+    return moment_text(decision.at)
+
+
 def _reason(decision: Decision) -> str:
     return one_line(decision.reason, REASON_CHARACTERS_MAX)
-
-
-def _when(decision: Decision) -> str:
-    return "?" if decision.known_at is None else moment_text(decision.known_at)
 
 
 def subject_text(decision: Decision) -> str:

@@ -8,7 +8,6 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import Run, RunState, Status, since_created
 from hpc_board.domain.score_interval import score_interval
-from hpc_board.errors import DamagedRowError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.score import score_s
@@ -95,16 +94,10 @@ class JobResults(msgspec.Struct, frozen=True):
             result = self._parse_result(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
             return Leftover(whole=True)
-        except DamagedRowError as error:
-            return Leftover(result_problem=_task_fault(error))
         return Leftover(partial=result) if result.interrupted else Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
-        try:
-            task = self.store.submissions.task(run.task, run.task_version)
-        except DamagedRowError:
-            # The answer of the scheduler records it: alternating rows of two sources would add a row in each pass.
-            return
+        task = self.store.submissions.task(run.task, run.task_version)
         try:
             result = self._parse_result(run, task, data)
         except ResultError as error:
@@ -142,8 +135,3 @@ class JobResults(msgspec.Struct, frozen=True):
         if faults:
             raise ResultError("; ".join(faults[:5]))
         return result
-
-
-def _task_fault(error: DamagedRowError) -> str:
-    """Return the reason why a result cannot be accepted: the definition of its task cannot be read."""
-    return f"{job_folder.RESULT} cannot be compared with its task: {one_line(error.message, 300)}"

@@ -16,7 +16,6 @@ from hpc_board.domain.pause import Pause
 from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array
 from hpc_board.errors import (
     BoardError,
-    DamagedRowError,
     InputError,
     NotAccepting,
     QueueFull,
@@ -98,7 +97,7 @@ class Launcher(msgspec.Struct, frozen=True):
         """Return the runs that go now in fair turns between users, and record the reasons of the others."""
         if self.runs_per_user is None or not runs:
             return [*runs]
-        admitted, reasons = in_fair_turns(runs, self.store.runs.in_flight(skip_damaged=True), self.runs_per_user)
+        admitted, reasons = in_fair_turns(runs, self.store.runs.in_flight(), self.runs_per_user)
         # Two reasons that replace each other would add rows in each pass.
         changed = [run for run in runs if run.id in reasons and not _has_no_room(run)]
         self._store(
@@ -109,7 +108,7 @@ class Launcher(msgspec.Struct, frozen=True):
     def complete_arrays(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
-        going = self.store.runs.in_flight(cluster=cluster, skip_damaged=True)
+        going = self.store.runs.in_flight(cluster=cluster)
         unsent = (run for run in going if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
@@ -165,9 +164,6 @@ class Launcher(msgspec.Struct, frozen=True):
         for run in wanted:
             try:
                 prepared_jobs.append(self._prepare(run))
-            except DamagedRowError as error:
-                # The definition of its task, or its file: no later attempt reads them, and other runs have their own.
-                errors += self._record_failure([run], InputError(error.message, hint=error.hint))
             except (StorageError, SchedulerError) as error:
                 # None is sent without the others: two arrays of one name could not be told apart.
                 return errors + self._record_failure(wanted, error)
@@ -272,7 +268,7 @@ class Launcher(msgspec.Struct, frozen=True):
         """
         if sha256 == self.harness_sha256():
             if folders.ensure_harness(self.harness()):
-                needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
+                needed = {run.harness_sha256 for run in self.store.runs.in_flight()}
                 folders.remove_unused_harnesses(needed)
         elif not folders.has_harness(sha256):
             raise InputError("hpc-board was updated before the run was sent; submit again")
@@ -335,7 +331,7 @@ class Launcher(msgspec.Struct, frozen=True):
         if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
             return 0, 0
         array = prepared_jobs[0].run.array
-        in_flight = self.store.runs.in_flight(cluster=prepared_jobs[0].run.cluster, skip_damaged=True)
+        in_flight = self.store.runs.in_flight(cluster=prepared_jobs[0].run.cluster)
         return prepared_jobs[0].max_running, sum(run.array == array and not run.state.unsent for run in in_flight)
 
     def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:

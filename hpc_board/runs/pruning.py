@@ -132,14 +132,14 @@ class Pruning(msgspec.Struct, frozen=True):
     def _removable(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
         """Yield the names of folders that may go, each with the runs whose newest job it was.
 
-        The folder of a damaged run stays. A run that was sent again has a folder for each of its jobs. The folder of an
+        A run that was sent again has a folder for each of its jobs. The folder of an
         array, with its script, goes with the last task.
         """
         numbers = {int(match[1]) for name in names if (match := _RUN_FOLDER.fullmatch(name))}
         arrays = {match[1] for name in names if (match := _TASK_FOLDER.fullmatch(name))}
         arrays |= {name for name in names if _ARRAY_FOLDER.fullmatch(name)}
-        members = {array: self.store.runs.of_array(array, skip_damaged=True) for array in sorted(arrays)}
-        found = self.store.runs.numbered(numbers, skip_damaged=True)
+        members = {array: self.store.runs.of_array(array) for array in sorted(arrays)}
+        found = self.store.runs.numbered(numbers)
         found |= {run.id: run for runs in members.values() for run in runs}
         ended = [run for run in found.values() if self._may_go(run)]
         tokens = self.store.runs.tokens([run.id for run in ended])

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pruned import ClusterPruned, Pruned
 from hpc_board.domain.run import Run, RunState, silence_words
-from hpc_board.errors import BoardError, DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.runs import job_folder
@@ -234,10 +234,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return None
             scan, began = SharedPause(self.folder / f"scanned-{cluster}", _SCAN_PAUSE_SECONDS_MAX), time.monotonic()
             chosen = None if watched is None or scan.is_over(utc_now()) else self._watched(cluster, watched)
-            damaged: list[BoardError] = []
-            runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
-            if chosen is None and cluster == self.names[0]:
-                damaged += self._mark_all_orphaned(damaged.append)
+            runs = self.store.runs.in_flight(cluster=cluster) if chosen is None else chosen
+            orphaned = self._mark_all_orphaned() if chosen is None and cluster == self.names[0] else []
             runs = self._launcher.end_cancelled(runs)
             asks = bool(runs) and not is_out_of_time() and self._table.backoff(cluster).due(utc_now())
             if asks:
@@ -249,42 +247,38 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             waiting = [run for run in runs if self._launcher.may_send(run, asks=asks)]
             # The result of one may just have been read.
             waiting = [run for run in waiting if run.state is RunState.CREATED or not self._reload(run).state.ended]
-            sendable = self._launcher.in_turn(waiting, self._in_flight(cluster)) if waiting else []
+            sendable = self._launcher.in_turn(waiting, self.store.runs.in_flight(cluster=cluster)) if waiting else []
             polls: list[Poll] = []
             silent: list[BoardError] = []
             is_limited = bool(runs) and has_budget() and self._table.kind(cluster).shared
             if is_limited:
                 # No command that sends a job is killed: none begins before the scheduler has just answered.
                 if asks:
-                    silent += self._polling.ask(cluster, self._in_flight(cluster), polls.append)
+                    silent += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
                 silent += [] if silent or polls else self._launcher.probe(cluster, sendable)
                 sendable = [] if silent or is_out_of_time() else sendable
             unsent, silent_seconds = self._launcher.send(
                 self._launcher.complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable,
                 seconds_max=_LAUNCH_SECONDS_MAX,
             )
-            # A damaged run stays as it is, and hinders no other; so does one whose former cluster has a broken lock.
-            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *damaged]
+            # A run whose former cluster has a broken lock stays as it is, and hinders no other.
+            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *orphaned]
             pause_seconds = _SCAN_PAUSES * (time.monotonic() - began)
             # A board with few runs is scanned as often as clients like, and needs no file.
             if chosen is None and pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
                 with writing(self.folder):
                     scan.begin(utc_now(), pause_seconds)
             if asks and not is_limited:
-                errors += self._polling.ask(cluster, self._in_flight(cluster), polls.append)
+                errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
             if silent_seconds is not None:
                 self._table.note_silence(cluster, silent_seconds)
             if chosen is None and not has_budget():
                 self._prune_old(cluster)
         return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
 
-    def _in_flight(self, cluster: str, damaged: Callable[[DamagedRowError], object] | None = None) -> tuple[Run, ...]:
-        """Return the runs in flight of a cluster without damaged ones, which the beginning of a pass reports."""
-        return self.store.runs.in_flight(cluster=cluster, damaged=damaged, skip_damaged=True)
-
     def _watched(self, cluster: str, ids: Collection[int]) -> Sequence[Run] | None:
         """Return the cluster's unfinished runs of `ids`; None if its scheduler may be asked for them, with all runs."""
-        runs = self.store.runs.in_flight(ids, cluster=cluster, skip_damaged=True)
+        runs = self.store.runs.in_flight(ids, cluster=cluster)
         return None if runs and self._table.backoff(cluster).due(utc_now()) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
@@ -312,7 +306,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine:
                 return []
             # Another process may have sent them between their rows and this lock.
-            in_flight, numbers = self._in_flight(cluster), {run.id for run in runs}
+            in_flight, numbers = self.store.runs.in_flight(cluster=cluster), {run.id for run in runs}
             unsent = [run for run in in_flight if run.id in numbers and run.state.unsent]
             if unsent and self._table.backoff(cluster).rests(utc_now()):
                 return self._launcher.put_off(unsent, self._silence(cluster))
@@ -402,7 +396,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return replace(done, problem=error.message)
 
     def _without_harnesses(self, cluster: str, done: ClusterPruned, *, dry_run: bool = False) -> ClusterPruned:
-        needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
+        needed = {run.harness_sha256 for run in self.store.runs.in_flight()}
         sizes = self._table.folders_on(cluster).remove_unused_harnesses(needed, dry_run=dry_run)
         return replace(done, bytes=done.bytes + sum(sizes), harness_files=len(sizes))
 
@@ -450,10 +444,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _reload(self, run: Run) -> Run:
         return self.store.runs.get(run.id)
 
-    def _mark_all_orphaned(self, damaged: Callable[[DamagedRowError], object]) -> list[StorageError]:
+    def _mark_all_orphaned(self) -> list[StorageError]:
         """Mark the runs of clusters that have left the settings; return an error for each lock that cannot be used."""
         errors: dict[str, StorageError] = {}
-        for run in self.store.runs.in_flight(outside=self.schedulers, damaged=damaged):
+        for run in self.store.runs.in_flight(outside=self.schedulers):
             try:
                 self._mark_orphaned(run)
             except StorageError as error:

@@ -188,8 +188,7 @@ class Changes:
         if changed is None:
             self._in_flight = {}
         if changed is None or changed:
-            # The pass over the runs reports damaged rows.
-            found = {run.id: run for run in store.runs.in_flight(changed, skip_damaged=True)}
+            found = {run.id: run for run in store.runs.in_flight(changed)}
             kept = {id_: run for id_, run in self._in_flight.items() if id_ not in (changed or ())}
             self._in_flight = kept | found
         return additions

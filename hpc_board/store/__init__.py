@@ -5,8 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, DatabaseFile
-from hpc_board.store.journal import MOUNTS
+from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, MOUNTS, DatabaseFile
 
 if TYPE_CHECKING:
     from hpc_board.store.additions import AdditionGateway

@@ -4,7 +4,7 @@ import msgspec
 
 from hpc_board.domain.moderation import BOARD, EVERYTHING, USER
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.reading import Readable
+from hpc_board.store.sqlite import Database
 
 _TABLES = ("events", "feed", "remarks", "boards", "decisions")
 
@@ -69,12 +69,12 @@ class AdditionGateway:
             return now, _additions(db, dict(zip(_TABLES, zip(marks, now, strict=True), strict=True)))
 
 
-def _marks(db: Readable) -> Marks:
+def _marks(db: Database) -> Marks:
     (row,) = db.execute(_MARKS).fetchall()
     return tuple(number or 0 for number in row)
 
 
-def _additions(db: Readable, spans: dict[str, tuple[int, int]]) -> tuple[Addition, ...]:
+def _additions(db: Database, spans: dict[str, tuple[int, int]]) -> tuple[Addition, ...]:
     found = [Addition(**row) for row in db.query(_EVENTS, spans["events"])]
     found += [Addition(task=row["task"], entry=row["id"]) for row in db.query(_FEED, spans["feed"])]
     found += [Addition(**row) for row in db.query(_REMARKS, spans["remarks"])]

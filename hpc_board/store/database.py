@@ -1,22 +1,19 @@
-"""The board's database file: opened for one transaction, or for all of a session, and brought up to date on the way."""
+"""The board's database file: opened for one transaction, or for all of a session, and created on the way."""
 
 import os
+import re
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path, PurePath
 
 import msgspec
 
 from hpc_board.store.failures import (
-    companion_error,
     creation_error,
     foreign_error,
-    foreign_object_error,
     incomplete_error,
     lacks_writing,
     lost_error,
@@ -24,70 +21,51 @@ from hpc_board.store.failures import (
     translated,
 )
 from hpc_board.store.folder import check_own, left_folder
-from hpc_board.store.guard import TRANSACTION_SECONDS, Deadline, bounded, foreign_object
-from hpc_board.store.journal import MOUNTS, journal_mode
-from hpc_board.store.reading import Readable, Reader
+from hpc_board.store.sqlite import Database
 
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+APPLICATION_ID = 0x68706362
+"""Marks a SQLite file as a board's ("hpcb")."""
 
+VERSION = 1
+"""The `user_version` of a file with the tables of the schema."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+"""The path of Linux's mount table."""
+
+LOCAL_FILE_SYSTEMS = frozenset(
+    {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs", "xfs", "zfs"}
+)
+"""File systems that only one host writes to; every other one counts as shared between hosts."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
 _MODE_RETRY_SECONDS = 0.01
 
 
-class _Opened(msgspec.Struct):
-    """An open connection to the file of this device and inode; `current` is set once the database is up to date."""
-
-    connection: sqlite3.Connection
-    deadline: Deadline
-    identity: tuple[int, int] | None
-    current: bool = False
-    db: "Database | None" = None
-
-    def database(self) -> "Database":
-        """Return the connection as sqlite_utils has it, for writing."""
-        from hpc_board.store.sqlite import Database
-
-        self.db = self.db or Database(self.connection, execute_plugins=False)
-        return self.db
-
-
 class _Session(msgspec.Struct):
-    """The connection that a thread keeps between its transactions, if it has one by now."""
+    """The connection that a thread keeps between its transactions, if any, to the file of this device and inode."""
 
-    opened: _Opened | None = None
+    connection: sqlite3.Connection | None = None
+    identity: tuple[int, int] | None = None
     busy: bool = False
     pid: int = msgspec.field(default_factory=os.getpid)
 
     def close(self) -> None:
-        if self.opened is not None and self.pid == os.getpid():
+        if self.connection is not None and self.pid == os.getpid():
             # A process that was forked meanwhile has the same connection, and must not even close it.
-            self.opened.connection.close()
-            self.opened = None
+            self.connection.close()
+            self.connection = None
 
 
 class DatabaseFile:
     """A door to the database at `path`, which each transaction opens, or within a `session` only the first one.
 
-    `mounts` is the kernel's table of mounts, which decides on the journal mode. The statements of one transaction may
-    take `transaction_seconds`. A `draft` of another file may have a schema of its own.
+    `mounts` is the kernel's table of mounts, which decides on the journal mode.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        mounts: Path = MOUNTS,
-        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
-        *,
-        transaction_seconds: float = TRANSACTION_SECONDS,
-        draft: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
         self.path = path
         self.mounts = mounts
         self.busy_timeout_seconds = busy_timeout_seconds
-        self.transaction_seconds = transaction_seconds
-        self.draft = draft
         self._of_thread = threading.local()
 
     @contextmanager
@@ -118,7 +96,7 @@ class DatabaseFile:
         return session
 
     @contextmanager
-    def reading(self) -> Iterator[Readable]:
+    def reading(self) -> Iterator[Database]:
         """Open the database for one call that sees one state of it, in spite of concurrent writes.
 
         On a full disk, and in a folder that takes no file, the stored state is read without one.
@@ -128,26 +106,18 @@ class DatabaseFile:
         """
         with translated(self.path, reading=True), ExitStack() as stack:
             try:
-                opened = stack.enter_context(self._opened())
+                connection = stack.enter_context(self._connected())
             except sqlite3.OperationalError as error:
-                if not lacks_writing(error, self.path) or self._has_companions():
+                if not lacks_writing(error, self.path) or self._has_journal():
                     raise
-                opened = stack.enter_context(self._unchanging())
-                _bring_up_to_date(opened, self.path, self.transaction_seconds, draft=self.draft)
-            stack.enter_context(self._transaction(opened))
-            yield Reader(opened.connection)
+                # SQLite makes no file beside one that is taken for unchanging.
+                connection = stack.enter_context(closing(self._connect("mode=ro&immutable=1")))
+            yield stack.enter_context(_transaction(connection))
 
-    def _has_companions(self) -> bool:
+    def _has_journal(self) -> bool:
         """Return whether a journal holds changes that the file of the database lacks, or has by half."""
         files = (self.path.with_name(self.path.name + ending) for ending in ("-journal", "-wal"))
         return any(file.exists() and file.stat().st_size for file in files)
-
-    @contextmanager
-    def _unchanging(self) -> Iterator[_Opened]:
-        """Connect to a file that is taken for unchanging, so that SQLite makes no other file beside it."""
-        opened = self._connect(options="mode=ro&immutable=1")
-        with closing(opened.connection):
-            yield opened
 
     def is_there(self) -> bool:
         """Return whether the database exists and is visible to this user.
@@ -158,7 +128,10 @@ class DatabaseFile:
         check_own(self.path.parent)
         if os.path.exists(self.path):  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
             return True
-        _check_not_lost(self.path)
+        # A new one would give the numbers of its runs again, and their job folders are still there.
+        left = left_folder(self.path.parent)
+        if left is not None:
+            raise lost_error(self.path, left)
         return False
 
     def create(self) -> None:
@@ -167,56 +140,25 @@ class DatabaseFile:
         Raises:
             StorageError: it cannot be created.
         """
-        _create_missing(self.path)
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                # Not open(): to close any descriptor of the file drops the locks that SQLite holds in another thread.
+                os.mknod(self.path, 0o600)
+        except OSError as error:
+            raise creation_error(self.path, error) from error
 
     @contextmanager
-    def existing(self) -> Iterator[sqlite3.Connection | None]:
-        """Open an existing database in its present schema, for one consistent read; None if it does not exist.
-
-        Nothing is created or migrated, so tables may be missing.
-
-        Raises:
-            StorageError: the database cannot be used.
-        """
-        if not self.is_there():
-            yield None
-            return
-        check_companions(self.path)
-        with translated(self.path, reading=True), ExitStack() as stack:
-            try:
-                connection = stack.enter_context(self._looking(self._connected()))
-            except sqlite3.OperationalError as error:
-                if not lacks_writing(error, self.path) or self._has_companions():
-                    raise
-                connection = stack.enter_context(self._looking(self._unchanging()))
-            yield connection
-
-    @contextmanager
-    def _looking(self, connected: AbstractContextManager[_Opened]) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction in which nothing is created or migrated; its first read has happened."""
-        with connected as opened:
-            opened.connection.execute("BEGIN")
-            opened.deadline.start(self.transaction_seconds)
-            try:
-                opened.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-                yield opened.connection
-            finally:
-                opened.connection.rollback()
-
-    @contextmanager
-    def writing(self) -> Iterator["Database"]:
+    def writing(self) -> Iterator[Database]:
         """Open the database for one transaction, alone among all writers; an error undoes all of it.
 
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path), self._opened() as opened:
-            self._set_journal_mode(opened.connection)
-            with self._transaction(opened, "IMMEDIATE"):
-                yield opened.database()
-
-    def _transaction(self, opened: _Opened, kind: str = "DEFERRED") -> AbstractContextManager[None]:
-        return _transaction(opened, self.transaction_seconds, kind)
+        with translated(self.path), self._connected() as connection:
+            self._set_journal_mode(connection)
+            with _transaction(connection, "IMMEDIATE") as db:
+                yield db
 
     def _set_journal_mode(self, connection: sqlite3.Connection) -> None:
         """Set the journal mode that the database's file system supports.
@@ -238,45 +180,40 @@ class DatabaseFile:
                 return
 
     @contextmanager
-    def _opened(self) -> Iterator[_Opened]:
-        self.is_there()
-        _create_missing(self.path)
-        check_companions(self.path)
-        with self._connected() as opened:
-            if not opened.current:
-                opened.connection.execute("PRAGMA foreign_keys = ON")
-                _bring_up_to_date(opened, self.path, self.transaction_seconds, draft=self.draft)
-                opened.current = True
-            yield opened
-
-    @contextmanager
-    def _connected(self) -> Iterator[_Opened]:
-        """Connect to the existing file, or return the connection that this thread's session keeps."""
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Connect to the file, or return the connection that this thread's session keeps."""
         session = self._session()
         if session is None or session.busy or session.pid != os.getpid():
-            opened = self._connect()
-            with closing(opened.connection):
-                yield opened
+            with closing(self._connect()) as connection:
+                yield connection
             return
-        if session.opened is not None and session.opened.identity != _identity(self.path):
+        # Looked up before the file is opened: where another one takes its place in between, the next look tells.
+        identity = _identity(self.path)
+        if session.identity != identity:
             session.close()
-        session.opened = session.opened or self._connect()
+        session.connection, session.identity = session.connection or self._connect(), identity
         session.busy = True
         try:
-            yield session.opened
+            yield session.connection
         except sqlite3.Error:
             session.close()
             raise
         finally:
             session.busy = False
 
-    def _connect(self, options: str = "mode=rw") -> _Opened:
-        # Looked up before the file is opened: where another one takes its place in between, the next look tells.
-        identity = _identity(self.path)
-        _check_regular(self.path)
+    def _connect(self, options: str = "mode=rw") -> sqlite3.Connection:
+        """Connect to the file, which is created on the way if it is missing."""
+        if not self.is_there():
+            self.create()
         uri = f"{self.path.absolute().as_uri()}?{options}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
-        return _Opened(bounded(connection), Deadline(connection), identity)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            _create_tables(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -287,80 +224,30 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _check_regular(path: Path) -> None:
-    """Check that the database is no folder, pipe, socket or device, on some of which SQLite waits for ever.
-
-    Raises:
-        sqlite3.OperationalError: it is.
-    """
-    if path.exists() and not path.is_file():
-        error = sqlite3.OperationalError("it is not a regular file")
-        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
-        raise error
-
-
 @contextmanager
-def _transaction(opened: _Opened, seconds: float, kind: str = "DEFERRED") -> Iterator[None]:
-    connection = opened.connection
-    # The wait for another writer has a bound of its own.
-    opened.deadline.start(float("inf"))
+def _transaction(connection: sqlite3.Connection, kind: str = "DEFERRED") -> Iterator[Database]:
     connection.execute(f"BEGIN {kind}")
-    opened.deadline.start(seconds)
     try:
-        yield
+        yield Database(connection)
         connection.commit()
     except BaseException:
         connection.rollback()
         raise
 
 
-def check_companions(path: Path) -> None:
-    """Check that the paths of SQLite's own files hold no other kind of file: SQLite would block on a pipe for ever."""
-    for ending in ("-journal", "-wal", "-shm"):
-        file = path.with_name(path.name + ending)
-        with suppress(OSError):
-            status = file.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                raise companion_error(file, status.st_uid)
-
-
-def _check_not_lost(path: Path) -> None:
-    """Check that a missing database was not deleted while the board was in use.
-
-    A new one would give the numbers of its runs again, and their job folders, with code and results, are still there.
-    """
-    found = left_folder(path.parent)
-    if found is not None:
-        raise lost_error(path, found)
-
-
-def _create_missing(path: Path) -> None:
-    try:
-        if path.exists():
-            return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Not open(): closing any descriptor of the file drops the locks that SQLite holds in another thread.
-        os.mknod(path, 0o600)
-    except FileExistsError:
-        if not path.parent.is_dir():
-            raise creation_error(path, NotADirectoryError(0, f"{path.parent} is not a folder")) from None
-    except OSError as error:
-        raise creation_error(path, error) from error
-
-
-def _bring_up_to_date(opened: _Opened, path: Path, seconds: float, *, draft: bool) -> None:
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Check that the database is a board's, of this version; create the tables of an empty one."""
-    from hpc_board.store.schema import APPLICATION_ID, VERSION, create, known_statements
-
-    reader = Reader(opened.connection)
-    with _transaction(opened, seconds):
-        made_by, version, is_empty = _made_by(reader)
-        foreign = foreign_object(reader, known_statements()) if version == VERSION and not draft else None
+    with _transaction(connection) as db:
+        made_by, version, is_empty = _made_by(db)
     if is_empty:
-        with _transaction(opened, seconds, "IMMEDIATE"):
+        from hpc_board.store.schema import create
+
+        with _transaction(connection, "IMMEDIATE") as db:
             # Another process may have been faster.
-            if _made_by(reader)[2]:
-                create(opened.connection)
+            if _made_by(db)[2]:
+                create(db)
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version = {VERSION}")
         return
     if made_by != APPLICATION_ID:
         raise foreign_error(path)
@@ -368,11 +255,45 @@ def _bring_up_to_date(opened: _Opened, path: Path, seconds: float, *, draft: boo
         raise newer_error(path)
     if version < VERSION:
         raise incomplete_error(path)
-    if foreign is not None:
-        raise foreign_object_error(path, *foreign)
 
 
-def _made_by(reader: Reader) -> tuple[int, int, bool]:
+def _made_by(db: Database) -> tuple[int, int, bool]:
     """Return a database's application id and version, and whether it has no tables."""
-    made_by, version = (reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    return made_by, version, reader.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    is_empty = db.row("sqlite_master", "TRUE", ()) is None
+    return db.value("PRAGMA application_id"), db.value("PRAGMA user_version"), is_empty
+
+
+def journal_mode(folder: Path, mounts: Path = MOUNTS) -> str:
+    """Return the journal mode for a database in `folder`: "wal" on a local file system, "delete" on any other.
+
+    A write-ahead log lives in memory that all its users share, so it breaks if two hosts open the same file.
+    """
+    try:
+        table = mounts.read_text(errors="surrogateescape")
+    except OSError:
+        return "delete"
+    return "wal" if mounted(table, folder.resolve()).kind in LOCAL_FILE_SYSTEMS else "delete"
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """The type of a file system, and how it is mounted: all options, with commas between them; "" where unknown."""
+
+    kind: str = ""
+    options: str = ""
+
+
+def mounted(mountinfo: str, path: PurePath) -> Mount:
+    """Return the file system that holds the absolute `path`, by `mountinfo`.
+
+    The longest mount point above `path` counts, and of several mounts on one point the last, which hides the others.
+    """
+    depth, found = 0, Mount()
+    for line in mountinfo.splitlines():
+        mount, separator, source = line.partition(" - ")
+        fields, described = mount.split(), source.split()
+        if not separator or len(fields) < 6 or not described:
+            continue
+        point = PurePath(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
+        if path.is_relative_to(point) and len(point.parts) >= depth:
+            depth, found = len(point.parts), Mount(described[0], ",".join([fields[5], *described[2:3]]))
+    return found

@@ -4,7 +4,6 @@ The newest row about a subject is in force; nothing is taken back but by another
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from hpc_board.domain.moderation import (
     BAN,
@@ -24,15 +23,11 @@ from hpc_board.domain.moderation import (
     limit_refusal,
     stop_refusal,
 )
-from hpc_board.errors import Refused, UnreadableError
+from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
-from hpc_board.model.text import one_line
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import RowReader, plain_text, time_text
-from hpc_board.store.rows import decision_row, decision_value
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from hpc_board.store.row_values import UndecodableError, decoded, moment, plain_text, time_text
+from hpc_board.store.rows import decision_row
+from hpc_board.store.sqlite import Database
 
 # A rerun is an admin's doing and a milestone is the board's: neither takes anything from its user's limit.
 _WITHIN_THE_HOUR = """
@@ -42,29 +37,25 @@ _WITHIN_THE_HOUR = """
 """
 
 
-def in_force(db: Readable, kind: str, subject: str, *actions: str) -> Decision | None:
+def in_force(db: Database, kind: str, subject: str, *actions: str) -> Decision | None:
     """Return the newest decision about `subject` that is one of `actions`."""
     marks = ", ".join("?" for _ in actions)
-    rows = db.table("decisions").rows_where(
-        f"kind = ? AND subject = ? AND action IN ({marks})",
-        [kind, plain_text(subject), *actions],
-        order_by="id DESC",
-        limit=1,
-    )
-    return next(map(decision_value, rows), None)
+    where = f"kind = ? AND subject = ? AND action IN ({marks})"
+    row = db.row("decisions", where, [kind, plain_text(subject), *actions], order="id DESC")
+    return None if row is None else decoded(Decision, row)
 
 
-def decide(db: "Database", decision: Decision) -> None:
+def decide(db: Database, decision: Decision) -> None:
     """Append a decision."""
-    db.table("decisions").insert(decision_row(decision))
+    db.insert("decisions", decision_row(decision))
 
 
-def stopped(db: Readable) -> Decision | None:
+def stopped(db: Database) -> Decision | None:
     """Return the decision to take no submissions, if it is in force."""
     return switched_on(in_force(db, EVERYTHING, "", STOP, START), STOP)
 
 
-def banned(db: Readable, user: str, now: datetime) -> Decision | None:
+def banned(db: Database, user: str, now: datetime) -> Decision | None:
     """Return the ban of `user` that is in force at the time `now`."""
     ban = switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
     return ban if ban is not None and not is_over(ban, now) else None
@@ -80,28 +71,21 @@ def is_over(ban: Decision, now: datetime) -> bool:
     return ban.ends_at is not None and ban.ends_at <= now
 
 
-def limits_of(db: Readable, task: str) -> Limits:
+def limits_of(db: Database, task: str) -> Limits:
     """Return the limits of a board, unlimited by default."""
     decision = in_force(db, BOARD, task, LIMIT)
     return Limits() if decision is None else limits_in(decision)
 
 
 def limits_in(decision: Decision) -> Limits:
-    """Return the limits that a decision gives a board.
-
-    Raises:
-        UnreadableError: it holds none that this version can read.
-    """
+    """Return the limits that a decision gives a board."""
     try:
         return Limits.from_json(decision.detail)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(
-            f"the limits of {one_line(decision.subject)} in `decisions` cannot be read: {error}",
-            hint="The database was changed by another program; `hpc-board admin limit` gives the board new limits.",
-        ) from error
+    except ValueError as error:
+        raise UndecodableError(f"limits: {error}") from error
 
 
-def check_open(db: Readable, user: str, now: datetime, *, admin: bool) -> Decision | None:
+def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decision | None:
     """Check `user` as `ModerationGateway.check_open` does."""
     stop = stopped(db)
     if stop is not None and not admin:
@@ -112,7 +96,7 @@ def check_open(db: Readable, user: str, now: datetime, *, admin: bool) -> Decisi
     return stop
 
 
-def check_limit(db: Readable, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
+def check_limit(db: Database, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
     """Check `user` as `ModerationGateway.check_limit` does."""
     category = Category.of(mode)
     limit = limits_of(db, task).of(category)
@@ -125,10 +109,10 @@ def check_limit(db: Readable, user: str, task: str, mode: Mode, new: int, now: d
         "ranked": int(category is Category.RANKED),
         "rerun": RERUN,
     }
-    ((count,),) = db.execute(f"SELECT COUNT(*) {_WITHIN_THE_HOUR}", given).fetchall()
+    count = db.value(f"SELECT COUNT(*) {_WITHIN_THE_HOUR}", given)
     enough = {**given, "enough": max(0, limit - new + 1)}
     rows = db.execute(f"SELECT submitted_at {_WITHIN_THE_HOUR} ORDER BY submitted_at DESC LIMIT :enough", enough)
-    newest = [RowReader({"submitted_at": at}, "submissions").moment("submitted_at") for (at,) in rows.fetchall()]
+    newest = [moment(at) for (at,) in rows.fetchall()]
     refusal = limit_refusal(task, category, limit, newest, count, new, now)
     if refusal:
         raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")

@@ -6,12 +6,11 @@ from datetime import date, datetime
 
 import msgspec
 
-from hpc_board.domain.run import RunState
 from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import Row, RowReader
+from hpc_board.store.row_values import decoded
 from hpc_board.store.rows import overlaps_above, remarks_value
+from hpc_board.store.sqlite import Database, Row
 
 _PAGE_WITH_CODE = 50
 """The number of submissions that are read at once with their files of up to a megabyte each."""
@@ -23,7 +22,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
                COALESCE((SELECT MAX(at) FROM retries WHERE retries.run = runs.id), '')) AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
-       runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.remarks, runs.removal,
+       runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
        runs.score_low_s, runs.score_high_s,
        (SELECT MAX(busy_processors) FROM cases WHERE cases.run = runs.id) AS busy_processors,
        EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
@@ -56,20 +55,6 @@ SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
  GROUP BY day
  ORDER BY day
 """
-
-
-_OF_SUBMISSION = ("task", "task_version", "user", "file_name", "mode", "milestone", "code_sha256", "note")
-_OF_RUN = ("gpu", "account", "cluster", "partition", "trust", "harness_sha256")
-_TEXTS = (*_OF_SUBMISSION, *_OF_RUN, "job_id", "node", "verdict", "message")
-_SCORES = ("score_s", "score_low_s", "score_high_s")
-_MOMENTS = ("submitted_at", "state_since", "started_at", "job_ended_at")
-_TABLES = {
-    **dict.fromkeys((*_OF_SUBMISSION, "submitted_at"), ("submissions", "submission")),
-    **dict.fromkeys(("state", "job_id", "node", "state_since", "started_at"), ("events of run", "run")),
-    **dict.fromkeys(("verdict", "message", *_SCORES, "job_ended_at"), ("results", "run")),
-    "busy_processors": ("cases of run", "run"),
-    "code": ("codes", "code_sha256"),
-}
 
 
 class RankedBoard(msgspec.Struct, frozen=True):
@@ -112,7 +97,6 @@ class ExportGateway:
         for page in pages(self._file, _RUNS, chosen, size=size, with_code=with_code):
             rows: list[Row] = []
             for row in page:
-                _check(row, with_code=with_code)
                 while position < len(ranked) and ranked[position] < row["run"]:
                     position += 1
                 has_rank = position < len(ranked) and ranked[position] == row["run"]
@@ -124,16 +108,7 @@ class ExportGateway:
     def ranked_boards(self, chosen: RunSelection) -> tuple[RankedBoard, ...]:
         """Return the chosen boards that have users, by the task's name, its versions in the order of their arrival."""
         with self._file.reading() as db:
-            found = [
-                RankedBoard(
-                    found.text("task"),
-                    found.text("task_version"),
-                    found.text("gpu"),
-                    found.moment("added_at"),
-                    found.integer("users"),
-                )
-                for found in (RowReader(row, "tasks", "task") for row in db.query(_BOARDS))
-            ]
+            found = [decoded(RankedBoard, row) for row in db.query(_BOARDS)]
         return tuple(
             each
             for each in found
@@ -144,41 +119,14 @@ class ExportGateway:
         """Return the best time that each day brought to a board, without days that brought none, in their order."""
         board = {"task": task, "task_version": task_version, "gpu": gpu}
         with self._file.reading() as db:
-            days = (RowReader(row, "scores of day", "day") for row in db.query(_DAYS, board))
-            return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)
+            return tuple(decoded(Best, row) for row in db.query(_DAYS, board))
 
 
-def _check(row: Row, *, with_code: bool) -> None:
-    """Check that every column has a value of the type that the store writes.
-
-    Raises:
-        StorageError: one does not.
-    """
-    found = RowReader(row, "runs", "run", _TABLES)
-    for column in _TEXTS:
-        if found.has(column):
-            found.text(column)
-    for column in _MOMENTS:
-        if found.has(column):
-            found.moment(column)
-    for column in ("emulated", "removed"):
-        found.integer(column)
-    for column in _SCORES:
-        if found.has(column):
-            found.score(column)
-    if found.has("busy_processors"):
-        found.number("busy_processors")
-    found.word(RunState, "state")
-    if with_code and not isinstance(row["code"], bytes):
-        found.fail("code", "file")
-
-
-def _ranks(db: Readable) -> "tuple[array[int], array[int], array[int]]":
+def _ranks(db: Database) -> "tuple[array[int], array[int], array[int]]":
     """Return the ranked runs, in ascending order, their ranks, and their overlap with the one above: 13 bytes each."""
     held, ranks, overlaps = array("q"), array("i"), array("b")
     for row in db.query(_RANKS):
-        found = RowReader(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})
-        held.append(found.integer("run"))
+        held.append(row["run"])
         ranks.append(row["rank"])
-        overlaps.append(overlaps_above(found))
+        overlaps.append(overlaps_above(row))
     return held, ranks, overlaps

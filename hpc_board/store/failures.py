@@ -2,15 +2,13 @@
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.model.text import one_line
-from hpc_board.store.guard import bounded
-from hpc_board.store.row_values import unreadable
+from hpc_board.store.row_values import UndecodableError
 
 _FREE_BYTES_NEEDED = 256 * 1024
 
@@ -32,14 +30,14 @@ _UNOPENABLE = (
 )
 _DAMAGED = (
     "the database is damaged",
-    "Restore it from a backup, or move it aside to start an empty board; `sqlite3 FILE .recover` may save the rows.",
+    "Restore a backup: `hpc-board admin restore FILE`. `sqlite3 board.db .recover` may save newer rows.",
+)
+_REFUSED = (
+    "the database refuses a value",
+    "Nothing was stored. This is a fault of hpc-board, or the scheduler printed something unknown: report it.",
 )
 _ELSEWHERE = "Point `board` at another folder, or move the file aside."
 _NOT_A_DATABASE = ("this file is not a database", _ELSEWHERE)
-_INTERRUPTED = (
-    "a statement on the database did not end in time",
-    "Is the file system very slow now? Else another program may have changed it: see `hpc-board admin doctor`.",
-)
 _INPUT_OUTPUT = (
     "reading or writing the database failed",
     "Check the quota and the health of the file system, and that it supports locks (Lustre: mount option flock).",
@@ -54,33 +52,13 @@ _FAILURES = {
     sqlite3.SQLITE_PERM: _UNWRITABLE,
     sqlite3.SQLITE_CANTOPEN: _UNOPENABLE,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_TOOBIG: _DAMAGED,
-    sqlite3.SQLITE_INTERRUPT: _INTERRUPTED,
     sqlite3.SQLITE_NOTADB: _NOT_A_DATABASE,
     sqlite3.SQLITE_IOERR: _INPUT_OUTPUT,
 }
 
 
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""The errors of the module sqlite3: it also decodes messages, which may hold a damaged name that is no text."""
-
-_NOT_OURS = ("JSON", "no such table", "no such column")
-"""SQLite's messages for a blob in the place of a text, and for tables that a user has changed."""
-
-_NUMBERS = ("id", "run", "submission", "name", "sha256")
-"""The columns that tell the rows of a table apart: the first that it has."""
-
-_MISFITS = {
-    "TEXT": "typeof({column}) = 'blob' OR NOT is_text(CAST({column} AS BLOB))",
-    "INTEGER": "typeof({column}) NOT IN ('integer', 'null')",
-    "REAL": "typeof({column}) NOT IN ('real', 'integer', 'null')",
-}
-"""The conditions of a value that does not fit the type of its column."""
-
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name IN ('documents', 'partials'), name"
-_LOOK_SECONDS = 3.0
-_STEPS_BETWEEN_LOOKS = 1000
-"""The number of SQLite's instructions between two looks at the clock."""
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError, UndecodableError)
+"""The errors of a damaged database: the module sqlite3 also decodes names, which may be no text."""
 
 
 @contextmanager
@@ -96,9 +74,6 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         failure = _failure(error)
         if failure is None:
             raise
-        if failure is _DAMAGED and (found := find_misfit(path)):
-            told = unreadable(*found)
-            raise UnreadableError(f"{path}: {told.message}", hint=told.hint) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure
@@ -110,52 +85,21 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
 
 
 def _failure(error: Exception) -> tuple[str, str] | None:
-    if isinstance(error, UnicodeDecodeError):
-        return _DAMAGED
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None and isinstance(error, sqlite3.OperationalError):
-        return _DAMAGED  # Python's error, without a code, for a text that is not UTF-8
+    if code is None:
+        # Of the module sqlite3, this is the error for a text that is not UTF-8.
+        return _DAMAGED if isinstance(error, (UnicodeDecodeError, UndecodableError, sqlite3.OperationalError)) else None
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-        return _DAMAGED  # SQLite's error for a row that names a missing one
-    if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
-        return _DAMAGED  # the board's own triggers allow its statements: a foreign one does not
-    if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _NOT_OURS):
+        return _DAMAGED  # a row names a missing one
+    if code == sqlite3.SQLITE_CONSTRAINT_CHECK:
+        return _REFUSED
+    if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _DAMAGES):
         return _DAMAGED
-    return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
+    return _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
 
 
-def find_misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str, str] | None:
-    """Return a table, a row, and the value in it that does not fit its column; None if all fit.
-
-    Each table is read once, the large ones last, until these `seconds` are over.
-    """
-    with suppress(*UNREADABLE), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-        bounded(db)
-        db.create_function("is_text", 1, _is_text, deterministic=True)
-        deadline = time.monotonic() + seconds
-        db.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS_BETWEEN_LOOKS)
-        for (table,) in db.execute(_TABLES).fetchall():
-            kinds = {name: kind for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})")}
-            number = next((name for name in _NUMBERS if name in kinds), "NULL")
-            cases = [
-                f"WHEN {_MISFITS[kind].format(column=column)} THEN '{column}'"
-                for column, kind in kinds.items()
-                if kind in _MISFITS
-            ]
-            if cases:
-                query = f"SELECT CAST({number} AS BLOB), CASE {' '.join(cases)} END AS misfit FROM {table}"  # noqa: S608 - names of its own
-                for row, column in db.execute(f"{query} WHERE misfit IS NOT NULL LIMIT 1"):
-                    kind = kinds[column].lower()
-                    return table, (row or b"?").decode("utf-8", "replace"), f"its {column} is no {kind}"
-    return None
-
-
-def _is_text(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+_DAMAGES = ("malformed JSON", "no such table", "no such column")
+"""SQLite's messages without a code of their own for what a damaged file lacks."""
 
 
 def lacks_writing(error: sqlite3.Error, path: Path) -> bool:
@@ -183,14 +127,6 @@ def creation_error(path: Path, error: OSError) -> StorageError:
     )
 
 
-def companion_error(file: Path, owner: int) -> UnreadableError:
-    """Return the error for a user's file at a path that SQLite uses beside a database."""
-    return UnreadableError(
-        f"{file} is no file, and the database cannot be used beside it: user {owner} has put it there",
-        hint="Have it removed by them, or by the owner of the board.",
-    )
-
-
 def foreign_error(path: Path) -> UnreadableError:
     """Return the error to show for a database at `path` that belongs to another program."""
     return UnreadableError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
@@ -200,16 +136,6 @@ def incomplete_error(path: Path) -> UnreadableError:
     """Return the error to show for a board's database at `path` that has lost the record of its version."""
     what, hint = _DAMAGED
     return UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
-
-
-def foreign_object_error(path: Path, kind: str, name: str) -> UnreadableError:
-    """Return the error to show for a database with a trigger or a view that hpc-board has not made."""
-    shown = one_line(name, 80)
-    return UnreadableError(
-        f"{path}: {_DAMAGED[0]}: it has a {kind} of its own, {shown}, whose statements would run in each command",
-        hint=f"Remove it: sqlite3 FILE 'DROP {kind.upper()} {shown}'. Or move the file aside, and restore a backup: "
-        "`hpc-board admin restore FILE`.",
-    )
 
 
 def lost_error(path: Path, folder: Path) -> UnreadableError:

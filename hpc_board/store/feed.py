@@ -1,19 +1,15 @@
 """The feed: one row for each run that improved its user's score, with its change of the leaderboard."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News, news
-from hpc_board.errors import StorageError
+from hpc_board.domain.feed import Entry, FeedEntry, News, news
 from hpc_board.store import ranking
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import RowReader, time_text
+from hpc_board.store.row_values import decoded, decoded_json, time_text
 from hpc_board.store.rows import row_id
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from hpc_board.store.sqlite import Database, Row
 
 _ENTRIES = """
 SELECT feed.*, scores.submission, runs.emulated, {former} AS former_run
@@ -26,7 +22,7 @@ SELECT feed.*, scores.submission, runs.emulated, {former} AS former_run
 """
 
 
-def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
+def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
     """Enter a run on its leaderboard, and add an entry if it is its user's best."""
     former = ranking.former(db, counted.board, counted.user)
     podium = ranking.podium(db, counted.board)
@@ -38,11 +34,11 @@ def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
         raise RuntimeError(f"run {counted.run} counts, and its user is not on the board")
     beaten = ranking.passed_by(db, counted.board, counted.score_s, None if former is None else former[1])
     told = news(Entry(counted.user, counted.score_s), held[0], podium, former, beaten)
-    db.table("feed").insert(_row(counted, told, at))
+    db.insert("feed", _row(counted, told, at))
 
 
 def feed(
-    db: Readable,
+    db: Database,
     *,
     task: str | None,
     gpu: str | None,
@@ -84,37 +80,7 @@ def _row(counted: ranking.Score, told: News, at: datetime) -> dict[str, object]:
     }
 
 
-def _entry(row: Mapping[str, Any]) -> FeedEntry:
-    found = RowReader(row, "feed")
-    told = News(
-        found.word(FeedKind, "kind"),
-        found.integer("rank"),
-        found.score(),
-        found.integer("former_rank") if found.has("former_rank") else None,
-        found.score("former_s") if found.has("former_s") else None,
-        Entry(found.text("beaten_user"), found.score("beaten_s")) if found.has("beaten_user") else None,
-        _fallen(found),
-    )
-    return FeedEntry(
-        id=found.integer("id"),
-        at=found.moment("at"),
-        task=found.text("task"),
-        task_version=found.text("task_version"),
-        gpu=found.text("gpu"),
-        user=found.text("user"),
-        submission=found.integer("submission"),
-        run=found.integer("run"),
-        emulated=bool(found.integer("emulated")),
-        news=told,
-        former_run=found.integer("former_run") if found.has("former_run") else None,
-    )
-
-
-def _fallen(found: RowReader) -> tuple[Entry, ...]:
-    try:
-        entries = [
-            RowReader({"user": user, "s": score_s}, "feed") for user, score_s in json.loads(found.text("fallen"))
-        ]
-        return tuple(Entry(each.text("user"), each.score("s")) for each in entries)
-    except (ValueError, TypeError, RecursionError, StorageError):
-        found.fail("fallen", "list of users with their scores")
+def _entry(row: Row) -> FeedEntry:
+    beaten = Entry(row["beaten_user"], row["beaten_s"]) if row["beaten_user"] else None
+    fallen = tuple(Entry(*each) for each in decoded_json(list[tuple[str, float]], row["fallen"]))
+    return decoded(FeedEntry, {**row, "news": decoded(News, {**row, "beaten": beaten, "fallen": fallen})})

@@ -11,9 +11,9 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import NEWEST_FIRST, OUTCOMES, RunOrder, RunPosition, SortColumn
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store.reading import Readable
 from hpc_board.store.row_values import plain_text
 from hpc_board.store.rows import row_id, run_value
+from hpc_board.store.sqlite import Database
 
 # CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
 # gets its runs with its own number, so that its order is theirs.
@@ -161,12 +161,12 @@ class RunQuery(msgspec.Struct, frozen=True):
 EVERY_RUN = RunQuery()
 
 
-def select(db: Readable, query: RunQuery, limit: int | None) -> tuple[Run, ...]:
+def select(db: Database, query: RunQuery, limit: int | None) -> tuple[Run, ...]:
     """Return runs as `RunGateway.list` does."""
     found: list[Run] = []
     for statement, values in _statements(db, query):
         given = {**values, "limit": -1 if limit is None else limit - len(found)}
-        rows = db.view("run_details").rows_where(f"id IN ({statement})", given)
+        rows = db.rows("run_details", f"id IN ({statement})", given)
         key, descending = query.order.key, query.order.descending is not query.backwards
         found += sorted(map(run_value, rows), key=key, reverse=descending)
         if len(found) == limit:
@@ -178,7 +178,7 @@ _Condition = tuple[str, dict[str, str | int | float | None]]
 """Text with the names of `_IN_TABLES` in braces, and the values that it has."""
 
 
-def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
+def _statements(db: Database, query: RunQuery) -> Iterator[_Condition]:
     """Yield the statements for the numbers of runs that together read the list, with their values but `:limit`."""
     by, plain = query.order.by, list(_filters(query, is_of_few=query.is_of_few))
     if by is SortColumn.RUN:
@@ -193,7 +193,7 @@ def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
 
 def _by_number(plain: "Sequence[_Condition]", query: RunQuery) -> _Condition:
     """Return the statement that reads by number, which starts from the most selective index."""
-    # It loads sqlite_utils, which only an open database needs.
+    # Only an open database needs it.
     from hpc_board.store.schema import ENDED_UNFINISHED, UNFINISHED_ENDS
 
     outcome, few = query.outcome, None
@@ -217,7 +217,7 @@ def _by_number(plain: "Sequence[_Condition]", query: RunQuery) -> _Condition:
     return _filled(_ORDERED, conditions, {**_IN_TABLES, "id": run}, run=run, table=table, order=order)
 
 
-def _by_groups(db: Readable, query: RunQuery) -> Iterator[_Condition]:
+def _by_groups(db: Database, query: RunQuery) -> Iterator[_Condition]:
     """Yield a statement for each value of the column, which finds its runs by an index."""
     past = query.past
     for value in _values(db, query):
@@ -315,7 +315,7 @@ def _known(by: SortColumn, position: RunPosition) -> str | int | float | None:
     return max(0, min(int(number or 0), len(OUTCOMES) - 1))
 
 
-def _values(db: Readable, query: RunQuery) -> Iterator[str | int]:
+def _values(db: Database, query: RunQuery) -> Iterator[str | int]:
     """Yield the values of the order's column as the list is read, from that of the position on."""
     by, past = query.order.by, query.past
     fixed = query.gpu if by is SortColumn.GPU else query.outcome if by is SortColumn.OUTCOME else None

@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from msgspec.structs import replace
-
 from hpc_board.domain.admin_views import HourCount
 from hpc_board.domain.moderation import (
     BAN,
@@ -22,20 +20,19 @@ from hpc_board.domain.moderation import (
     SUBMISSION,
     UNBAN,
     USER,
-    Category,
     Decision,
     Limits,
     LogColumn,
     LogOrder,
 )
-from hpc_board.errors import InputError, StorageError, UnreadableError
+from hpc_board.errors import InputError
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Mode
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import RowReader, plain_text, time_text
-from hpc_board.store.rows import decision_value, row_id
+from hpc_board.store.row_values import decoded, moment, plain_text, time_text
+from hpc_board.store.rows import row_id
+from hpc_board.store.sqlite import Database, Row
 from hpc_board.store.submissions import stored_submission
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}
@@ -63,30 +60,27 @@ _TERMS = {
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
 
-# Changes of boards are decisions too, and have a table of their own. Moments are text in the order of time; invalid
-# ones come last.
+# Changes of boards are decisions too, and have a table of their own.
 _LOG = """
 SELECT * FROM (
-    SELECT action, kind, subject, detail, by_user, at, reason, id, 'decisions' AS of_table,
-           2 * id AS number, {place}
-      FROM decisions
+    SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
-           CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
+           CASE WHEN action = 'update' AND old IS NOT NULL THEN rtrim(
                iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
            ELSE '' END AS detail,
-           by_user, at, reason, id, 'boards' AS of_table, 2 * id + 1 AS number, {place}
+           by_user, at, reason, 2 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
               FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
-   AND (:before IS NULL OR {value} {beyond} {past_value} OR ({value} = {past_value} AND (place, number) {older} (
-        (SELECT {place} FROM decisions WHERE 2 * id = :before
-         UNION ALL SELECT {place} FROM boards WHERE 2 * id + 1 = :before), :before)))
+   AND (:before IS NULL OR {value} {beyond} {past_value} OR ({value} = {past_value} AND (at, number) {older} (
+        (SELECT at FROM decisions WHERE 2 * id = :before
+         UNION ALL SELECT at FROM boards WHERE 2 * id + 1 = :before), :before)))
    AND {said}
- ORDER BY {value} {direction}, place {age}, number {age}
+ ORDER BY {value} {direction}, at {age}, number {age}
  LIMIT :limit
 """.replace(
     "{differences}",
@@ -94,7 +88,7 @@ SELECT * FROM (
         f"iif({_TERM.format('terms', key)} IS NOT {_TERM.format('old', key)}, '{word}, ', '')"
         for key, word in _TERMS.items()
     ),
-).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")
+)
 
 _PAST_VALUE = """(
     SELECT {value} FROM (
@@ -111,10 +105,8 @@ _LOG_VALUES = {
 }
 
 _PARTICIPANTS = """
-SELECT DISTINCT substr(user, 1, :length) AS user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000
+SELECT DISTINCT user FROM submissions LIMIT 100000
 """
-_NAME_CHARACTERS_MAX = 64
-"""The maximum length of names that are compared, which is slow for long ones."""
 
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
@@ -130,18 +122,19 @@ WITH RECURSIVE people (name) AS (
     SELECT {_NEXT.format(last=":after")}
     UNION ALL
     SELECT {_NEXT.format(last="people.name")} FROM people WHERE name IS NOT NULL)
-SELECT name FROM people WHERE typeof(name) = 'text' AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
+SELECT name FROM people WHERE instr(lower(name), lower(:part)) > 0 LIMIT :limit
 """  # noqa: S608 - all parts are constants
 
 # The `+` keep SQLite from the indexes by user, which save the sorting but read every submission.
 _SENT = """
-SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ranked, COUNT(*) AS submissions,
+SELECT submissions.user, submissions.task AS board, iif(submissions.mode = 'ranked', 'ranked', 'other') AS category,
+       COUNT(*) AS submissions,
        SUM(submissions.milestone = '' AND NOT EXISTS (
            SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)) AS limited,
        SUM((SELECT COUNT(*) FROM runs WHERE runs.submission = submissions.id)) AS runs
   FROM submissions
  WHERE submitted_at > :since {of_users}
- GROUP BY +submissions.user, submissions.task, is_ranked
+ GROUP BY +submissions.user, submissions.task, category
 """
 _OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
 
@@ -188,16 +181,13 @@ class ModerationGateway:
         """Return the bans in force at the time `now`, by user."""
         with self._file.reading() as db:
             rows = db.query(_SWITCHED_ON, {"kind": USER, "on": BAN, "off": UNBAN})
-            return tuple(ban for ban in map(decision_value, rows) if not decisions.is_over(ban, now))
+            return tuple(ban for ban in map(_decision, rows) if not decisions.is_over(ban, now))
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
-        """Return the boards that have limits, by name, each with the decision that gave it them.
-
-        A board whose limits cannot be read takes nothing, as in `check_limit`.
-        """
+        """Return the boards that have limits, by name, each with the decision that gave it them."""
         with self._file.reading() as db:
             rows = db.query(_SWITCHED_ON, {"kind": BOARD, "on": LIMIT, "off": LIMIT})
-            found = [(decision, _limits_or_closed(decision)) for decision in map(decision_value, rows)]
+            found = [(decision, decisions.limits_in(decision)) for decision in map(_decision, rows)]
         return tuple((decision, each) for decision, each in found if each != Limits())
 
     # Deciding
@@ -208,10 +198,7 @@ class ModerationGateway:
         pair = next(pair for pair in _OPPOSITES.items() if decision.action in pair)
         with self._file.writing() as db:
             before = decisions.in_force(db, decision.kind, decision.subject, *pair)
-            if before is not None and not before.readable:
-                # An unreadable decision holds no longer than until it is replaced.
-                holds = False
-            elif before is None or decisions.is_over(before, decision.at):
+            if before is None or decisions.is_over(before, decision.at):
                 holds = ends
             else:
                 # A ban with another end is another ban.
@@ -223,12 +210,7 @@ class ModerationGateway:
     def set_limits(self, board: str, change: Callable[[Limits], Limits], by_user: str, at: datetime) -> Limits:
         """Give a board the limits that `change` makes of its present ones, and return them."""
         with self._file.writing() as db:
-            try:
-                present = decisions.limits_of(db, board)
-            except StorageError:
-                # An unreadable decision holds no longer than until it is replaced.
-                present = Limits()
-            limits = change(present)
+            limits = change(decisions.limits_of(db, board))
             decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
             return limits
 
@@ -249,7 +231,7 @@ class ModerationGateway:
                         hint=f"`hpc-board admin readmit {number}` puts it back into the standings.",
                     )
                 decisions.decide(db, Decision(REMOVE, SUBMISSION, str(found.id), by_user, at, reason))
-                db.table("removed").insert({"submission": found.id})
+                db.insert("removed", {"submission": found.id})
                 ranking.withdraw(db, found.id)
 
     def readmit(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
@@ -261,13 +243,13 @@ class ModerationGateway:
         with self._file.writing() as db:
             for number in numbers:
                 found = stored_submission(db, number)
-                if not db.table("removed").count_where("submission = ?", [found.id]):
+                if not db.count("removed", "submission = ?", [found.id]):
                     raise InputError(
                         f"submission {number} is not removed.",
                         hint="`hpc-board admin log` lists what was, `hpc-board run ID` tells the submission of a run.",
                     )
                 decisions.decide(db, Decision(READMIT, SUBMISSION, str(found.id), by_user, at, reason))
-                db.table("removed").delete(found.id)
+                db.delete("removed", "submission = ?", [found.id])
                 ranking.readmit(db, found.id)
 
     def add_note(self, submission: int, text: str, by_user: str, at: datetime) -> None:
@@ -277,13 +259,13 @@ class ModerationGateway:
             InputError: the submission has as many as it may have.
         """
         with self._file.writing() as db:
-            if db.table("remarks").count_where("submission = ? AND action = ?", [submission, NOTE]) >= NOTES_MAX:
+            if db.count("remarks", "submission = ? AND action = ?", [submission, NOTE]) >= NOTES_MAX:
                 raise InputError(
                     f"submission {submission} has {NOTES_MAX} notes, and may not have more.",
                     hint="Notes are never changed; put it on another submission.",
                 )
             row = {"submission": submission, "action": NOTE, "text": plain_text(text), "by_user": plain_text(by_user)}
-            db.table("remarks").insert({**row, "at": time_text(at)})
+            db.insert("remarks", {**row, "at": time_text(at)})
 
     def log(
         self,
@@ -318,29 +300,26 @@ class ModerationGateway:
             older=">" if oldest_first else "<",
         )
         with self._file.reading() as db:
-            rows = db.query(statement, {**given, **said})
-            return tuple(replace(decision_value(row), number=row["number"]) for row in rows)
+            return tuple(map(_decision, db.query(statement, {**given, **said})))
 
     # Users
 
     def knows_user(self, user: str) -> bool:
         """Return whether `user` has ever submitted."""
         with self._file.reading() as db:
-            return bool(db.table("submissions").count_where("user = ?", [plain_text(user)]))
+            return db.count("submissions", "user = ?", [plain_text(user)]) > 0
 
     def nearest_user(self, user: str) -> str:
         """Return a sentence that offers the participant with the nearest name to `user`; empty if none is near."""
         with self._file.reading() as db:
-            names = [row["user"] for row in db.query(_PARTICIPANTS, {"length": _NAME_CHARACTERS_MAX})]
+            names = [row["user"] for row in db.query(_PARTICIPANTS)]
         return suggestion(user, names)
 
     def user_names(self, *, after: str, limit: int, part: str) -> tuple[str, ...]:
         """Return users with submissions or decisions: at most `limit` names that follow `after` and contain `part`."""
         given = {"after": plain_text(after), "limit": limit, "part": plain_text(part)}
         with self._file.reading() as db:
-            # The name may be of either table; both have it as a text.
-            rows = (RowReader(row, "submissions of user", "name") for row in db.query(_NAMES, given))
-            return tuple(row.text("name") for row in rows)
+            return tuple(row["name"] for row in db.query(_NAMES, given))
 
     def user_states(self, users: Collection[str], now: datetime) -> dict[str, tuple[Decision | None, datetime | None]]:
         """Return the ban of each user that is in force at the time `now`, and the time of their last submission."""
@@ -351,7 +330,7 @@ class ModerationGateway:
         """Return the time of the last submission of each of these users who has one."""
         with self._file.reading() as db:
             rows = db.query(_NEWEST_OF_EACH, {"users": json.dumps(sorted(users))})
-            return {row["user"]: RowReader(row, "submissions").moment("submitted_at") for row in rows}
+            return {row["user"]: moment(row["submitted_at"]) for row in rows}
 
     def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
         """Count the submissions after `since` to each board, of all users or of these."""
@@ -359,25 +338,12 @@ class ModerationGateway:
         statement = _SENT.format(of_users="" if users is None else _OF_USERS)
         given = {"since": time_text(since), "rerun": RERUN, "users": json.dumps(sorted(users or ()))}
         with self._file.reading() as db:
-            return tuple(
-                HourCount(
-                    RowReader(row, "submissions of user", "user").text("user"),
-                    RowReader(row, "submissions of user", "user").text("task"),
-                    Category.RANKED if row["is_ranked"] else Category.OTHER,
-                    row["submissions"],
-                    row["limited"],
-                    row["runs"],
-                )
-                for row in db.query(statement, given)
-            )
+            return tuple(decoded(HourCount, row) for row in db.query(statement, given))
 
 
-def _last_sent(db: Readable, user: str) -> datetime | None:
-    return next((RowReader(row, "submissions").moment("submitted_at") for row in db.query(_NEWEST, [user])), None)
+def _last_sent(db: Database, user: str) -> datetime | None:
+    return next((moment(row["submitted_at"]) for row in db.query(_NEWEST, [user])), None)
 
 
-def _limits_or_closed(decision: Decision) -> Limits:
-    try:
-        return decisions.limits_in(decision)
-    except UnreadableError:
-        return Limits(0, 0)
+def _decision(row: Row) -> Decision:
+    return decoded(Decision, row)

@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import RowReader
+from hpc_board.store.row_values import decoded, moment
 
 _MARK = """
 SELECT (SELECT MAX(id) FROM submissions), (SELECT MAX(id) FROM events), (SELECT MAX(id) FROM boards),
@@ -72,8 +72,7 @@ class OverviewGateway:
         """Return the leaderboards of a version of a task that have entries, by the name of the GPU."""
         with self._file.reading() as db:
             rows = db.query(_LEADERBOARDS, {"task": task, "task_version": task_version})
-            found = (RowReader(row, "scores", "gpu") for row in rows)
-            return tuple(Activity(each.text("gpu"), each.integer("runs"), each.moment("last_at")) for each in found)
+            return tuple(decoded(Activity, row) for row in rows)
 
     def in_flight(self, *, hidden: Collection[str]) -> InFlight:
         """Count the runs in flight, except for those of the tasks in `hidden`."""
@@ -81,11 +80,10 @@ class OverviewGateway:
         waiting: list[datetime] = []
         with self._file.reading() as db:
             for row in db.query(_IN_FLIGHT):
-                found = RowReader(row, "runs in flight", "task")
-                if found.text("task") in hidden:
+                if row["task"] in hidden:
                     continue
-                state = found.word(RunState, "state")
+                state = decoded(RunState, row["state"])
                 by_state[state] = by_state.get(state, 0) + 1
                 if state.unsent or state is RunState.QUEUED:
-                    waiting.append(found.moment("submitted_at"))
+                    waiting.append(moment(row["submitted_at"]))
         return InFlight(by_state, min(waiting, default=None))

@@ -4,24 +4,20 @@
 one GPU; both follow from the facts and change with them.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import RowReader
+from hpc_board.store.row_values import decoded
 from hpc_board.store.rows import row_id
+from hpc_board.store.sqlite import Database, Row
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
-
     from hpc_board.domain.feed import Entry
 
 ON_BOARD = "task = :task AND task_version = :task_version AND gpu = :gpu"
 OF_USER = f"{ON_BOARD} AND user = :user"
-
-BETTER = "SELECT COUNT(*) AS rows FROM {table} WHERE {where} AND score_s < :score_s"
+BEST_FIRST = "score_s, submitted_at, run"
 
 FORMER_RUN = """
 (SELECT MIN(run) FROM scores AS earlier
@@ -56,131 +52,101 @@ class Score(NamedTuple):
     score_s: float
 
 
-def placing(db: Readable, run: Run) -> Placing | None:
+def placing(db: Database, run: Run) -> Placing | None:
     """Return the placing of a run as `StandingsGateway.placing` does."""
     board = BoardKey(run.task, run.task_version, run.gpu)
     best = best_of(db, board, run.user)
-    if best is None or not db.table("scores").count_where("run = ?", [row_id(run.id)]):
+    if best is None or not db.count("scores", "run = ?", [row_id(run.id)]):
         return None
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
-    before = db.table("scores").rows_where(f"{OF_USER} AND run < :run", earlier, limit=1)
-    select = f"*, {FORMER_RUN} AS former_run"
-    entry = next(iter(db.table("feed").rows_where("run = ?", [row_id(run.id)], select=select)), None)
-    told = None if entry is None else RowReader(entry, "feed")
+    former = f"SELECT former_rank, former_s, {FORMER_RUN} AS former_run FROM feed WHERE run = ?"  # noqa: S608
     return Placing(
         rank=rank_of(db, board, best["score_s"]) if best["run"] == run.id else None,
-        users=db.table("bests").count_where(ON_BOARD, board._asdict()),
+        users=db.count("bests", ON_BOARD, board._asdict()),
         best_s=best["score_s"],
-        best_run=RowReader(best, "bests of run", "run").integer("run"),
-        first=next(before, None) is None,
-        former_rank=told.integer("former_rank") if told and told.has("former_rank") else None,
-        former_s=told.score("former_s") if told and told.has("former_s") else None,
-        former_run=told.integer("former_run") if told and told.has("former_run") else None,
+        best_run=best["run"],
+        first=db.row("scores", f"{OF_USER} AND run < :run", earlier) is None,
+        **next(db.query(former, [row_id(run.id)]), {}),
     )
 
 
-def board_of(row: Mapping[str, Any]) -> BoardKey:
+def board_of(row: Row) -> BoardKey:
     """Return the board of a row of `scores` or `bests`."""
-    found = RowReader(row, "scores", "run")
-    return BoardKey(found.text("task"), found.text("task_version"), found.text("gpu"))
+    return BoardKey(row["task"], row["task_version"], row["gpu"])
 
 
-def score_of(row: Mapping[str, Any]) -> float:
-    """Return the score of a row of `bests`."""
-    return RowReader(row, "bests of run", "run").score()
-
-
-def _entry_of(row: Mapping[str, Any]) -> "Entry":
+def _entry_of(row: Row) -> "Entry":
     from hpc_board.domain.feed import Entry
 
-    return Entry(RowReader(row, "bests of run", "run").text("user"), score_of(row))
+    return decoded(Entry, row)
 
 
-def best_of(db: Readable, board: BoardKey, user: str) -> Mapping[str, Any] | None:
-    """Return the row of `bests` of a user on the board, with a readable score."""
-    given = {**board._asdict(), "user": user}
-    row = next(iter(db.table("bests").rows_where(OF_USER, given)), None)
-    if row is not None:
-        score_of(row)
-    return row
+def best_of(db: Database, board: BoardKey, user: str) -> Row | None:
+    """Return the row of `bests` of a user on the board."""
+    return db.row("bests", OF_USER, {**board._asdict(), "user": user})
 
 
-def rank_of(db: Readable, board: BoardKey, score_s: float) -> int:
+def rank_of(db: Database, board: BoardKey, score_s: float) -> int:
     """Return the rank of a score on the board: one more than the number of faster users."""
-    given = {**board._asdict(), "score_s": score_s}
-    ((faster,),) = db.execute(BETTER.format(table="bests", where=ON_BOARD), given).fetchall()
-    return 1 + int(faster)
+    return 1 + db.count("bests", f"{ON_BOARD} AND score_s < :score_s", {**board._asdict(), "score_s": score_s})
 
 
 # Questions of the feed before and after a run enters
 
 
-def former(db: Readable, board: BoardKey, user: str) -> tuple[int, float] | None:
+def former(db: Database, board: BoardKey, user: str) -> tuple[int, float] | None:
     """Return the rank and the score of a user on the board; None if absent."""
     best = best_of(db, board, user)
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
 
-def podium(db: Readable, board: BoardKey) -> "tuple[Entry, ...]":
+def podium(db: Database, board: BoardKey) -> "tuple[Entry, ...]":
     """Return the first users of the board in order, with all who have one of the first three places."""
-    rows = db.table("bests").rows_where(
-        ON_BOARD, board._asdict(), order_by="score_s, submitted_at, run", limit=_PODIUM_ROWS
-    )
+    rows = db.rows("bests", ON_BOARD, board._asdict(), order=BEST_FIRST, limit=_PODIUM_ROWS)
     return tuple(map(_entry_of, rows))
 
 
-def passed_by(db: Readable, board: BoardKey, score_s: float, former_s: float | None) -> "Entry | None":
+def passed_by(db: Database, board: BoardKey, score_s: float, former_s: float | None) -> "Entry | None":
     """Return the user directly behind `score_s` on the board and not behind `former_s`, if any."""
-    rows = db.table("bests").rows_where(
-        f"{ON_BOARD} AND score_s > :score_s AND score_s <= :former_s",
-        {**board._asdict(), "score_s": score_s, "former_s": float("inf") if former_s is None else former_s},
-        order_by="score_s, submitted_at, run",
-        limit=1,
-    )
-    return next(map(_entry_of, rows), None)
+    given = {**board._asdict(), "score_s": score_s, "former_s": 1e300 if former_s is None else former_s}
+    where = f"{ON_BOARD} AND score_s > :score_s AND score_s <= :former_s"
+    return next(map(_entry_of, db.rows("bests", where, given, order=BEST_FIRST, limit=1)), None)
 
 
 # Keeping `scores` and `bests`
 
 
-def score(db: Readable, run: int) -> Score | None:
+def score(db: Database, run: int) -> Score | None:
     """Return the score with which a finished run counts on its board; None if it does not count."""
-    for row in db.view("passing_runs").rows_where("run = ?", [run]):
-        found = RowReader(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})
-        return Score(run, board_of(row), found.text("user"), found.score())
-    return None
+    row = db.row("passing_runs", "run = ?", [run])
+    return None if row is None else Score(run, board_of(row), row["user"], row["score_s"])
 
 
-def enter(db: "Database", counted: Score) -> None:
+def enter(db: Database, counted: Score) -> None:
     """Add a run to those that count."""
     db.execute(_ENTER, {"run": counted.run})
     _choose_best(db, counted.board, counted.user)
 
 
-def withdraw(db: "Database", submission: int) -> None:
+def withdraw(db: Database, submission: int) -> None:
     """Remove the runs of a submission from those that count; their user's next best runs take their places."""
-    rows = list(db.table("scores").rows_where("submission = ?", [submission]))
-    db.table("scores").delete_where("submission = ?", [submission])
-    for board, user in _boards(rows):
+    rows = list(db.rows("scores", "submission = ?", [submission]))
+    db.delete("scores", "submission = ?", [submission])
+    for board, user in {(board_of(row), row["user"]) for row in rows}:
         _choose_best(db, board, user)
 
 
-def readmit(db: "Database", submission: int) -> None:
+def readmit(db: Database, submission: int) -> None:
     """Restore the runs of a submission that `withdraw` removed, if `passing_runs` has them."""
-    for row in list(db.view("passing_runs").rows_where("submission = ?", [submission])):
-        if not db.table("scores").count_where("run = ?", [row["run"]]):
-            board = board_of(row)
-            enter(db, Score(row["run"], board, row["user"], row["score_s"]))
+    for row in list(db.rows("passing_runs", "submission = ?", [submission])):
+        if not db.count("scores", "run = ?", [row["run"]]):
+            enter(db, Score(row["run"], board_of(row), row["user"], row["score_s"]))
 
 
-def _choose_best(db: "Database", board: BoardKey, user: str) -> None:
+def _choose_best(db: Database, board: BoardKey, user: str) -> None:
     given = {**board._asdict(), "user": user}
-    db.table("bests").delete_where(OF_USER, given)
-    best = db.table("scores").rows_where(OF_USER, given, order_by="score_s, submitted_at, run", limit=1)
-    for row in list(best):
-        kept = {column: row[column] for column in ("run", "score_s", "submitted_at")}
-        db.table("bests").insert({**given, **kept})
-
-
-def _boards(rows: Iterable[Mapping[str, Any]]) -> set[tuple[BoardKey, str]]:
-    return {(board_of(row), row["user"]) for row in rows}
+    db.delete("bests", OF_USER, given)
+    best = db.row("scores", OF_USER, given, order=BEST_FIRST)
+    if best is not None:
+        kept = {column: best[column] for column in ("run", "score_s", "submitted_at")}
+        db.insert("bests", {**given, **kept})

@@ -2,22 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from hpc_board.domain.pruned import PrunedRun
 from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.score_interval import Interval
-from hpc_board.errors import DamagedRowError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import Row, RowReader, optional_time_text, plain_text, time_text, unreadable
+from hpc_board.store.row_values import UndecodableError, decoded, moment, optional_time_text, plain_text, time_text
 from hpc_board.store.rows import (
     case_row,
     case_value,
@@ -28,9 +25,7 @@ from hpc_board.store.rows import (
     run_value,
     status_value,
 )
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from hpc_board.store.sqlite import Database
 
 _IN_FLIGHT = "id in (select run from in_flight where :among is null or run in (select value from json_each(:among)))"
 
@@ -44,7 +39,7 @@ SELECT count(*) AS count
 
 _TOLD_STARTS = """
 SELECT run_details.id AS run, created_at, coalesce(ended_at, at) AS ended_at,
-       CASE WHEN json_valid(document) THEN json_extract(document, '$.started_at') END AS started_at
+       json_extract(document, '$.started_at') AS started_at
   FROM documents JOIN run_details ON run_details.id = documents.run
  WHERE documents.run IN (SELECT value FROM json_each(:runs))
 """
@@ -99,9 +94,9 @@ class RunGateway:
                 if _is_in_flight(db, number) and not _newest(db, number).cancel_requested
             }
             for number, retry in going.items():
-                before = db.table("retries").count_where("run = ?", [number])
-                db.table("retries").insert(retry_row(number, before + 1, retry))
-                db.table("events").insert(event_row(number, retry.status))
+                before = db.count("retries", "run = ?", [number])
+                db.insert("retries", retry_row(number, before + 1, retry))
+                db.insert("events", event_row(number, retry.status))
             return set(going)
 
     def request_end(self, numbers: Collection[int], reason: str) -> Sequence[int]:
@@ -113,7 +108,7 @@ class RunGateway:
             going = [number for number in numbers if _is_in_flight(db, number)]
             for number in going:
                 wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
-                db.table("events").insert(event_row(number, wish))
+                db.insert("events", event_row(number, wish))
             return going
 
     def finish(
@@ -148,19 +143,18 @@ class RunGateway:
                 return False
             document = result_document(result)
             _append(db, number, status)
-            db.table("results").insert(
-                {
-                    "run": number,
-                    "verdict": result.verdict.value,
-                    "message": plain_text(result.message),
-                    "score_s": score_s,
-                    "score_low_s": interval and interval.low_s,
-                    "score_high_s": interval and interval.high_s,
-                    "ended_at": optional_time_text(ended_at),
-                }
-            )
-            db.table("documents").insert({"run": number, "document": document})
-            db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
+            row = {
+                "run": number,
+                "verdict": result.verdict.value,
+                "message": plain_text(result.message),
+                "score_s": score_s,
+                "score_low_s": interval and interval.low_s,
+                "score_high_s": interval and interval.high_s,
+                "ended_at": optional_time_text(ended_at),
+            }
+            db.insert("results", row)
+            db.insert("documents", {"run": number, "document": document})
+            db.insert("cases", *(case_row(number, index, case) for index, case in enumerate(result.cases)))
             counted = ranking.score(db, number)
             if counted is not None:
                 feed.enter(db, counted, status.at)
@@ -182,7 +176,7 @@ class RunGateway:
                 return False
             document = result_document(partial)
             _append(db, number, status)
-            db.table("partials").insert({"run": number, "document": document})
+            db.insert("partials", {"run": number, "document": document})
             return True
 
     def prune(self, logs: Mapping[int, str]) -> None:
@@ -198,17 +192,15 @@ class RunGateway:
             if any(_is_in_flight(db, number) for number in logs):
                 raise ValueError("a run in flight keeps its job folder")
             rows = ({"run": number, "at": at, "log": plain_text(log)} for number, log in logs.items())
-            db.table("pruned").insert_all(rows, ignore=True)
+            db.insert("pruned", *rows, ignore=True)
 
     # One run
 
     def pruned(self, number: int) -> PrunedRun | None:
         """Return the record of a run whose job folder was removed by pruning; None for other runs."""
         with self._file.reading() as db:
-            for row in db.table("pruned").rows_where("run = ?", [row_id(number)]):
-                reader = RowReader(row, "pruned", "run")
-                return PrunedRun(reader.moment("at"), reader.text("log"))
-        return None
+            row = db.row("pruned", "run = ?", [row_id(number)])
+            return None if row is None else decoded(PrunedRun, row)
 
     def get(self, number: int) -> Run:
         """Return a run as it is now."""
@@ -236,7 +228,7 @@ class RunGateway:
         """Return the first `limit` cases of a run, as `cases` does, and the number of the others."""
         with self._file.reading() as db:
             _require(db, number)
-            total = db.table("cases").count_where("run = ?", [number])
+            total = db.count("cases", "run = ?", [number])
             found = stored_cases(db, number, limit)
             return found, total - len(found)
 
@@ -252,22 +244,21 @@ class RunGateway:
         with self._file.reading() as db:
             return select(db, query, limit)
 
-    def numbered(self, numbers: Collection[int], *, skip_damaged: bool = False) -> dict[int, Run]:
+    def numbered(self, numbers: Collection[int]) -> dict[int, Run]:
         """Return these runs by their numbers, without the numbers that no run has."""
         where = "id IN (SELECT value FROM json_each(:numbers))"
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
-            return {run.id: run for run in _readable(rows, skip=skip_damaged)}
+            rows = db.rows("run_details", where, {"numbers": json.dumps([*numbers])})
+            return {run.id: run for run in map(run_value, rows)}
 
-    def of_array(self, array: str, *, skip_damaged: bool = False) -> tuple[Run, ...]:
+    def of_array(self, array: str) -> tuple[Run, ...]:
         """Return the runs with a job in the array of this name."""
         where = (
             "id IN (SELECT id FROM runs WHERE token > :array || '.' AND token < :array || '/' "
             "UNION SELECT run FROM retries WHERE token > :array || '.' AND token < :array || '/')"
         )
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(where, {"array": array}, order_by="id")
-            return tuple(_readable(rows, skip=skip_damaged))
+            return tuple(map(run_value, db.rows("run_details", where, {"array": array}, order="id")))
 
     def tokens(self, numbers: Collection[int]) -> dict[int, tuple[str, ...]]:
         """Return the tokens of all jobs of each of these runs, oldest first."""
@@ -279,8 +270,7 @@ class RunGateway:
         found: dict[int, tuple[str, ...]] = {}
         with self._file.reading() as db:
             for row in db.query(statement, {"runs": json.dumps([*numbers])}):
-                token = RowReader(row, "tokens of run", "run").token()
-                found[row["run"]] = (*found.get(row["run"], ()), token)
+                found[row["run"]] = (*found.get(row["run"], ()), row["token"])
         return found
 
     def started(self, numbers: Collection[int]) -> dict[int, datetime]:
@@ -296,13 +286,10 @@ class RunGateway:
         )
         given = {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])}
         with self._file.reading() as db:
-            found = {
-                row["run"]: RowReader(row, "events of run", "run").moment("at") for row in db.query(statement, given)
-            }
+            found = {row["run"]: moment(row["at"]) for row in db.query(statement, given)}
             unseen = json.dumps([number for number in numbers if number not in found])
             for row in db.query(_TOLD_STARTS, {"runs": unseen}):
-                reader = RowReader(row, "runs", "run")
-                told = plausible_moment(str(row["started_at"]), reader.moment("created_at"), reader.moment("ended_at"))
+                told = plausible_moment(str(row["started_at"]), moment(row["created_at"]), moment(row["ended_at"]))
                 if told is not None:
                     found[row["run"]] = told
             return found
@@ -313,14 +300,10 @@ class RunGateway:
         *,
         cluster: str | None = None,
         outside: Collection[str] = (),
-        damaged: Callable[[DamagedRowError], object] | None = None,
-        skip_damaged: bool = False,
     ) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, oldest first.
 
         `cluster` limits them to those of a cluster, and the clusters of `outside` are left out.
-        `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
-        `skip_damaged` leaves them out without a report.
         """
         given = {
             "among": None if among is None else json.dumps([*among]),
@@ -333,106 +316,84 @@ class RunGateway:
         if outside:
             condition += " and cluster not in (select value from json_each(:outside))"
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(condition, given, order_by="id")
-            return tuple(_readable(rows, damaged, skip=skip_damaged))
+            return tuple(map(run_value, db.rows("run_details", condition, given, order="id")))
 
     def has_in_flight(self) -> bool:
         """Return whether any run has not ended."""
         with self._file.reading() as db:
-            return any(True for _ in db.table("in_flight").rows_where(select="1", limit=1))
+            return db.row("in_flight", "TRUE", ()) is not None
 
     def unfinished_of(self, user: str) -> int:
         """Return the number of a user's runs that have not ended."""
         with self._file.reading() as db:
-            return int(next(db.query(_UNFINISHED_OF, [user]))["count"])
+            return int(db.value(_UNFINISHED_OF, [user]))
 
     def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
         """Return a user's newest `limit` runs in flight and all of `known`, ended or not, newest first."""
         with self._file.reading() as db:
-            view = db.view("run_details")
-            going = view.rows_where(
-                "id in (select run from in_flight) and user = :user", {"user": user}, order_by="id desc", limit=limit
-            )
-            found = {run.id: run for run in map(run_value, going)}
-            others = view.rows_where(
-                "id in (select value from json_each(:known)) and user = :user",
-                {"user": user, "known": json.dumps([number for number in known if number not in found])},
-            )
-            found |= {run.id: run for run in map(run_value, others)}
+            going = "id in (select run from in_flight) and user = :user"
+            newest = db.rows("run_details", going, {"user": user}, order="id desc", limit=limit)
+            others = "id in (select value from json_each(:known)) and user = :user"
+            asked = db.rows("run_details", others, {"user": user, "known": json.dumps([*known])})
+            found = {run.id: run for run in map(run_value, (*newest, *asked))}
             return tuple(found[number] for number in sorted(found, reverse=True))
 
 
 # Within a transaction
 
 
-def _readable(
-    rows: Iterable[Row], damaged: Callable[[DamagedRowError], object] | None = None, *, skip: bool = False
-) -> Iterator[Run]:
-    """Yield the runs of rows; `damaged` is called with the error of a damaged one, by default it is raised.
-
-    `skip` leaves damaged ones out without a report.
-    """
-    for row in rows:
-        try:
-            yield run_value(row)
-        except DamagedRowError as error:
-            if damaged is not None:
-                damaged(error)
-            elif not skip:
-                raise
-
-
-def stored_run(db: Readable, number: int) -> Run:
+def stored_run(db: Database, number: int) -> Run:
     """Return a run as `RunGateway.get` does."""
-    for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
-        return run_value(row)
-    raise unknown_run(number)
+    row = db.row("run_details", "id = ?", [row_id(number)])
+    if row is None:
+        raise unknown_run(number)
+    return run_value(row)
 
 
-def stored_cases(db: Readable, number: int, limit: int | None = None) -> tuple[Case, ...]:
+def stored_cases(db: Database, number: int, limit: int = -1) -> tuple[Case, ...]:
     """Return the cases of a run, which is there, as `RunGateway.cases` does; at most `limit` of them."""
-    rows = db.table("cases").rows_where("run = ?", [number], order_by="number", limit=limit)
-    return tuple(map(case_value, rows))
+    return tuple(map(case_value, db.rows("cases", "run = ?", [number], order="number", limit=limit)))
 
 
-def _result(db: Readable, number: int) -> Result | None:
+def _result(db: Database, number: int) -> Result | None:
     _require(db, number)
     for table in ("documents", "partials"):
-        for row in db.table(table).rows_where("run = ?", [number]):
+        for row in db.rows(table, "run = ?", [number]):
             try:
-                return Result.from_json(RowReader(row, table, "run").text("document").encode())
+                return Result.from_json(row["document"].encode())
             except ResultError as error:
-                raise unreadable(table, str(number), f"it is no result: {error}") from error
+                raise UndecodableError(f"result of run {number}: {error}") from error
     return None
 
 
-def _history(db: Readable, number: int) -> tuple[Status, ...]:
+def _history(db: Database, number: int) -> tuple[Status, ...]:
     _require(db, number)
-    return tuple(status_value(row) for row in db.table("events").rows_where("run = ?", [number], order_by="id"))
+    return tuple(map(status_value, db.rows("events", "run = ?", [number], order="id")))
 
 
-def _is_in_flight(db: Readable, number: int) -> bool:
-    if db.table("in_flight").count_where("run = ?", [row_id(number)]):
+def _is_in_flight(db: Database, number: int) -> bool:
+    if db.count("in_flight", "run = ?", [row_id(number)]):
         return True
     _require(db, number)
     return False
 
 
-def _append(db: "Database", number: int, status: Status) -> None:
+def _append(db: Database, number: int, status: Status) -> None:
     if not status.cancel_requested and not status.state.ended and _newest(db, number).cancel_requested:
         # Another process may have requested it since this one last looked.
         status = replace(status, cancel_requested=True)
-    db.table("events").insert(event_row(number, status))
+    db.insert("events", event_row(number, status))
     if status.state.ended:
-        db.table("in_flight").delete(number)
+        db.delete("in_flight", "run = ?", [number])
 
 
-def _newest(db: Readable, number: int) -> Status:
-    for newest in db.table("events").rows_where("run = ?", [number], order_by="id desc", limit=1):
-        return status_value(newest)
-    raise unreadable("runs", str(number), "`events` has no row of it")
+def _newest(db: Database, number: int) -> Status:
+    row = db.row("events", "run = ?", [number], order="id desc")
+    if row is None:
+        raise UndecodableError(f"run {number} has no state")
+    return status_value(row)
 
 
-def _require(db: Readable, number: int) -> None:
-    if not db.table("runs").count_where("id = ?", [row_id(number)]):
+def _require(db: Database, number: int) -> None:
+    if not db.count("runs", "id = ?", [row_id(number)]):
         raise unknown_run(number)

@@ -4,43 +4,73 @@ A new word in a closed set (a state, a verdict, a mode) is a change of the versi
 reading rows that they do not understand.
 """
 
-from functools import cache
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterable
 
-from hpc_board.store.guard import plain
+from hpc_board.domain.feed import FeedKind
+from hpc_board.domain.run import RunState
+from hpc_board.domain.user_board import Action
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from hpc_board.store.sqlite import Database
 
-if TYPE_CHECKING:
-    import sqlite3
 
-APPLICATION_ID = 0x68706362
-"""Marks a SQLite file as a board's ("hpcb")."""
+def _one_of(words: Iterable[str]) -> str:
+    return f"{{0}} IN ({', '.join(repr(str(word)) for word in words)})"
 
-VERSION = 1
-"""The `user_version` of a file with these tables."""
+
+def _of(characters: str, most: int) -> str:
+    return f"{{0}} NOT GLOB '*[^{characters}]*' AND length({{0}}) <= {most}"
+
+
+_NAME = f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._+-', 64)}"
+
+# Columns have their checks by kind, as in a STRICT table, which SQLite knows from 3.37 on: RHEL 9 has 3.34.
+_KINDS = {
+    "NAME": ("TEXT", _NAME),
+    "TOKEN": ("TEXT", f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._-', 71)}"),
+    "JOB_ID": ("TEXT", f"{{0}} NOT GLOB '-*' AND {_of(']A-Za-z0-9_.+:,%[-', 120)}"),
+    "DIGEST": ("TEXT", _of("A-Za-z0-9", 64)),
+    "FILE_NAME": ("TEXT", "{0} NOT IN ('', '.', '..') AND instr({0}, '/') = 0"),
+    "MOMENT": ("TEXT", "{0} GLOB '[1-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T*+00:00'"),
+    "STATE": ("TEXT", _one_of(RunState)),
+    "VERDICT": ("TEXT", _one_of(Verdict)),
+    "MODE": ("TEXT", _one_of(Mode)),
+    "ACTION": ("TEXT", _one_of(Action)),
+    "FEED_KIND": ("TEXT", _one_of(FeedKind)),
+    "TRUST": ("TEXT", _one_of(("self-run", "verified"))),
+    "JSON": ("TEXT", "json_valid({0})"),
+    "TEXT": ("TEXT", ""),
+    "BLOB": ("BLOB", ""),
+    "INTEGER": ("INTEGER", ""),
+    "BOOLEAN": ("INTEGER", "{0} IN (0, 1)"),
+    "SCORE": ("REAL", "{0} > 0 AND {0} < 1e300"),
+    "NUMBER": ("REAL", "{0} BETWEEN 0 AND 1e300"),
+}
 
 _FACTS = {
     "codes": """
-        sha256 TEXT PRIMARY KEY,
+        sha256 DIGEST PRIMARY KEY,
         code BLOB NOT NULL
     """,
     "tasks": """
-        name TEXT NOT NULL,
+        name NAME NOT NULL,
         version TEXT NOT NULL,
-        definition TEXT NOT NULL,
-        added_at TEXT NOT NULL,
+        definition JSON NOT NULL,
+        added_at MOMENT NOT NULL,
         PRIMARY KEY (name, version)
     """,
     # `milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions.
     "submissions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
-        task TEXT NOT NULL,
+        task NAME NOT NULL,
         task_version TEXT NOT NULL,
         user TEXT NOT NULL,
-        file_name TEXT NOT NULL,
-        code_sha256 TEXT NOT NULL REFERENCES codes (sha256),
-        mode TEXT NOT NULL,
+        file_name FILE_NAME NOT NULL,
+        code_sha256 DIGEST NOT NULL REFERENCES codes (sha256),
+        mode MODE NOT NULL,
         note TEXT NOT NULL,
-        submitted_at TEXT NOT NULL,
+        submitted_at MOMENT NOT NULL,
         milestone TEXT NOT NULL DEFAULT '',
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
     """,
@@ -49,41 +79,41 @@ _FACTS = {
     "runs": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         submission INTEGER NOT NULL REFERENCES submissions (id),
-        gpu TEXT NOT NULL,
-        cluster TEXT NOT NULL,
+        gpu NAME NOT NULL,
+        cluster NAME NOT NULL,
         partition TEXT NOT NULL,
-        token TEXT NOT NULL UNIQUE,
+        token TOKEN NOT NULL UNIQUE,
         nonce TEXT NOT NULL,
-        trust TEXT NOT NULL,
-        emulated INTEGER NOT NULL,
-        harness_sha256 TEXT NOT NULL,
+        trust TRUST NOT NULL,
+        emulated BOOLEAN NOT NULL,
+        harness_sha256 DIGEST NOT NULL,
         account TEXT NOT NULL DEFAULT '',
         options TEXT NOT NULL DEFAULT ''
     """,
     "events": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         run INTEGER NOT NULL REFERENCES runs (id),
-        state TEXT NOT NULL,
-        at TEXT NOT NULL,
-        job_id TEXT NOT NULL,
+        state STATE NOT NULL,
+        at MOMENT NOT NULL,
+        job_id JOB_ID NOT NULL,
         node TEXT NOT NULL,
         reason TEXT NOT NULL,
         evidence TEXT NOT NULL,
-        expected_start TEXT,
-        ended_in_queue_at TEXT,
-        unanswered INTEGER NOT NULL,
-        cancel_requested INTEGER NOT NULL,
+        expected_start MOMENT,
+        ended_in_queue_at MOMENT,
+        unanswered BOOLEAN NOT NULL,
+        cancel_requested BOOLEAN NOT NULL,
         attempt INTEGER NOT NULL DEFAULT 0
     """,
     # `score_low_s` and `score_high_s` are the bounds of the score, null for a task's own eval.
     "results": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
-        verdict TEXT NOT NULL,
+        verdict VERDICT NOT NULL,
         message TEXT NOT NULL,
-        score_s REAL,
-        ended_at TEXT,
-        score_low_s REAL,
-        score_high_s REAL
+        score_s SCORE,
+        ended_at MOMENT,
+        score_low_s SCORE,
+        score_high_s SCORE
     """,
     # Apart from `results`, whose rows stay small this way: standings read one of them for each ranked run.
     "documents": """
@@ -97,23 +127,23 @@ _FACTS = {
         phase TEXT NOT NULL,
         case_index INTEGER NOT NULL,
         spec TEXT NOT NULL,
-        verdict TEXT NOT NULL,
+        verdict VERDICT NOT NULL,
         message TEXT NOT NULL,
         timed_calls INTEGER,
-        mean_ns REAL,
-        median_ns REAL,
-        std_ns REAL,
-        err_ns REAL,
-        best_ns REAL,
-        worst_ns REAL,
-        baseline_ns REAL,
-        noisy INTEGER,
-        low_ns REAL,
-        high_ns REAL,
-        least_ns REAL,
-        claimed_ns REAL,
-        busy_processors REAL,
-        slack_ns REAL,
+        mean_ns NUMBER,
+        median_ns NUMBER,
+        std_ns NUMBER,
+        err_ns NUMBER,
+        best_ns NUMBER,
+        worst_ns NUMBER,
+        baseline_ns NUMBER,
+        noisy BOOLEAN,
+        low_ns NUMBER,
+        high_ns NUMBER,
+        least_ns NUMBER,
+        claimed_ns NUMBER,
+        busy_processors NUMBER,
+        slack_ns NUMBER,
         PRIMARY KEY (run, number)
     """,
     # The partial results of runs whose jobs were told to end. Such a run is not finished.
@@ -124,12 +154,12 @@ _FACTS = {
     # The newest row of a name is the board. `task_version` is null in the row that deletes it.
     "boards": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
-        name TEXT NOT NULL,
-        action TEXT NOT NULL,
+        name NAME NOT NULL,
+        action ACTION NOT NULL,
         task_version TEXT,
-        terms TEXT NOT NULL,
+        terms JSON NOT NULL,
         by_user TEXT NOT NULL,
-        at TEXT NOT NULL,
+        at MOMENT NOT NULL,
         reason TEXT NOT NULL,
         FOREIGN KEY (name, task_version) REFERENCES tasks (name, version)
     """,
@@ -141,7 +171,7 @@ _FACTS = {
         subject TEXT NOT NULL,
         detail TEXT NOT NULL,
         by_user TEXT NOT NULL,
-        at TEXT NOT NULL,
+        at MOMENT NOT NULL,
         reason TEXT NOT NULL
     """,
     "remarks": """
@@ -150,18 +180,18 @@ _FACTS = {
         action TEXT NOT NULL,
         text TEXT NOT NULL,
         by_user TEXT NOT NULL,
-        at TEXT NOT NULL
+        at MOMENT NOT NULL
     """,
     # The further jobs of runs whose jobs the cluster failed: each has its own name and nonce.
     # `state` to `evidence` are the end of the job before; `number` counts from 1 for each run.
     "retries": """
         run INTEGER NOT NULL REFERENCES runs (id),
         number INTEGER NOT NULL,
-        token TEXT NOT NULL UNIQUE,
+        token TOKEN NOT NULL UNIQUE,
         nonce TEXT NOT NULL,
-        at TEXT NOT NULL,
-        state TEXT NOT NULL,
-        job_id TEXT NOT NULL,
+        at MOMENT NOT NULL,
+        state STATE NOT NULL,
+        job_id JOB_ID NOT NULL,
         node TEXT NOT NULL,
         reason TEXT NOT NULL,
         evidence TEXT NOT NULL,
@@ -170,27 +200,27 @@ _FACTS = {
     # The runs whose job folders were removed, with the end of the job's output.
     "pruned": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
-        at TEXT NOT NULL,
+        at MOMENT NOT NULL,
         log TEXT NOT NULL
     """,
     # `beaten_user` is newly directly behind the run's user; `fallen` are the users who left the first three places for
     # it, as JSON; `former_rank` and `former_s` are the user's previous values.
     "feed": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
-        at TEXT NOT NULL,
-        kind TEXT NOT NULL,
+        at MOMENT NOT NULL,
+        kind FEED_KIND NOT NULL,
         run INTEGER NOT NULL UNIQUE REFERENCES runs (id),
-        task TEXT NOT NULL,
+        task NAME NOT NULL,
         task_version TEXT NOT NULL,
-        gpu TEXT NOT NULL,
+        gpu NAME NOT NULL,
         user TEXT NOT NULL,
         rank INTEGER NOT NULL,
-        score_s REAL NOT NULL,
+        score_s SCORE NOT NULL,
         former_rank INTEGER,
-        former_s REAL,
+        former_s SCORE,
         beaten_user TEXT,
-        beaten_s REAL,
-        fallen TEXT NOT NULL
+        beaten_s SCORE,
+        fallen JSON NOT NULL
     """,
 }
 """The tables of facts, whose rows never change."""
@@ -203,21 +233,21 @@ _DERIVED = {
     "scores": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
         submission INTEGER NOT NULL REFERENCES submissions (id),
-        task TEXT NOT NULL,
+        task NAME NOT NULL,
         task_version TEXT NOT NULL,
-        gpu TEXT NOT NULL,
+        gpu NAME NOT NULL,
         user TEXT NOT NULL,
-        score_s REAL NOT NULL,
-        submitted_at TEXT NOT NULL
+        score_s SCORE NOT NULL,
+        submitted_at MOMENT NOT NULL
     """,
     "bests": """
-        task TEXT NOT NULL,
+        task NAME NOT NULL,
         task_version TEXT NOT NULL,
-        gpu TEXT NOT NULL,
+        gpu NAME NOT NULL,
         user TEXT NOT NULL,
         run INTEGER NOT NULL REFERENCES runs (id),
-        score_s REAL NOT NULL,
-        submitted_at TEXT NOT NULL,
+        score_s SCORE NOT NULL,
+        submitted_at MOMENT NOT NULL,
         PRIMARY KEY (task, task_version, gpu, user)
     """,
 }
@@ -281,11 +311,12 @@ _VIEWS = (
            events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,
            results.verdict, results.message, results.score_s, results.score_low_s, results.score_high_s,
            results.ended_at,
-           (SELECT json_group_array(json_array(said.action, said.text, said.by_user, said.at))
-              FROM (SELECT action, text, by_user, at FROM remarks
-                     WHERE remarks.submission = submissions.id ORDER BY remarks.id) AS said) AS remarks,
+           (SELECT json_group_array(json_object('text', text, 'by_user', by_user, 'at', at))
+              FROM (SELECT * FROM remarks WHERE submission = submissions.id AND action = 'note' ORDER BY id)) AS notes,
+           (SELECT json_object('of_submission', CAST(text AS INTEGER), 'by_user', by_user, 'at', at)
+              FROM remarks WHERE submission = submissions.id AND action = 'rerun') AS rerun,
            CASE WHEN EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) THEN
-               (SELECT json_array(by_user, at, reason) FROM decisions
+               (SELECT json_object('by_user', by_user, 'at', at, 'reason', reason) FROM decisions
                  WHERE kind = 'submission' AND subject = CAST(submissions.id AS TEXT) AND action = 'remove'
                  ORDER BY id DESC LIMIT 1)
            END AS removal
@@ -305,19 +336,20 @@ _TRIGGERS = tuple(
 )
 
 
-@cache
-def known_statements() -> frozenset[str]:
-    """Return the statements of the triggers and views of a board's database."""
-    return frozenset(map(plain, (*_TRIGGERS, *_VIEWS)))
+def _declared(column: re.Match[str]) -> str:
+    """Return the declaration of a column with the type and the check of its kind."""
+    name, kind, more = column.groups()
+    kind, check = _KINDS[kind]
+    check = f" AND ({check.format(name)})" if check else ""
+    return f"{name} {kind}{more} CHECK (typeof({name}) IN ('{kind.lower()}', 'null'){check})"
 
 
-def create(connection: "sqlite3.Connection") -> None:
+def create(db: Database) -> None:
     """Create the tables in an empty database."""
     for table, columns in {**_FACTS, **_DERIVED}.items():
-        connection.execute(f"CREATE TABLE {table} ({columns}){' WITHOUT ROWID' if table == 'bests' else ''}")
+        declared = re.sub(r"^ *([a-z0-9_]+) ([A-Z_]+)([^,\n]*)", _declared, columns, flags=re.MULTILINE)
+        db.execute(f"CREATE TABLE {table} ({declared}){' WITHOUT ROWID' if table == 'bests' else ''}")
     for index, columns in _INDEXES.items():
-        connection.execute(f"CREATE INDEX {index} ON {columns}")
+        db.execute(f"CREATE INDEX {index} ON {columns}")
     for statement in (*_TRIGGERS, *_VIEWS):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute(statement)

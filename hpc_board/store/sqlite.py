@@ -1,18 +1,57 @@
-"""sqlite_utils, loaded without numpy and pandas, whose number types it would learn; the store has none of them."""
+"""Statements on a connection to SQLite: rows come and go by the names of their columns."""
 
-import sys
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_modules: dict[str, Any] = sys.modules
-_hidden = [name for name in ("numpy", "pandas") if name not in _modules]
-# A module that is None here counts as one that is not installed. Beside PyTorch numpy nearly always is, and loading it
-# would take as long as the whole rest of a command.
-_modules.update(dict.fromkeys(_hidden))
-try:
-    from sqlite_utils import Database
-finally:
-    for _name in _hidden:
-        if _modules.get(_name) is None:
-            _modules.pop(_name, None)
+Row = Mapping[str, Any]
+Parameters = Sequence[Any] | Mapping[str, Any]
 
-__all__ = ["Database"]
+
+class Database:
+    """An open connection, within a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def execute(self, statement: str, given: Parameters = ()) -> sqlite3.Cursor:
+        """Execute a statement."""
+        return self.connection.execute(statement, given)
+
+    def query(self, statement: str, given: Parameters = ()) -> Iterator[dict[str, Any]]:
+        """Execute a query at once, and return its rows as they are fetched."""
+        cursor = self.execute(statement, given)
+        names = [column[0] for column in cursor.description]
+        return (dict(zip(names, row, strict=True)) for row in cursor)
+
+    def value(self, statement: str, given: Parameters = ()) -> Any:
+        """Return the first value of a query's first row."""
+        return self.execute(statement, given).fetchone()[0]
+
+    def rows(
+        self, table: str, where: str = "TRUE", given: Parameters = (), *, order: str = "", limit: int = -1
+    ) -> Iterator[dict[str, Any]]:
+        """Return the rows of a table or a view for which `where` holds."""
+        order = order and f" ORDER BY {order}"
+        return self.query(f"SELECT * FROM {table} WHERE {where}{order} LIMIT {limit}", given)  # noqa: S608 - our names
+
+    def row(self, table: str, where: str, given: Parameters, *, order: str = "") -> dict[str, Any] | None:
+        """Return the first of these rows, None without any."""
+        return next(self.rows(table, where, given, order=order, limit=1), None)
+
+    def count(self, table: str, where: str = "TRUE", given: Parameters = ()) -> int:
+        """Return the number of rows for which `where` holds."""
+        return int(self.value(f"SELECT COUNT(*) FROM {table} WHERE {where}", given))  # noqa: S608 - our names
+
+    def insert(self, table: str, *rows: Row, ignore: bool = False) -> int:
+        """Insert rows with the same columns, and return the number of the last; `ignore` skips those that are there."""
+        cursor = self.connection.cursor()
+        for row in rows:
+            verb = "INSERT OR IGNORE" if ignore else "INSERT"
+            marks = ", ".join(f":{column}" for column in row)
+            cursor.execute(f"{verb} INTO {table} ({', '.join(row)}) VALUES ({marks})", row)
+        return cursor.lastrowid or 0
+
+    def delete(self, table: str, where: str, given: Parameters) -> None:
+        """Delete the rows for which `where` holds."""
+        self.execute(f"DELETE FROM {table} WHERE {where}", given)  # noqa: S608 - our names

@@ -11,11 +11,11 @@ from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Vers
 from hpc_board.model.result import Case
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.ranking import BETTER, OF_USER, ON_BOARD, BoardKey
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import RowReader
+from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
+from hpc_board.store.row_values import decoded
 from hpc_board.store.rows import mark_value, run_value, standing_value
 from hpc_board.store.runs import stored_cases
+from hpc_board.store.sqlite import Database
 
 if TYPE_CHECKING:
     from hpc_board.domain.feed import FeedEntry
@@ -43,7 +43,6 @@ SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submit
        LIMIT 1)
 """
 
-_BEST_FIRST = "score_s, submitted_at, run"
 _NEWEST_FIRST = "run DESC"
 
 _MILESTONES = """
@@ -60,7 +59,7 @@ SELECT submissions.milestone, submissions.id AS submission, submissions.submitte
 _VERSIONS = """
 SELECT version,
        (SELECT MIN(submitted_at) FROM submissions
-         WHERE submissions.task = tasks.name AND task_version = tasks.version) AS first_at,
+         WHERE submissions.task = tasks.name AND task_version = tasks.version) AS added_at,
        (SELECT COUNT(*) FROM bests WHERE bests.task = tasks.name AND task_version = tasks.version) AS entries
   FROM tasks
  WHERE name = :task
@@ -140,13 +139,13 @@ class StandingsGateway:
             own = None
             if rows is Rows.USERS:
                 found = _of_users(db, board, limit, offset)
-                total = db.table("bests").count_where(ON_BOARD, board._asdict())
+                total = db.count("bests", ON_BOARD, board._asdict())
             elif rows is Rows.RUNS:
                 found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
-                total = db.table("scores").count_where(ON_BOARD, board._asdict())
+                total = db.count("scores", ON_BOARD, board._asdict())
             else:
                 found = (_newest if rows is Rows.NEWEST else _of_user)(db, board, user, limit, offset)
-                total = db.table("scores").count_where(OF_USER, {**board._asdict(), "user": user})
+                total = db.count("scores", OF_USER, {**board._asdict(), "user": user})
             if rows is not Rows.RUNS:
                 own = _row_of(db, board, user)
             marks = _milestones(db, board)
@@ -169,8 +168,7 @@ class StandingsGateway:
         """Return the passing ranked runs of `user` on one board that were removed and do not count, newest first."""
         given = {"task": task, "task_version": task_version, "gpu": gpu, "user": user}
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(_REMOVED, given, order_by="id DESC")
-            return tuple(map(run_value, rows))
+            return tuple(map(run_value, db.rows("run_details", _REMOVED, given, order="id DESC")))
 
     def ranked_files(self, task: str, version: str, gpu: str) -> frozenset[tuple[str, str]]:
         """Return the user and the sha256 of every file that has passed ranked on one board or is on its way to."""
@@ -184,22 +182,15 @@ class StandingsGateway:
         """Return every version of a task that has submissions, the latest first."""
         with self._file.reading() as db:
             # A board brings its version along before it has submissions.
-            found = [
-                Version(
-                    row["version"],
-                    RowReader(row, "submissions of version", "version").moment("first_at"),
-                    row["entries"],
-                )
-                for row in db.query(_VERSIONS, {"task": task})
-                if row["first_at"] is not None
-            ]
+            rows = [row for row in db.query(_VERSIONS, {"task": task}) if row["added_at"] is not None]
+        found = [decoded(Version, row) for row in rows]
         return tuple(sorted(found, key=lambda each: each.added_at, reverse=True))
 
     def version_before(self, task: str, version: str) -> str | None:
         """Return the version of a task, other than this one, in which the newest run was ranked."""
         with self._file.reading() as db:
             rows = db.query(_VERSION_BEFORE, {"task": task, "version": version})
-            return next((str(row["task_version"]) for row in rows), None)
+            return next((row["task_version"] for row in rows), None)
 
     # A run, and a user
 
@@ -218,8 +209,7 @@ class StandingsGateway:
     def places(self, user: str) -> tuple[Place, ...]:
         """Return the places of a user on every board, for all versions of its task."""
         with self._file.reading() as db:
-            rows = db.table("bests").rows_where("user = ?", [user])
-            bests = [(ranking.board_of(row), ranking.score_of(row)) for row in rows]
+            bests = [(ranking.board_of(row), row["score_s"]) for row in db.rows("bests", "user = ?", [user])]
             return tuple(Place(*board, ranking.rank_of(db, board, score_s), score_s) for board, score_s in bests)
 
     def feed(
@@ -242,44 +232,44 @@ class StandingsGateway:
             return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
 
 
-def _of_users(db: Readable, board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _of_users(db: Database, board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
     return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
 
 
-def _of_user(db: Readable, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _of_user(db: Database, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
     return _page(db, "scores", OF_USER, {**board._asdict(), "user": user}, limit, offset)
 
 
-def _newest(db: Readable, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _newest(db: Database, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
     """Return the newest runs of one user on the board, ranked among these."""
     given = {**board._asdict(), "user": user, "limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_rows("scores", OF_USER, order=_NEWEST_FIRST), given))
-    scores = sorted(RowReader(row, "scores", "run").score() for row in rows)
+    scores = sorted(row["score_s"] for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
 
 
-def _row_of(db: Readable, board: BoardKey, user: str) -> Standing | None:
+def _row_of(db: Database, board: BoardKey, user: str) -> Standing | None:
     given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
     for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
         return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
     return None
 
 
-def _milestones(db: Readable, board: BoardKey) -> tuple[Mark, ...]:
+def _milestones(db: Database, board: BoardKey) -> tuple[Mark, ...]:
     """Return the newest passing run of each milestone on the board, the fastest first."""
     rows = sorted(db.query(_MILESTONES, board._asdict()), key=lambda row: int(row["run"]))
     newest = {row["milestone"]: row for row in rows}
     return tuple(sorted(map(mark_value, newest.values()), key=lambda mark: mark.score_s))
 
 
-def _rows(table: str, where: str, *, among: str | None = None, order: str = _BEST_FIRST) -> str:
+def _rows(table: str, where: str, *, among: str | None = None, order: str = BEST_FIRST) -> str:
     """Return the query for rows of `table`, each with the one above it of those `among` which it is ranked."""
     return _ROWS.format(table=table, where=where, among=among or where, order=order)
 
 
 def _page(
-    db: Readable, table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
+    db: Database, table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
 ) -> tuple[Standing, ...]:
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_rows(table, where), {**given, **bounds}))
@@ -289,7 +279,7 @@ def _page(
     first_s = rows[0]["score_s"]
     ahead = offset
     if offset:
-        ((ahead,),) = db.execute(BETTER.format(table=table, where=where), {**given, "score_s": first_s}).fetchall()
+        ahead = db.count(table, f"{where} AND score_s < :score_s", {**given, "score_s": first_s})
     found = ranks([row["score_s"] for row in rows])
     return tuple(
         standing_value(row, ahead + 1 if row["score_s"] == first_s else offset + rank)

@@ -9,8 +9,8 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
 from hpc_board.store.batches import RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import Row, RowReader, optional_time_text
+from hpc_board.store.row_values import decoded, moment, optional_time_text
+from hpc_board.store.sqlite import Database, Row
 
 TOP_USERS = 10
 
@@ -62,14 +62,13 @@ class _Count(msgspec.Struct):
     _newest: int = 0
 
     def add(self, row: Row) -> None:
-        found = RowReader(row, "submissions", "submission", {"gpu": ("runs", "run"), "state": ("events of run", "run")})
-        gpu = self.gpus.setdefault(found.text("gpu"), _OfGpu())
-        user = self.users.setdefault(found.text("user"), _OfUser())
+        gpu = self.gpus.setdefault(row["gpu"], _OfGpu())
+        user = self.users.setdefault(row["user"], _OfUser())
         if row["submission"] != self._newest:
             self._newest = row["submission"]
             self.submissions += 1
             user.submissions += 1
-        ended = found.word(RunState, "state").ended
+        ended = decoded(RunState, row["state"]).ended
         self.runs += 1
         user.runs += 1
         gpu.runs += 1
@@ -78,9 +77,10 @@ class _Count(msgspec.Struct):
         gpu.scored += bool(row["passed"] and row["scored"])
         if row["started_at"] is None:
             return
-        gpu.waits.add(_seconds(found.moment("submitted_at"), found.moment("started_at")))
+        started_at = moment(row["started_at"])
+        gpu.waits.add(_seconds(moment(row["submitted_at"]), started_at))
         if ended:
-            ran_s = _seconds(found.moment("started_at"), found.moment("ended_at"))
+            ran_s = _seconds(started_at, moment(row["ended_at"]))
             gpu.run_total_s += ran_s
             user.run_total_s += ran_s
 
@@ -130,10 +130,9 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
     )
 
 
-def _unique_codes(db: Readable, chosen: RunSelection) -> int:
+def _unique_codes(db: Database, chosen: RunSelection) -> int:
     """Count the different files, of the chosen tasks and since the chosen time."""
     # Only conditions that hold something back: by one that may be empty, SQLite finds no index.
     where = " AND ".join(filter(None, (_SINCE if chosen.since else "", _OF_TASKS if chosen.tasks else ""))) or "TRUE"
     given = {"since": optional_time_text(chosen.since), "tasks": json.dumps(chosen.tasks)}
-    ((codes,),) = db.execute(_CODES.format(where=where), given).fetchall()
-    return int(codes)
+    return int(db.value(_CODES.format(where=where), given))

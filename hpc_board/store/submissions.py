@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,14 +17,11 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.reading import Readable
-from hpc_board.store.row_values import plain_text, time_text, unreadable
-from hpc_board.store.rows import decision_row, event_row, options_text, row_id, submission_value
+from hpc_board.store.row_values import UndecodableError, decoded, plain_text, time_text
+from hpc_board.store.rows import decision_row, event_row, options_text, row_id
 from hpc_board.store.runs import stored_run
+from hpc_board.store.sqlite import Database
 from hpc_board.store.task_rows import task_definition, task_value
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 # A remark names the submission that a rerun repeats. The plus keeps SQLite from the index of versions, which would read
 # the submissions of all users.
@@ -129,7 +125,7 @@ class SubmissionGateway:
             InputError: the version has neither submissions nor a board.
         """
         with self._file.reading() as db:
-            for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
+            if row := db.row("tasks", "name = ? AND version = ?", [name, version]):
                 return task_value(row)
         raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
 
@@ -138,24 +134,16 @@ class SubmissionGateway:
         if not self._file.is_there():
             return False
         with self._file.reading() as db:
-            return bool(db.table("tasks").count_where("name = ?", [name]))
+            return db.count("tasks", "name = ?", [name]) > 0
 
     def code(self, sha256: str) -> bytes:
-        """Return the submitted file with this sha256.
-
-        Raises:
-            InputError: no such file was submitted.
-        """
+        """Return the submitted file with this sha256."""
         with self._file.reading() as db:
-            for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
-                code = row["code"]
-                if not isinstance(code, bytes) or hashlib.sha256(code).hexdigest() != sha256:
-                    raise unreadable("codes", sha256[:12], "its code is not the file that was submitted")
-                return code
-        raise InputError(
-            f"there is no submitted file with the sha256 {sha256}",
-            hint="The database was changed by another program; restore it from a backup.",
-        )
+            row = db.row("codes", "sha256 = ?", [sha256])
+            code: bytes = b"" if row is None else row["code"]
+            if hashlib.sha256(code).hexdigest() != sha256:
+                raise UndecodableError(f"the file with the sha256 {sha256}")
+            return code
 
     def reruns_in_flight(self, task: str, version: str) -> frozenset[tuple[int, str]]:
         """Return the submissions whose rerun at this version is in flight, each with the GPU of that rerun."""
@@ -167,14 +155,15 @@ class SubmissionGateway:
 # Within a transaction
 
 
-def stored_submission(db: Readable, number: int) -> Submission:
+def stored_submission(db: Database, number: int) -> Submission:
     """Return a submission as `SubmissionGateway.get` does."""
-    for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
-        return submission_value(row)
-    raise unknown_submission(number)
+    row = db.row("submissions", "id = ?", [row_id(number)])
+    if row is None:
+        raise unknown_submission(number)
+    return decoded(Submission, row)
 
 
-def _check_rules(db: Readable, new: Sequence[NewSubmission]) -> None:
+def _check_rules(db: Database, new: Sequence[NewSubmission]) -> None:
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
@@ -191,19 +180,16 @@ def _check_rules(db: Readable, new: Sequence[NewSubmission]) -> None:
         boards.check_takes(db, each.task, each.at, of_settings=each.of_settings)
 
 
-def _add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
+def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     if new.rerun is not None:
         _check_not_sent(db, new, sha256, new.rerun)
     version = new.task.version
     moment = time_text(new.at)
-    db.table("codes").insert({"sha256": sha256, "code": new.code}, ignore=True)
-    db.table("tasks").insert(
-        {"name": new.task.name, "version": version, "definition": task_definition(new.task), "added_at": moment},
-        ignore=True,
-    )
-    number = _inserted(
-        db,
+    db.insert("codes", {"sha256": sha256, "code": new.code}, ignore=True)
+    definition = {"definition": task_definition(new.task), "added_at": moment}
+    db.insert("tasks", {"name": new.task.name, "version": version, **definition}, ignore=True)
+    number = db.insert(
         "submissions",
         {
             "task": new.task.name,
@@ -223,7 +209,7 @@ def _add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
-def _check_not_sent(db: Readable, new: NewSubmission, sha256: str, rerun: Rerun) -> None:
+def _check_not_sent(db: Database, new: NewSubmission, sha256: str, rerun: Rerun) -> None:
     """Check that no run of a rerun is in flight, and that its file has not passed if `unless_ranked`."""
     original = str(rerun.of_submission)
     given = {"task": new.task.name, "version": new.task.version, "user": plain_text(new.user), "sha256": sha256}
@@ -238,17 +224,16 @@ def _check_not_sent(db: Readable, new: NewSubmission, sha256: str, rerun: Rerun)
             )
 
 
-def _mark_rerun(db: "Database", number: int, rerun: Rerun) -> None:
+def _mark_rerun(db: Database, number: int, rerun: Rerun) -> None:
     original = str(rerun.of_submission)
     said = {"submission": number, "action": RERUN, "text": original, "by_user": plain_text(rerun.by_user)}
-    db.table("remarks").insert({**said, "at": time_text(rerun.at)})
+    db.insert("remarks", {**said, "at": time_text(rerun.at)})
     decision = Decision(RERUN, SUBMISSION, original, rerun.by_user, rerun.at, detail=str(number))
-    db.table("decisions").insert(decision_row(decision))
+    db.insert("decisions", decision_row(decision))
 
 
-def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
-    run = _inserted(
-        db,
+def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
+    run = db.insert(
         "runs",
         {
             "submission": submission,
@@ -264,13 +249,6 @@ def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
             "options": options_text(new.options),
         },
     )
-    db.table("events").insert(event_row(run, Status(RunState.CREATED, at)))
-    db.table("in_flight").insert({"run": run})
+    db.insert("events", event_row(run, Status(RunState.CREATED, at)))
+    db.insert("in_flight", {"run": run})
     return run
-
-
-def _inserted(db: "Database", table: str, row: dict[str, object]) -> int:
-    rowid = db.table(table).insert(row).last_rowid
-    if rowid is None:
-        raise RuntimeError(f"SQLite gave the new row of {table} no number")
-    return rowid

@@ -9,8 +9,8 @@ import msgspec
 
 from hpc_board.domain.task_rules import task_faults
 from hpc_board.model.task import Language, Milestone, Ranking, Task, TaskFile, Timeouts, case_of
-from hpc_board.model.text import one_line
-from hpc_board.store.row_values import Row, RowReader, time_text, unreadable
+from hpc_board.store.row_values import UndecodableError, time_text
+from hpc_board.store.sqlite import Row
 
 
 def task_definition(task: Task) -> str:
@@ -24,20 +24,17 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     """Return the task in a row of `tasks`, with the keys of `more` replaced; the rules are those for a task file.
 
     Raises:
-        DamagedRowError: the row has no task, or one that a task file could not have.
+        UndecodableError: the row has no task, or one that a task file could not have.
     """
-    found = RowReader(row, "tasks", "name")
     try:
-        value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
+        value = {**json.loads(row["definition"]), **(more or {}), "published_version": ""}
         msgspec.convert(value, Task)
         task = task_of(value)
-        fault = next(task_faults(task), "")
-        if not fault and not more and task.name != row["name"]:
-            fault = f'its definition has the name "{one_line(task.name, 80)}"'
+        fault = next(task_faults(task), "" if task.name == row["name"] else f"its name is {task.name}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
+        raise UndecodableError(f"task {row['name']}: {error}") from error
     if fault:
-        raise unreadable("tasks", str(row["name"]), one_line(fault, 300))
+        raise UndecodableError(f"task {row['name']}: {fault}")
     return task
 
 

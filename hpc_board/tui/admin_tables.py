@@ -237,7 +237,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     banned = ""
     if ban is not None:
         until = f" until {moment_words(ban.ends_at)}" if ban.ends_at else ""
-        banned = f"by {ban.by_user} at {moment_text(ban.known_at) or '?'}{until}: {ban.reason}"
+        banned = f"by {ban.by_user} at {moment_text(ban.at)}{until}: {ban.reason}"
     uses = ", ".join(
         f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses
     )
@@ -282,13 +282,13 @@ def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
 
 
 def _decision_details(decision: Decision) -> RenderableType:
-    by = f"by {decision.by_user} at {moment_text(decision.known_at) or '?'}"
+    by = f"by {decision.by_user} at {moment_text(decision.at)}"
     head = _head(f"{decision.action} {subject_text(decision)}", by)
     return Group(head, facts([("Detail", detail_text(decision)), ("Reason", decision.reason)]))
 
 
 def _age(decision: Decision, now: datetime) -> str:
-    return "?" if decision.known_at is None else span_text(now - decision.known_at)
+    return span_text(now - decision.at)
 
 
 def _head(name: str, words: str) -> Text:

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.sqlite import Database
 
 
 class OpenDatabase(DatabaseFile):

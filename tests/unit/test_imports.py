@@ -68,7 +68,7 @@ OWN_FOR_HELP = {
     "hpc_board.cli.streams",
     "hpc_board.errors",
 }
-LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "sqlite_utils", "yaml"}
+LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "yaml"}
 
 
 def own(loaded: set[str]) -> set[str]:
@@ -107,13 +107,13 @@ def test_the_help_of_a_command_loads_its_module_alone(board: Recorded, command: 
 def test_commands_that_only_read_tasks_and_gpus_open_no_database(board: Recorded, argv: tuple[str, ...]) -> None:
     loaded = modules(board, *argv)
     assert "hpc_board.board" in loaded
-    assert loaded & (HEAVY | {"jinja2", "sqlite_utils"}) == set()
+    assert loaded & (HEAVY | {"jinja2"}) == set()
 
 
 def test_a_dry_run_loads_the_template_engine_and_no_database(board: Recorded) -> None:
     loaded = modules(board, "submit", "kernel.py", "--dry-run")
     assert "jinja2" in loaded
-    assert loaded & (HEAVY | {"sqlite_utils"}) == set()
+    assert loaded & (HEAVY) == set()
 
 
 @pytest.mark.parametrize("argv", [("list",), ("runs",), ("show", "vectoradd_py")])
@@ -132,12 +132,12 @@ def test_a_board_with_a_slurm_cluster_is_read_without_a_client_of_a_scheduler(
 
 
 def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded) -> None:
-    assert modules(board, "runs") & (HEAVY | {"jinja2", "sqlite_utils"}) == set()
+    assert modules(board, "runs") & (HEAVY | {"jinja2"}) == set()
 
 
 def test_the_runs_of_a_database_are_listed_without_what_writes_it_or_advances_a_run(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
-    unneeded = {"sqlite_utils", "hpc_board.runs.reconciler", "hpc_board.runs.job_folder", "hpc_board.boards.editor"}
+    unneeded = {"hpc_board.runs.reconciler", "hpc_board.runs.job_folder", "hpc_board.boards.editor"}
     assert modules(board, "runs") & (HEAVY | unneeded) == set()
 
 
@@ -180,4 +180,4 @@ def test_the_runs_are_listed_without_reports_of_other_things(board: Recorded) ->
 def test_the_standings_are_shown_without_the_feed_and_what_changes_them(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
     unneeded = {"hpc_board.store.feed", "hpc_board.domain.feed", "hpc_board.report.moderation", "hpc_board.runs.drafts"}
-    assert modules(board, "show", "vectoradd_py") & (HEAVY | unneeded | {"dataclasses", "sqlite_utils"}) == set()
+    assert modules(board, "show", "vectoradd_py") & (HEAVY | unneeded | {"dataclasses"}) == set()

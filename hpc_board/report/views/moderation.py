@@ -31,7 +31,7 @@ class LimitsView(View, frozen=True):
             ranked=limits.ranked,
             other=limits.other,
             by=UNSET if decision is None else one_line(decision.by_user),
-            at=UNSET if decision is None else moment(decision.known_at),
+            at=UNSET if decision is None else moment(decision.at),
         )
 
 
@@ -73,7 +73,7 @@ class DecisionView(View, frozen=True):
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionView":
-        return view_of(cls, decision, at=moment(decision.known_at), by=one_line(decision.by_user))
+        return view_of(cls, decision, at=moment(decision.at), by=one_line(decision.by_user))
 
 
 class RerunCandidateView(View, frozen=True):

@@ -1,9 +1,6 @@
 """Views of admins: the state of boards, and users with the rules that hold for them."""
 
-import re
-import sqlite3
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from hpc_board.domain.admin_views import BY_NAME, PersonColumn, PersonOrder
 from hpc_board.domain.board_options import RequestedOptions, Visibility
 from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.domain.roles import Role
-from hpc_board.errors import Refused, StorageError
+from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import Recorded, recorded
@@ -183,38 +180,6 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
     assert (eve.submissions, eve.newest_at) == (0, None)
     assert ada.newest_at is not None
     assert (zoe.submissions, zoe.uses) == (1, ())
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value", "told"),
-    [
-        (
-            "submissions",
-            "submitted_at",
-            "'abc'",
-            "row 2 of `submissions` in the database cannot be read: its submitted_at",
-        ),
-        ("submissions", "user", "x'00ff'", ""),
-        ("decisions", "subject", "x'00ff'", ""),
-        ("decisions", "at", "'abc'", ""),
-    ],
-)
-def test_what_no_hpc_board_has_written_is_told_with_its_row_or_hides_nobody_else(
-    place: Recorded, table: str, column: str, value: str, told: str
-) -> None:
-    admin = board_of(place)
-    sent(place, "ada")
-    sent(place, "bob")
-    admin.moderation.ban("bob", "x")
-    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as db:
-        db.execute(f"DROP TRIGGER IF EXISTS {table}_stay")
-        db.execute(f"UPDATE {table} SET {column} = {value} WHERE id = (SELECT MAX(id) FROM {table})")  # noqa: S608
-        db.commit()
-    if told:
-        with pytest.raises(StorageError, match=re.escape(told)):
-            admin.admin_views.people()
-    else:
-        assert "ada" in {person.name for person in admin.admin_views.people()}
 
 
 def test_a_name_that_no_account_can_have_is_nobody(place: Recorded) -> None:

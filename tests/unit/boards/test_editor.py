@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -24,7 +25,6 @@ from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import (
     BoardOptions,
-    BoardOptionsError,
     CodeShown,
     RequestedOptions,
     Visibility,
@@ -35,12 +35,13 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import directives
 from hpc_board.domain.user_board import BoardRequest, SyncRequest
-from hpc_board.errors import DamagedRowError, InputError, Refused
+from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.boards import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
+from hpc_board.store.row_values import time_text
 from tests.unit.recorded import AT, Recorded, once_drafted, recorded, result_of, status_of, timed_case
 from tests.values import created, replace, requested, updated
 
@@ -151,40 +152,6 @@ SOME = BoardOptions(
 )
 
 
-@pytest.mark.parametrize("terms", [SOME, BoardOptions("ada")])
-def test_terms_survive_the_way_to_json_and_back(terms: BoardOptions) -> None:
-    assert BoardOptions.from_json(json.loads(json.dumps(terms.to_json()))) == terms
-
-
-def test_terms_of_before_a_key_was_added_are_read() -> None:
-    for key in SOME.to_json():
-        older = {name: value for name, value in SOME.to_json().items() if name != key}
-        if key == "creator":
-            with pytest.raises(BoardOptionsError, match="creator"):
-                BoardOptions.from_json(older)
-        else:
-            assert getattr(BoardOptions.from_json(older), key) == getattr(BoardOptions("ada"), key)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"creators": "ada"},
-        {"creator": 5},
-        {"deadline": "soon"},
-        {"deadline": "2030-01-01"},
-        {"gpus": "H100"},
-        {"gpus": [1]},
-        {"visibility": "hidden"},
-        {"code_shown": True},
-        {"members": None},
-    ],
-)
-def test_anything_else_is_no_terms(wrong: dict[str, object]) -> None:
-    with pytest.raises(BoardOptionsError):
-        BoardOptions.from_json({**SOME.to_json(), **wrong})
-
-
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 
 
@@ -219,7 +186,7 @@ def test_what_names_no_moment_is_refused_with_what_does(text: str) -> None:
 @pytest.mark.parametrize("text", ["1970-01-01", "9998-12-31 23:59", "9999-01-01T00:30+01:00"])
 def test_a_deadline_that_is_taken_can_be_read_again(text: str) -> None:
     terms = replace(SOME, deadline=deadline_of(text, NOW))
-    assert BoardOptions.from_json(terms.to_json()) == terms
+    assert msgspec.convert(json.loads(msgspec.json.encode(terms)), BoardOptions) == terms
 
 
 # Looking
@@ -233,14 +200,6 @@ def test_looking_makes_no_folder_and_no_database(tmp_path: Path) -> None:
     assert not (tmp_path / "board").exists()
 
 
-def test_a_database_from_before_there_were_boards_has_none(place: Recorded) -> None:
-    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
-        connection.execute("CREATE TABLE runs (id INTEGER)")
-        connection.commit()
-    assert of(place).leaderboards.list() == ()
-    assert "narrow" in {task.name for task in of(place).tasks.catalog().tasks}
-
-
 def test_a_database_that_is_none_is_told_and_not_taken_for_an_empty_board(place: Recorded) -> None:
     (place.folder / "board" / "board.db").write_bytes(b"no database at all" * 100)
     done = call(place, "list")
@@ -248,80 +207,16 @@ def test_a_database_that_is_none_is_told_and_not_taken_for_an_empty_board(place:
     assert "this file is not a database" in done.stderr
 
 
-def damage_of_echo(place: Recorded) -> str:
-    """The message about the damaged board echo, which stands beside all others in lists and hinders none of them."""
-    board = of(place)
-    catalog = board.tasks.catalog()
-    assert "vectoradd_py" in {task.name for task in catalog.tasks}
-    assert "echo" not in {task.name for task in catalog.tasks}
-    (fault,) = (fault for fault in catalog.faults if fault.file.endswith("board.db"))
-    for ask in (lambda: board.tasks.get("echo"), lambda: board.leaderboards.plan_deletion("echo")):
-        with pytest.raises(DamagedRowError):
-            ask()
-    done = call(place, "list")
-    assert done.exit_code == 0
-    assert "vectoradd_py" in done.stdout
-    assert "in the database cannot be read" in " ".join(done.stderr.split())
-    assert call(place, "runs", "--all").exit_code == 0
-    return fault.message
-
-
-@pytest.mark.parametrize(("column", "hidden"), [("terms", True), ("task_version", False)])
-def test_a_damaged_board_is_shown_to_others_only_if_its_terms_say_so(
-    place: Recorded, column: str, hidden: bool
-) -> None:
+def test_a_board_whose_task_cannot_be_decoded_is_reported_as_damage(place: Recorded) -> None:
     made(place)
-    damage(place, column, "nope")
-    board = of(place, "eve")
-    assert "vectoradd_py" in {task.name for task in board.tasks.catalog().tasks}
-    assert bool(board.tasks.catalog().faults) is not hidden
-    with pytest.raises(InputError, match="unknown task" if hidden else "cannot be read"):
-        board.tasks.get("echo")
-    assert ("echo" in board.context.editor.hidden()) is hidden
-
-
-def damage(place: Recorded, column: str, value: str) -> None:
     with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
-        (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'boards_stay'").fetchone()
-        connection.execute("DROP TRIGGER boards_stay")
-        connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
-        connection.execute(trigger)
+        connection.execute("DROP TRIGGER tasks_stay")
+        connection.execute("UPDATE tasks SET definition = '{}' WHERE name = 'echo'")
         connection.commit()
-
-
-def test_terms_that_a_newer_program_wrote_are_told(place: Recorded) -> None:
-    made(place)
-    terms = json.dumps({**SOME.to_json(), "moon": "full"})
-    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
-        connection.execute(
-            "INSERT INTO boards (name, action, task_version, terms, by_user, at, reason) "
-            "SELECT name, 'update', task_version, ?, by_user, at, '' FROM boards",
-            [terms],
-        )
-        connection.commit()
-    told = r"row \d+, about echo, of `boards` in the database cannot be read: the key moon is not known"
-    assert re.search(told, damage_of_echo(place))
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("terms", "[]"),
-        ("terms", "[" * 100_000),
-        ("terms", '{"creator": "ada", "task": [1]}'),
-        ("terms", '{"creator": "ada", "deadline": "0001-01-01T00:00:00+14:00"}'),
-        ("task_version", "nope"),
-        ("at", "yesterday"),
-        ("action", "eaten"),
-    ],
-    ids=["no object", "deep", "a task in a list", "a deadline of no age", "no task", "no moment", "no action"],
-)
-def test_a_row_that_no_program_of_ours_wrote_is_named_and_no_traceback(
-    place: Recorded, column: str, value: str
-) -> None:
-    made(place)
-    damage(place, column, value)
-    assert re.search(r"row 1(, about echo,)? of `boards` in the database cannot be read", damage_of_echo(place))
+    for words in (("list",), ("task", "echo"), ("submit", str(place.kernel))):
+        done = call(place, *words)
+        assert done.exit_code == 2
+        assert "board.db: the database is damaged (task echo: " in " ".join(done.stderr.split())
 
 
 def test_the_task_of_a_board_is_read_from_the_database_once(place: Recorded) -> None:
@@ -1156,7 +1051,7 @@ def ended(place: Recorded, terms: BoardOptions) -> None:
             "INSERT INTO boards (name, action, task_version, terms, by_user, at, reason) "
             "SELECT name, 'update', task_version, ?, by_user, ?, '' FROM boards "
             "WHERE id IN (SELECT MAX(id) FROM boards GROUP BY name)",
-            [json.dumps(terms.to_json()), datetime.now(UTC).isoformat()],
+            [msgspec.json.encode(terms).decode(), time_text(datetime.now(UTC))],
         )
         connection.commit()
 

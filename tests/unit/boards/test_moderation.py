@@ -3,12 +3,10 @@
 import getpass
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,6 +45,7 @@ from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
+from hpc_board.store.row_values import time_text
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, once_drafted, result_of, timed_case
 from tests.values import replace, requested
@@ -421,11 +420,6 @@ def test_the_end_of_a_ban_is_a_moment_that_is_to_come(place: Place, until: str) 
     assert place.board().moderation.bans() == ()
 
 
-def test_the_end_of_a_ban_that_another_program_wrote_is_none() -> None:
-    for detail in ("", "soon", "2030-01-01T00:00:00", "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59-12:00"):
-        assert Decision(BAN, USER, "bob", ADMIN, NOW, detail=detail).ends_at is None
-
-
 def test_a_name_that_nobody_has_is_not_banned(place: Place) -> None:
     place.submitted("roberta")
     refused = place.call(ADMIN, "admin", "ban", "robertta", "--reason", "x")
@@ -638,7 +632,7 @@ def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> N
     rules.stop("one")
     with Store(board.folder / "board" / "board.db").file.writing() as db:
         row = {"name": "matmul", "action": "delete", "terms": "{}", "by_user": "carl", "reason": "over"}
-        db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
+        db.insert("boards", {**row, "task_version": None, "at": time_text(datetime.now(UTC))})
     rules.start("two")
     assert [each.reason for each in rules.decisions()] == ["two", "over", "one"]
     assert [each.action for each in rules.decisions(board="matmul")] == ["delete"]
@@ -651,7 +645,7 @@ def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
         rules.stop(f"Down {number}")
         with Store(board.folder / "board" / "board.db").file.writing() as db:
             row = {"name": "matmul", "action": "update", "terms": "{}", "by_user": "carl", "reason": f"week {number}"}
-            db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
+            db.insert("boards", {**row, "task_version": None, "at": time_text(datetime.now(UTC))})
         rules.start()
     whole = rules.decisions()
     pages: list[Decision] = []
@@ -732,22 +726,6 @@ def test_runs_are_found_by_note(board: Recorded) -> None:
     assert [(row["id"], row["notes"][0]["by"]) for row in rows] == [(first.id, ADMIN)]
     assert "  eight Values per thread\n" in call(board, ADMIN, "runs").stdout
     assert "REMARKS" not in call(board, "nobody-here", "runs").stdout
-
-
-def test_tags_of_an_earlier_version_stay_in_the_database_unread(board: Recorded) -> None:
-    run = timed(board, ADMIN, 1e-6)
-    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db, db:
-        db.executemany(
-            "INSERT INTO remarks (submission, action, text, by_user, at) VALUES (?, ?, ?, ?, ?)",
-            [(run.submission, action, "tiled", ADMIN, "2026-05-01T12:00:00.000000Z") for action in ("tag", "untag")],
-        )
-    board.board.submissions.note(run.submission, "bank conflicts")
-    assert [note.text for note in board.board.runs.get(run.id).remarks.notes] == ["bank conflicts"]
-    (row,) = json.loads(call(board, ADMIN, "runs", "--json").stdout)
-    assert "tags" not in row
-    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db:
-        kept = [action for (action,) in db.execute("SELECT action FROM remarks ORDER BY id")]
-    assert kept == ["tag", "untag", "note"]
 
 
 def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:

@@ -1299,7 +1299,7 @@ def test_a_result_that_cannot_be_read_hides_no_run_from_a_list(board: Recorded) 
     assert [len(run["cases"]) for run in json.loads(call(board, "runs", "--json").stdout)] == [0, 1]
     done = call(board, "run", "1", "--json")
     assert done.exit_code == 2
-    assert "row 1 of `documents` in the database cannot be read" in done.stderr
+    assert "the database is damaged (result of run 1" in done.stderr
 
 
 def test_commands_work_in_a_folder_that_was_deleted(board: Recorded) -> None:

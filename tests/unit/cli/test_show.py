@@ -2,9 +2,7 @@
 
 import getpass
 import json
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import datetime, timedelta
 from unittest.mock import Mock
 
@@ -480,22 +478,6 @@ def add_two_alike(board: Recorded) -> None:
         samples = tuple(median_ns + 3000.0 * step for step in (-1, 0, 1))
         measured = replace(case, timing=replace(case.timing, samples_ns=samples))
         board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        ("DROP TRIGGER documents_stay", "UPDATE documents SET document = '{' WHERE run = 1"),
-        ("DROP TRIGGER tasks_stay", "UPDATE tasks SET definition = '{'"),
-    ],
-)
-def test_of_a_damaged_row_a_change_is_told_by_its_scores(board: Recorded, damage: tuple[str, str]) -> None:
-    add_two_alike(board)
-    with closing(sqlite3.connect(board.board.settings.board / "board.db")) as db, db:
-        for statement in damage:
-            db.execute(statement)
-    assert lines(call(board, "feed"))[0].endswith("(was 11.0 µs: 10 % faster)")
-    assert "First place on CPU: 10.0 µs, was 11.0 µs: 10 % faster" in " ".join(lines(call(board, "run", "2")))
 
 
 def test_a_passing_fault_leaves_no_answer_behind(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:

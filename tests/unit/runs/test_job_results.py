@@ -22,7 +22,6 @@ from tests.unit.runs.world import (
     CLUSTER,
     World,
     last_case,
-    redefine,
     right_result,
     set_clock,
     timing,
@@ -30,29 +29,6 @@ from tests.unit.runs.world import (
     world_in,
 )
 from tests.values import replace
-
-
-def test_a_sent_run_whose_task_is_damaged_says_so_and_hinders_no_other(world: World) -> None:
-    task = a_task(name="damaged")
-    damaged, sound = world.run(task=task), world.run()
-    assert world.advance()
-    redefine(world, "damaged", limits={"no_such_limit": 1})
-    for run in (damaged, sound):
-        result = replace(right_result(run, task), job_id=world.scheduler.jobs[run.token])
-        world.leave(run, job_folder.RESULT, result.to_json().encode())
-    assert world.advance()
-    assert world.state(sound) is RunState.FINISHED
-    assert world.state(damaged) is RunState.QUEUED
-    world.scheduler.status = JobStatus(JobState.ENDED, source="squeue: COMPLETED")
-    for _ in range(3):
-        world.advance()
-    waiting = world.store.runs.get(damaged.id)
-    assert waiting.state is RunState.COLLECTING
-    assert "result.json cannot be compared with its task: row damaged of `tasks`" in waiting.explanation
-    assert len(world.store.runs.history(damaged.id)) == 4
-    redefine(world, "damaged", limits=dict(task.limits))
-    assert world.advance()
-    assert world.state(damaged) is RunState.FINISHED
 
 
 class Counting(LocalFiles):

@@ -11,7 +11,7 @@ from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from tests.harness.evaluations import a_task
 from tests.scripted import Scripted
-from tests.unit.runs.world import CLUSTER, World, cancel, redefine, right_result, set_clock
+from tests.unit.runs.world import CLUSTER, World, cancel, right_result, set_clock
 from tests.values import replace
 
 
@@ -32,16 +32,6 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     assert world.scheduler.sent == [run.token]
     found = world.store.runs.get(run.id).status
     assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
-
-
-def test_a_run_whose_task_is_damaged_ends_unsent_and_hinders_no_other(world: World) -> None:
-    damaged, sound = world.run(task=a_task(name="damaged")), world.run()
-    redefine(world, "damaged", limits={"no_such_limit": 1})
-    assert world.advance()
-    assert world.scheduler.sent == [sound.token]
-    ended = world.store.runs.get(damaged.id)
-    assert ended.state is RunState.ERROR
-    assert "row damaged of `tasks` in the database cannot be read: no_such_limit is no limit" in ended.explanation
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:

@@ -2,38 +2,18 @@
 
 import json
 import shutil
-import sqlite3
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from hpc_board.domain.run import CANCELLED_GRACE, MISSING_GRACE, JobState, JobStatus, Run, RunState, Status
-from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import SharedPause
 from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, asked_by, cancel, set_clock
 from tests.values import replace
-
-
-def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None:
-    damaged, sound = world.run(), world.run()
-    with closing(sqlite3.connect(world.store.file.path)) as db:
-        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'runs_stay'").fetchone()
-        db.execute("DROP TRIGGER runs_stay")
-        db.execute("UPDATE runs SET token = '../../x' WHERE id = ?", [damaged.id])
-        db.execute(trigger)
-        db.commit()
-    turn = world.advance.run_pass()
-    assert turn is not None
-    assert [type(error) for error in turn.errors] == [DamagedRowError]
-    assert "row 1 of `runs` in the database cannot be read: its token is '../../x'" in turn.errors[0].message
-    assert world.scheduler.sent == [sound.token]
-    assert not (world.folder.parent / "x").exists()
-    with pytest.raises(DamagedRowError):
-        world.advance()
 
 
 def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluster_that_left(world: World) -> None:

@@ -1,9 +1,7 @@
 """Runs that go together in a job array: sent by one submission, looked up by one question, never in two arrays."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,18 +104,6 @@ def test_a_comment_names_open_boards_alone(world: ArrayWorld) -> None:
     comments = [job.comment for job in world.scheduler.submitted]
     runs = "hpc-board run"
     assert comments == [f"{runs} 1-2, practice", f"{runs} 3", f"{runs} 4-5", f"{runs} 6-7, practice"]
-
-
-def test_the_comment_of_a_board_with_damaged_terms_has_no_name(world: ArrayWorld) -> None:
-    exam = a_task(name="exam")
-    close(world, exam)
-    with closing(sqlite3.connect(world.store.file.path)) as db:
-        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'boards'"):
-            db.execute(f"DROP TRIGGER {trigger}")
-        db.execute("UPDATE boards SET terms = '{}'")
-        db.commit()
-    assert world.advance.launch(world.runs(1, [exam])) == []
-    assert [job.comment for job in world.scheduler.submitted] == ["hpc-board run 1"]
 
 
 def test_runs_that_a_client_left_behind_are_sent_by_the_next_one_as_the_same_array(world: ArrayWorld) -> None:

@@ -1,12 +1,9 @@
 """A board with one scripted cluster, the results of its jobs, and its clock."""
 
 import hashlib
-import json
 import os
-import sqlite3
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -143,19 +140,6 @@ def last_case(result: Result, **changes: Any) -> Result:
 
 def with_times(result: Result, *samples_ns: float) -> Result:
     return last_case(result, timing=timing(*samples_ns))
-
-
-def redefine(world: World, task: str, **values: Any) -> None:
-    """Change the definition of a task in the database, as another program can."""
-    with closing(sqlite3.connect(world.store.file.path)) as db:
-        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'tasks_stay'").fetchone()
-        (definition,) = db.execute("SELECT definition FROM tasks WHERE name = ?", [task]).fetchone()
-        db.execute("DROP TRIGGER tasks_stay")
-        db.execute(
-            "UPDATE tasks SET definition = ? WHERE name = ?", [json.dumps({**json.loads(definition), **values}), task]
-        )
-        db.execute(trigger)
-        db.commit()
 
 
 def asked_by(turn: Pass | None) -> frozenset[str]:

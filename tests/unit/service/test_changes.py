@@ -167,7 +167,7 @@ def test_waiting_clients_cause_no_question_of_their_own(
 ) -> None:
     reads: Counter[str] = Counter()
     looks: list[int] = []
-    reading, existing, since = DatabaseFile.reading, DatabaseFile.existing, AdditionGateway.since
+    reading, since = DatabaseFile.reading, AdditionGateway.since
 
     def counted(how: Any) -> Any:
         def read(file: DatabaseFile) -> Any:
@@ -185,7 +185,6 @@ def test_waiting_clients_cause_no_question_of_their_own(
         monkeypatch.setattr(AdditionGateway, "since", looked)
         awaited(lambda: len(looks) > 3)
         monkeypatch.setattr(DatabaseFile, "reading", counted(reading))
-        monkeypatch.setattr(DatabaseFile, "existing", counted(existing))
         reads.clear()
         looks.clear()
         awaited(lambda: len(looks) > 3)

@@ -255,7 +255,6 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     assert "hpc_board.service.client" in loaded
     heavy = {
         "sqlite3",
-        "sqlite_utils",
         "yaml",
         "paramiko",
         "jinja2",

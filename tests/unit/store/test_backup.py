@@ -1,6 +1,5 @@
 """`admin backup` and `admin restore`: copies that are whole while others write, and the way back."""
 
-import os
 import sqlite3
 import stat
 import threading
@@ -169,7 +168,7 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
     files["cut"].write_bytes(files["damaged"].read_bytes()[: 4096 * 5])
     damaged(files["damaged"])
     for name, path in files.items():
-        with pytest.raises(InputError, match=r"no such file|no backup of a board|damaged"):
+        with pytest.raises(InputError, match=r"no such file|not a backup of a board|damaged"):
             board.board.admin.restore(path)
         assert len(board.board.runs.list()) == 20, name
     assert not list(board.board.settings.board.glob("board.db.before-*"))
@@ -180,25 +179,24 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
     [
         (
             "CREATE TRIGGER own AFTER INSERT ON submissions BEGIN SELECT RAISE(ABORT, 'red'); END",
-            "it has a trigger of its own, own",
+            "its trigger own is not that of a board",
         ),
         (
             "DROP TRIGGER runs_stay; CREATE TRIGGER runs_stay BEFORE UPDATE ON runs BEGIN DELETE FROM events; END",
             "its trigger runs_stay is not that of a board",
         ),
-        ("CREATE VIEW own AS SELECT 1", "it has a view of its own, own"),
-        ("ALTER TABLE bests RENAME TO own; CREATE VIEW bests AS SELECT * FROM own", "it has no table bests"),
+        ("CREATE VIEW own AS SELECT 1", "its view own is not that of a board"),
+        (
+            "ALTER TABLE bests RENAME TO own; CREATE VIEW bests AS SELECT * FROM own",
+            "its index bests_by_score is not that of a board",
+        ),
         (
             "ALTER TABLE in_flight RENAME TO own; CREATE VIEW in_flight AS SELECT * FROM own",
-            "it has no table in_flight",
+            "its table in_flight is not that of a board",
         ),
-        ("DROP TABLE runs", "no backup of a board"),
+        ("DROP TABLE runs", "its index runs_by_submission is not that of a board"),
         ("ALTER TABLE boards RENAME COLUMN reason TO other", "its table boards is not that of a board"),
         ("PRAGMA user_version = 0", "it has no record of its version"),
-        (
-            "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'runs'",
-            "the numbers of its rows are used up",
-        ),
     ],
 )
 def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements: str, told: str) -> None:
@@ -210,7 +208,6 @@ def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements
     done = call(board, "admin", "restore", source, "--yes", "--force")
     assert done.exit_code == 2, done.output
     assert told in done.stderr
-    assert "Give a file that `hpc-board admin backup` wrote." in done.stderr
     assert not list((board.folder / "board").glob("board.db.before*"))
     assert [run.id for run in board.board.runs.list()] == [1]
 
@@ -226,34 +223,18 @@ def test_tables_of_ones_own_and_a_number_that_is_none_do_not_hinder_a_restore(bo
     assert add(board) == 2
 
 
-@pytest.mark.parametrize("ending", ["-journal", "-wal"])
-def test_nobody_waits_for_a_pipe_beside_a_backup(board: Recorded, ending: str) -> None:
-    add(board)
-    board.board.admin.backup(board.folder / "copy.db")
-    os.mkfifo(board.folder / f"copy.db{ending}")
-    done = board.hpc_board("admin", "restore", "copy.db", "--yes")
-    assert done.returncode == 2
-    assert f"copy.db{ending} is no file" in done.stderr
-    assert [run.id for run in board.board.runs.list()] == [1]
-
-
 @pytest.mark.parametrize(
     ("table", "column", "value", "told"),
     [
-        ("runs", "token", "../../../.config/x", "row 1 of `runs` in the database cannot be read: its token is"),
-        (
-            "submissions",
-            "file_name",
-            "../k.py",
-            "row 1 of `submissions` in the database cannot be read: its file_name is",
-        ),
-        ("submissions", "task", "a\nb", "row 1 of `submissions` in the database cannot be read: its task is"),
-        ("events", "job_id", "-x", "row 1 of `events` in the database cannot be read: its job_id is"),
-        ("tasks", "definition", "{}", "row vectoradd_py of `tasks` in the database cannot be read"),
+        ("runs", "token", "../../../.config/x", "CHECK constraint failed in runs"),
+        ("submissions", "file_name", "../k.py", "CHECK constraint failed in submissions"),
+        ("events", "job_id", "-x", "CHECK constraint failed in events"),
+        ("events", "reason", b"x", "CHECK constraint failed in events"),
+        ("tasks", "definition", "{}", "task vectoradd_py: "),
     ],
 )
-def test_a_backup_with_a_row_that_no_task_file_could_have_is_not_restored(
-    board: Recorded, table: str, column: str, value: str, told: str
+def test_a_backup_with_a_value_that_hpc_board_does_not_write_is_not_restored(
+    board: Recorded, table: str, column: str, value: str | bytes, told: str
 ) -> None:
     board.add(status_of(RunState.QUEUED))
     source = board.folder / "copy.db"
@@ -261,6 +242,7 @@ def test_a_backup_with_a_row_that_no_task_file_could_have_is_not_restored(
     with closing(sqlite3.connect(source)) as db:
         (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", [f"{table}_stay"]).fetchone()
         db.execute(f"DROP TRIGGER {table}_stay")
+        db.execute("PRAGMA ignore_check_constraints = ON")
         db.execute(f"UPDATE {table} SET {column} = ?", [value])  # noqa: S608 - of this file
         db.execute(trigger)
         db.commit()

@@ -5,7 +5,6 @@ import os
 import re
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +13,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlite_utils import Database
 
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunPosition
@@ -28,10 +25,9 @@ from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
-from hpc_board.store.database import DatabaseFile
-from hpc_board.store.failures import find_misfit
-from hpc_board.store.journal import file_system, journal_mode
+from hpc_board.store.database import DatabaseFile, journal_mode, mounted
 from hpc_board.store.runs import RunGateway
+from hpc_board.store.sqlite import Database
 from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
 from tests.unit.recorded import row_case
@@ -103,8 +99,8 @@ def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def count(path: Path, table: str) -> int:
-    with closing(Database(path)) as db:
-        return db.table(table).count
+    with closing(sqlite3.connect(path)) as connection:
+        return Database(connection).count(table)
 
 
 def numbers(listed: tuple[Run, ...]) -> list[int]:
@@ -125,12 +121,6 @@ def test_making_a_store_opens_nothing(path: Path) -> None:
     Store(path)
 
     assert not path.parent.exists()
-
-
-def test_importing_the_store_loads_no_database_library() -> None:
-    program = "import sys, hpc_board.store; sys.exit('sqlite_utils' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_new_board_belongs_to_its_user_alone(path: Path, store: Store) -> None:
@@ -413,7 +403,7 @@ def test_what_is_not_there_is_an_error_with_a_hint(
 
 
 def test_code_that_is_not_there_is_an_error(store: Store) -> None:
-    with pytest.raises(InputError, match="no submitted file with the sha256 abc"):
+    with pytest.raises(StorageError, match=r"the database is damaged .*abc"):
         store.submissions.code("abc")
 
 
@@ -629,9 +619,10 @@ def test_ranks_follow_the_rules_for_any_history(
 def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> None:
     (run,) = add(store)
     finish(store, run, 1e-3)
-    asked: list[tuple[str, Any]] = []
+    asked: list[str] = []
     with closing(sqlite3.connect(path)) as connection:
-        db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
+        db = Database(connection)
+        connection.set_trace_callback(asked.append)
         runs = RunGateway(OpenDatabase(db))
         runs.in_flight()
         runs.in_flight([run.id])
@@ -642,10 +633,11 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
         for query in (RunQuery(user="ada"), RunQuery(task=run.task), RunQuery(submission=run.submission)):
             runs.list(query, 9)
         StandingsGateway(OpenDatabase(db)).rank(run)
-        questions = [(sql, parameters) for sql, parameters in asked if re.search("runs|run_details|events", sql)]
+        connection.set_trace_callback(None)
+        questions = [sql for sql in asked if re.search("runs|run_details|events", sql)]
         assert len(questions) > 9
-        for sql, parameters in questions:
-            plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters or ()).fetchall()
+        for sql in questions:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
             steps = "\n".join(str(step[3]) for step in plan)
             assert not re.search(r"SCAN (TABLE )?(runs|events|results|submissions|cases|documents)\b", steps), (
                 f"{sql}\n{steps}"
@@ -700,11 +692,11 @@ broken line
     ],
 )
 def test_the_file_system_of_a_path_is_found(path: str, expected: str) -> None:
-    assert file_system(MOUNTINFO, Path(path)) == expected
+    assert mounted(MOUNTINFO, Path(path)).kind == expected
 
 
 def test_a_mount_table_that_does_not_say_names_no_file_system() -> None:
-    assert file_system("", Path("/home")) == ""
+    assert mounted("", Path("/home")).kind == ""
 
 
 KINDS = {
@@ -800,27 +792,29 @@ def test_a_damaged_database_is_reported(path: Path, store: Store) -> None:
     assert "damaged" in failure_of(store.runs.list, path).message
 
 
-def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store: Store) -> None:
+def test_a_value_that_cannot_be_decoded_is_reported_as_damage(path: Path, store: Store) -> None:
     add(store)
     path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
 
-    assert (
-        "row 1 of `runs` in the database cannot be read: its partition is no text"
-        in failure_of(store.runs.list, path).message
-    )
+    error = failure_of(store.runs.list, path)
+
+    assert error.message.startswith(f"{path}: the database is damaged (")
+    assert "`hpc-board admin restore FILE`" in error.hint
 
 
-def test_the_row_that_is_damaged_is_not_looked_for_without_end(path: Path, store: Store) -> None:
+@pytest.mark.parametrize(
+    ("table", "column", "value"), [("events", "state", "unknown"), ("runs", "options", '{"sbatch": ["--uid=root"]}')]
+)
+def test_a_word_that_no_version_wrote_is_reported_as_damage(
+    path: Path, store: Store, table: str, column: str, value: str
+) -> None:
     add(store)
     with closing(sqlite3.connect(path)) as connection, connection:
-        said = ((1, "note", "text", "ada", "2030-01-01") for _ in range(2000))
-        connection.executemany(
-            "INSERT INTO remarks (submission, action, text, by_user, at) VALUES (?, ?, ?, ?, ?)", said
-        )
-    path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
+        connection.execute(f"DROP TRIGGER {table}_stay")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE {table} SET {column} = ?", [value])  # noqa: S608 - of this file
 
-    assert find_misfit(path, seconds=3600) == ("runs", "1", "its partition is no text")
-    assert find_misfit(path, seconds=0) is None
+    assert "the database is damaged (" in failure_of(store.runs.in_flight, path).message
 
 
 def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> None:
@@ -830,10 +824,42 @@ def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> N
         connection.execute("DELETE FROM documents")
         connection.execute("INSERT INTO documents VALUES (?, '{}')", [run.id])
 
-    with pytest.raises(StorageError, match=f"row {run.id} of `documents` in the database cannot be read") as failure:
-        store.runs.result(run.id)
+    assert "the database is damaged (" in failure_of(lambda: store.runs.result(run.id), path).message
 
-    assert failure.value.hint
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("runs", "token", "../../../.config/autostart/x"),
+        ("runs", "harness_sha256", "../../../bin/x"),
+        ("runs", "gpu", "H100\nrm -rf ~"),
+        ("runs", "cluster", "../main"),
+        ("submissions", "task", "a\nb"),
+        ("submissions", "file_name", "../k.py"),
+        ("submissions", "user", b"ada"),
+        ("events", "job_id", "--user=ada"),
+        ("events", "at", "yesterday"),
+        ("results", "score_s", float("inf")),
+        ("results", "verdict", "won"),
+        ("feed", "fallen", "["),
+    ],
+)
+def test_a_column_takes_no_value_of_another_kind(
+    path: Path, store: Store, table: str, column: str, value: object
+) -> None:
+    finish(store, add(store)[0], 1.0)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"DROP TRIGGER {table}_stay")
+        with pytest.raises(sqlite3.IntegrityError, match=f"CHECK constraint failed: typeof\\({column}\\)"):
+            connection.execute(f"UPDATE {table} SET {column} = ?", [value])  # noqa: S608 - of this file
+
+
+def test_a_value_that_the_database_refuses_is_no_traceback(path: Path, store: Store) -> None:
+    (run,) = add(store)
+
+    error = failure_of(lambda: store.runs.record(run.id, Status(RunState.QUEUED, NOON, job_id="-1")), path)
+
+    assert "the database refuses a value (CHECK constraint failed" in error.message
 
 
 def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, store: Store) -> None:
@@ -1032,9 +1058,6 @@ def test_a_full_disk_is_read_as_it_is_and_never_beside_changes_in_a_journal(smal
     assert [each.id for each in store.runs.list()] == [run.id]
     with store.file.session():
         assert [each.id for each in store.runs.list()] == [run.id]
-    with store.file.existing() as connection:
-        assert connection is not None
-        assert connection.execute("SELECT id FROM runs").fetchall()[0][0] == run.id
     (small_disk / "filler").unlink()
     path.with_name("board.db-journal").write_bytes(bytes(512))
     fill(small_disk / "filler")
