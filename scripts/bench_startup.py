@@ -29,7 +29,7 @@ clusters:
 gpus:
   A100: {cluster: main, partition: gpu, request: {style: gres, value: "gpu:a100:1"}}
 """
-HEAVY = ("textual", "torch", "paramiko", "numpy", "pandas", "rich")
+HEAVY = ("textual", "torch", "paramiko", "numpy", "pandas", "rich", "sqlite_utils")
 CLICK_ALONE = (*HEAVY, "jinja2", "yaml", "msgspec", "sqlite3", "hpc_board.board")
 READING = (
     *HEAVY,

@@ -2,7 +2,11 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import sqlite_utils
 
 Row = Mapping[str, Any]
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -45,12 +49,14 @@ class Database:
 
     def insert(self, table: str, *rows: Row, ignore: bool = False) -> int:
         """Insert rows with the same columns, and return the number of the last; `ignore` skips those that are there."""
-        cursor = self.connection.cursor()
-        for row in rows:
-            verb = "INSERT OR IGNORE" if ignore else "INSERT"
-            marks = ", ".join(f":{column}" for column in row)
-            cursor.execute(f"{verb} INTO {table} ({', '.join(row)}) VALUES ({marks})", row)
-        return cursor.lastrowid or 0
+        return self._tables.table(table).insert_all(map(dict, rows), ignore=ignore).last_rowid or 0
+
+    @cached_property
+    def _tables(self) -> "sqlite_utils.Database":
+        """The tables for writing; a command that only reads does not load the library."""
+        import sqlite_utils
+
+        return sqlite_utils.Database(self.connection, execute_plugins=False)
 
     def delete(self, table: str, where: str, given: Parameters) -> None:
         """Delete the rows for which `where` holds."""
