@@ -114,7 +114,7 @@ class JobsSection(Section, frozen=True):
     account: UserName | None = None
     """The account that sends and runs the jobs of the clusters without `ssh`."""
     folder: Line | None = None
-    """The folder of its jobs, by its full path; the compute nodes see it under the same path."""
+    """The folder of its jobs, by its full path, which a group shares with this account; compute nodes see it there."""
 
 
 class SettingsFile(Section, frozen=True):

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from hpc_board.store.database import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, m
 from hpc_board.store.folder import DATABASE, ELSEWHERE, check_own
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
-from hpc_board.transport.sudo import rules
+from hpc_board.transport.sudo import FOLDER_MODE, rules
 
 LOCKS = "advance*.lock"
 CHECKS = "checks"
@@ -382,16 +383,30 @@ def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.ERROR, "jobs", f"as {account}: {asked.failure}", hint, good=good)
     if not asked.succeeded:
         return
-    owned = attempt(host, ["test", "-O", folder, "-a", "-w", folder]).succeeded
-    hint = f"As root: install -d -m 700 -o {account} {folder}"
-    good = f"{folder} belongs to {account}" if owned else None
-    yield diagnostic(Severity.ERROR, "jobs", f"{folder} is not a folder of {account}", hint, good=good)
+    shared = _is_shared(Path(folder)) and attempt(host, ["test", "-r", folder, "-a", "-x", folder]).succeeded
+    hint = (
+        f"As root: usermod -aG GROUP {own}, for a group of these two accounts, such as that of {account}; install -d "
+        f"-o {own} -g GROUP -m {FOLDER_MODE:o} {folder}. Then start the service anew."
+    )
+    good = f"{own} shares {folder} with {account}" if shared else None
+    message = f"{folder} is not a folder of {own} that a group of {own} and {account} may read"
+    yield diagnostic(Severity.ERROR, "jobs", message, hint, good=good)
     for path in (board, installation.settings.file):
         if path is not None and attempt(host, ["test", "-w", str(path)]).succeeded:
             message = f"{account} may write {path}, and jobs could change it"
             yield Diagnostic(Severity.ERROR, "jobs", message, f"chmod go-w {path}")
     if attempt(host, ["test", "-x", str(board)]).succeeded:
         yield Diagnostic(Severity.ERROR, "jobs", f"{account} may enter {board}, and so may jobs", f"chmod 700 {board}")
+
+
+def _is_shared(folder: Path) -> bool:
+    """Return whether a folder is this account's, and shared with one of its groups as jobs of another account need."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    is_mine = status.st_uid == os.geteuid() and status.st_gid in {os.getegid(), *os.getgroups()}
+    return is_mine and stat.S_IMODE(status.st_mode) == FOLDER_MODE
 
 
 def _schedulers(installation: Installation) -> Iterator[Diagnostic]:

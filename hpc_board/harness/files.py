@@ -18,7 +18,7 @@ _COPY_BYTES = 2**20
 
 
 @contextmanager
-def whole_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+def whole_file(path: Path, mode: int = 0o640) -> Iterator[BinaryIO]:
     """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
 
     Raises:

@@ -90,7 +90,8 @@ def supervise(path: Path, harness: Path) -> int:
     """
     sandbox.guard_supervisor()
     interruption, suspensions = Interruption(), Suspensions()
-    os.umask(0o077)
+    # The group of a job folder that is shared with the account of the board reads the files in it.
+    os.umask(0o027)
     job = facts(path)
     if job.whole_node and job.world_size == 1:
         see_one(job.device, os.environ)

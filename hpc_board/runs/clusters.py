@@ -156,9 +156,11 @@ class Clusters:
 
             return Folders(Path(cluster.board_folder), SshFiles(connection), f"clusters.{cluster.name}.board_folder")
         if cluster.account:
-            from hpc_board.transport.sudo import SudoFiles
+            from hpc_board.runs.job_folder import CACHE
+            from hpc_board.transport.sudo import SharedFiles
 
-            return Folders(Path(cluster.board_folder), SudoFiles(cluster.account), "jobs.folder")
+            folder = Path(cluster.board_folder)
+            return Folders(folder, SharedFiles(cluster.account, folder / CACHE), "jobs.folder")
         return Folders(self._settings.board)
 
 

@@ -44,7 +44,10 @@ HARNESS = "harness.py"
 FACTS = "job.json"
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
-BUILD_CACHE = "../../cache/build"
+CACHE = "cache"
+"""The folder beside `runs` in which jobs keep files for later ones."""
+
+BUILD_CACHE = f"../../{CACHE}/build"
 """The folder of compiled submissions, relative to a job folder."""
 
 HARNESS_UNUSED_SECONDS = 30 * 86_400.0

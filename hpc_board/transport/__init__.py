@@ -113,7 +113,7 @@ class Files(Protocol):
         """
 
     def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder; the list has a network file system query its server anew.
+        """Return the names in a folder, of very many some; the list has a network file system query its server anew.
 
         Raises:
             OSError: it is not there, or cannot be read now.

@@ -6,12 +6,12 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Never
+from typing import BinaryIO, Never
 
-from hpc_board.files import open_regular, read_bounded, write_whole
+from hpc_board.files import open_regular, write_whole
 from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
 
 _ENTRIES_MAX = 10_000
@@ -31,7 +31,7 @@ class LocalFiles:
             return
         draft = draft_of(folder, contents)
         try:
-            draft.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder(draft.parent)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(mode=0o700)
             opened = _open_folder(draft)
@@ -40,6 +40,7 @@ class LocalFiles:
                     _write_below(opened, PurePosixPath(name), data)
             finally:
                 os.close(opened)
+            self._finish(draft)
             draft.rename(folder)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
@@ -69,7 +70,7 @@ class LocalFiles:
                     return False
                 os.utime(path)
                 return True
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_folder(path.parent)
         self.write(path, data)
         return True
 
@@ -95,12 +96,13 @@ class LocalFiles:
         return sizes
 
     def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder.
+        """Return the names in a folder; of very many some.
 
         Raises:
             OSError: it is not there, or cannot be read.
         """
-        return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
+        with _entries(folder) as entries:
+            return frozenset(entry.name for entry in itertools.islice(entries, _ENTRIES_MAX))
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
@@ -125,9 +127,7 @@ class LocalFiles:
             NotADirectoryError: it is a link.
             OSError: it is not there, or cannot be read now.
         """
-        if folder.is_symlink():
-            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
-        with os.scandir(folder) as entries:
+        with _entries(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def sizes_in(self, folder: Path) -> Mapping[str, int]:
@@ -137,9 +137,7 @@ class LocalFiles:
             NotADirectoryError: it is a link.
             OSError: it is not there, or cannot be read now.
         """
-        if folder.is_symlink():
-            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
-        with os.scandir(folder) as entries:
+        with _entries(folder) as entries:
             some = itertools.islice(entries, _ENTRIES_MAX)
             return {
                 entry.name: entry.stat(follow_symlinks=False).st_size
@@ -169,7 +167,10 @@ class LocalFiles:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             OSError: it is not there, or cannot be read.
         """
-        return read_bounded(path, limit, end=end)
+        with self._opened(path) as file:
+            if end:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
+            return file.read(limit + 1)
 
     def read_part(self, path: Path, start: int, limit: int) -> bytes:
         """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
@@ -181,7 +182,7 @@ class LocalFiles:
         """
         folder = _open_folder(path.parent)
         try:
-            with open_regular(Path(f"/proc/self/fd/{folder}", path.name)) as file:
+            with self._opened(Path(f"/proc/self/fd/{folder}", path.name)) as file:
                 file.seek(start)
                 return file.read(limit)
         finally:
@@ -194,6 +195,15 @@ class LocalFiles:
         except OSError:
             return False
 
+    def _make_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _finish(self, draft: Path) -> None:
+        """Prepare a folder that was written whole, before it gets its name."""
+
+    def _opened(self, path: Path) -> BinaryIO:
+        return open_regular(path)
+
 
 def _raise(error: OSError) -> Never:
     raise error
@@ -202,6 +212,17 @@ def _raise(error: OSError) -> Never:
 def _open_folder(path: Path | str, below: int | None = None) -> int:
     """Open a folder, by its name in the open folder `below` if given; a link in its place is not followed."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
+
+
+@contextmanager
+def _entries(folder: Path) -> Iterator[Iterator["os.DirEntry[str]"]]:
+    """List a folder; a link in its place is not followed."""
+    opened = _open_folder(folder)
+    try:
+        with os.scandir(opened) as entries:
+            yield entries
+    finally:
+        os.close(opened)
 
 
 def _write_below(folder: int, path: PurePosixPath, data: bytes) -> None:

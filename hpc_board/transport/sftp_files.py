@@ -1,9 +1,8 @@
-"""Files by SFTP: questions to a server of the protocol, on a login node or under another account of this machine."""
+"""Files by SFTP: questions to a server of the protocol on a login node."""
 
 import contextlib
 import errno
 import itertools
-import math
 import secrets
 import stat
 import threading
@@ -30,7 +29,6 @@ STALL_SECONDS: Final = 10.0
 _ENTRIES_MAX = 10_000
 _NAMES_BYTES_MAX = 4 * 1024 * 1024
 _DEPTH_MAX = 64
-_COMPARED_SECONDS = 600.0
 
 T = TypeVar("T")
 
@@ -76,9 +74,7 @@ class Sessions(Protocol):
 class SftpFiles:
     """Files that an account sees; safe to use from several threads, one question at a time.
 
-    After a question without an answer, further questions fail at once with the same error for a while. `mistrusted`
-    files belong to an account whose programs may want to harm this one: their contents are compared from time to time
-    where their size would do elsewhere, and a question that takes as long as silence is followed by the same pause.
+    After a question without an answer, further questions fail at once with the same error for a while.
 
     SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
     """
@@ -89,15 +85,12 @@ class SftpFiles:
         *,
         stall_seconds: float = STALL_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
-        mistrusted: bool = False,
     ) -> None:
         self._sessions = sessions
         self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
         self._retry_delay = RetryDelay(retry_seconds)
         self._session: Session | None = None
-        self._mistrusted = mistrusted
-        self._compared_at: dict[Path, float] = {}
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         """Make `folder` with these files in it, whole or not at all; one that is there stays.
@@ -129,12 +122,7 @@ class SftpFiles:
             SchedulerError: the host cannot be reached; whether the file is there now is unknown.
         """
         draft = _draft_beside(path)
-        now = time.monotonic()
-        compare = self._mistrusted and now - self._compared_at.get(path, -math.inf) >= _COMPARED_SECONDS
-        written = self._do(lambda sftp: _ensure(sftp, path, draft, data, compare=compare))
-        if compare:
-            self._compared_at = {path: now}
-        return written
+        return self._do(lambda sftp: _ensure(sftp, path, draft, data))
 
     def remove_unused(
         self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
@@ -260,7 +248,7 @@ class SftpFiles:
             for _ in range(2):
                 try:
                     session = self._opened()
-                    with closed_after(FILE_SECONDS, session) as late, self._paused_if_slow(began):
+                    with closed_after(FILE_SECONDS, session) as late:
                         return question(session.sftp)
                 except NotRegularFileError:
                     raise
@@ -283,13 +271,6 @@ class SftpFiles:
             f"the connection to {self._sessions.name} for files was lost: {words}",
             hint="It is made again with the next question; nothing is lost.",
         )
-
-    @contextlib.contextmanager
-    def _paused_if_slow(self, began: float) -> Iterator[None]:
-        """Pause after an answer that took as long as silence, so that no server slows all passes down."""
-        yield
-        if self._mistrusted and time.monotonic() - began > self._stall_seconds:
-            self._retry_delay.begin(self._silence(), began)
 
     def _silence(self) -> SchedulerError:
         return SchedulerError(
@@ -377,11 +358,10 @@ def _replace(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> None:
     sftp.posix_rename(str(draft), str(path))
 
 
-def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes, *, compare: bool) -> bool:
+def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
     with contextlib.suppress(FileNotFoundError):
         facts = sftp.lstat(str(path))
-        whole = stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data)
-        if whole and (not compare or _read(sftp, path, len(data), end=False) == data):
+        if stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data):
             if time.time() - (facts.st_mtime or 0) < RENEW_SECONDS:
                 return False
             sftp.utime(str(path), None)

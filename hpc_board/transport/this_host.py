@@ -75,13 +75,13 @@ class ThisHost:
         cwd: str | None = None,
         stdin: str = "",
         until: Sequence[str] = (),
-        stop: Callable[[str], object] | None = None,
+        stop: Callable[[int], object] | None = None,
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
         The command leads a process group of its own. SIGKILL ends the group at the time-out, and after the command's
-        end with its remaining processes. `stop` gets the standard error of a command that wrote one of the texts of
-        `until`, before that: a command of another account takes no signals from this one.
+        end with its remaining processes. `stop` gets the session of a command that wrote one of the texts of `until`,
+        before that: a command of another account takes no signals from this one.
 
         Raises:
             CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
@@ -98,7 +98,7 @@ class ThisHost:
         cwd: str | None,
         stdin: str,
         until: Sequence[str],
-        stop: Callable[[str], object] | None,
+        stop: Callable[[int], object] | None,
     ) -> Completed:
         deadline = time.monotonic() + timeout_seconds
         with _source(stdin) as source:
@@ -124,7 +124,7 @@ class ThisHost:
             try:
                 ended = outputs.read_until_end(deadline)
                 if stop is not None and not ended and outputs.stopped:
-                    stop(outputs.stderr)
+                    stop(process.pid)
             finally:
                 # The leader is not reaped yet, so no other group can have its number. The processes of sudo are root's.
                 with suppress(PermissionError):

@@ -3,13 +3,12 @@
 import os
 import pwd
 import shutil
-import stat
 import subprocess
 
 import pytest
 import yaml
 
-from hpc_board.transport.sudo import rules
+from hpc_board.transport.sudo import FOLDER_MODE, rules
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
@@ -30,14 +29,14 @@ def custom_kernel(data):
 """
 
 
-def doctor(files: BoardFiles, uid: int, environ: dict[str, str], sudo_rules: str = "") -> str:
-    """The words of `admin doctor` by the service's account, on one line."""
-    command = command_as(uid, 0o022, [], files.command("admin", "doctor"))
+def admin(files: BoardFiles, environ: dict[str, str], sudo_rules: str, *words: str, shared: bool = True) -> str:
+    """The words of an `admin` command by the service's account, on one line; `shared` has it in the jobs' group."""
+    groups = [pwd.getpwnam(JOBS).pw_gid] if shared else []
+    command = command_as(pwd.getpwnam(OWNER).pw_uid, 0o077, groups, files.command("admin", *words))
     if sudo_rules:
         command = command_with_rules(sudo_rules, command)
     done = subprocess.run(command, cwd=files.folder, env=environ, capture_output=True, text=True, check=False)
-    assert done.stderr == "Cluster lab: asking Slurm\n"
-    return " ".join(done.stdout.split())
+    return " ".join((done.stdout + done.stderr).split())
 
 
 @pytest.mark.slurm
@@ -46,7 +45,7 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
     skip_without_sudo()
     if shutil.which(PYTHON) is None:
         pytest.skip(f"no {PYTHON}")
-    owner, jobs_uid = (pwd.getpwnam(name).pw_uid for name in (OWNER, JOBS))
+    owner, jobs_uid, group = pwd.getpwnam(OWNER).pw_uid, pwd.getpwnam(JOBS).pw_uid, pwd.getpwnam(JOBS).pw_gid
     with short_folder() as folder:
         files = board_files(folder / "board", slurm=True, environ=slurm_lab.environment)
         jobs = folder / "jobs"
@@ -59,17 +58,20 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
         ada = Player(ADA, files.folder, socket)
         environ = environment(HOME=str(files.folder), SLURM_CONF=slurm_lab.environment["SLURM_CONF"])
 
-        # Without the folder and without the rules the run waits, and says so.
-        with service(files, socket, owner, environ):
+        jobs.mkdir()
+        os.chown(jobs, owner, group)
+        jobs.chmod(FOLDER_MODE)
+        # Without the rules the run waits, and says so.
+        with service(files, socket, owner, environ, groups=[group]):
             (run,) = ada.json("submit", ada.file(RIGHT), "--task", "double", "--gpu", "CPU")["runs"]
             assert run["state"] == "created"
             assert "sudo does not run commands as sys" in run["reason"]
-            told = doctor(files, owner, environ)
+            told = admin(files, environ, "", "doctor")
             assert f"into a file in /etc/sudoers.d: Defaults:{OWNER} !requiretty" in told
 
-        jobs.mkdir(mode=0o700)
-        os.chown(jobs, jobs_uid, -1)
-        with service(files, socket, owner, environ, rules(OWNER, JOBS)):
+        told = admin(files, environ, rules(OWNER, JOBS), "doctor", shared=False)
+        assert "is not a folder of games that a group of games and sys may read" in told
+        with service(files, socket, owner, environ, rules(OWNER, JOBS), [group]):
             assert ada.run("watch", str(run["id"])).returncode == 0
             assert ada.json("run", str(run["id"]))["account"] == JOBS
             words = ("--task", "double", "--gpu", "CPU")
@@ -82,13 +84,20 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
             assert [JOBS] in slurm_jobs(slurm_lab.environment, ("%u",))
             assert [OWNER] not in slurm_jobs(slurm_lab.environment, ("%u",))
             (job,) = jobs.glob(f"runs/{number}-*")
-            assert (job.stat().st_uid, stat.S_IMODE(job.stat().st_mode)) == (jobs_uid, 0o700)
+            assert (job.stat().st_uid, job.stat().st_gid) == (owner, group)
+            assert {path.owner() for path in job.iterdir()} == {OWNER, JOBS}
             assert not list((files.folder / "board" / "runs").glob("*"))
-            told = doctor(files, owner, environ, rules(OWNER, JOBS))
+            told = admin(files, environ, rules(OWNER, JOBS), "doctor")
             assert f"sudo runs commands as {JOBS}" in told
-            assert f"{jobs} belongs to {JOBS}" in told
+            assert f"{OWNER} shares {jobs} with {JOBS}" in told
             assert "and so may jobs" not in told
             (files.folder / "board").chmod(0o711)
-            assert "and so may jobs" in doctor(files, owner, environ, rules(OWNER, JOBS))
+            assert "and so may jobs" in admin(files, environ, rules(OWNER, JOBS), "doctor")
             assert ada.run("cancel", number).returncode == 0
             assert ada.run("watch", number).returncode == 3
+            told = admin(files, environ, rules(OWNER, JOBS), "check", "CPU")
+            assert "ok files appear on the other side" in told
+        told = admin(files, environ, rules(OWNER, JOBS), "prune", "--older-than", "0d")
+        assert told.startswith("Removed 3 job folders")
+        assert {path.name for path in jobs.iterdir()} == {"cache", "harness", "runs"}
+        assert not list((jobs / "runs").iterdir())

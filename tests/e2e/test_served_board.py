@@ -6,7 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,19 @@ class Player:
 
 @contextmanager
 def service(
-    files: BoardFiles, socket: Path, uid: int, environ: dict[str, str], sudo_rules: str = ""
+    files: BoardFiles,
+    socket: Path,
+    uid: int,
+    environ: dict[str, str],
+    sudo_rules: str = "",
+    groups: Sequence[int] = (),
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run `hpc-board serve` under the account `uid`, for which sudo has these rules, until the block ends."""
+    """Run `hpc-board serve` as the account `uid` with these groups, for which sudo has these rules, in the block."""
     command = files.command("serve", "--socket", socket)
     if uid == 0:
         command.append("--allow-root")
     else:
-        command = command_as(uid, 0o022, [], command)
+        command = command_as(uid, 0o022, groups, command)
     if sudo_rules:
         command = command_with_rules(sudo_rules, command)
     log = files.folder / "serve.log"

@@ -224,7 +224,7 @@ class Profile:
     def _kept(self, profiler: Profiler, index: int, folders: Sequence[Path]) -> str:
         """Copy the profiler's files beside the result, and return text that lists them."""
         said: list[str] = []
-        self._target.mkdir(mode=0o700, exist_ok=True)
+        self._target.mkdir(exist_ok=True)
         for name, ending in profiler.files.items():
             for folder in folders:
                 target = self._target / f"case-{index + 1}.{ending}"

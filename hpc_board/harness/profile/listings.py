@@ -108,7 +108,7 @@ class Listings:
             shutil.rmtree(home, ignore_errors=True)
 
     def _keep(self, source: Path, name: str) -> None:
-        self._target.mkdir(mode=0o700, exist_ok=True)
+        self._target.mkdir(exist_ok=True)
         if size := keep(source, self._target / name, self._room_bytes):
             self._room_bytes -= size
             self._kept.append(name)

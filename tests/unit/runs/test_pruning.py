@@ -130,7 +130,7 @@ def test_the_place_of_all_folders_is_no_link_either(world: World, tmp_path: Path
     run = ended(world)
     (world.folder / "runs").rename(tmp_path / "elsewhere")
     (world.folder / "runs").symlink_to(tmp_path / "elsewhere")
-    assert prune(world) == (0, 0, "runs is a link")
+    assert prune(world) == (0, 0, "Not a directory")
     assert (tmp_path / "elsewhere" / str(run.id)).exists()
 
 

@@ -10,7 +10,7 @@ from hpc_board.transport import Files, Host
 from hpc_board.transport.local_files import LocalFiles
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
-from hpc_board.transport.sudo import SudoFiles, SudoHost
+from hpc_board.transport.sudo import SharedFiles, SudoHost
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, Sshd, skip_without_sshd
@@ -41,12 +41,12 @@ def connection(server: Sshd, home: Path) -> Iterator[Connection]:
     opened.close()
 
 
-@pytest.fixture(params=["here", "far", "sudo"])
-def files(request: pytest.FixtureRequest) -> Files:
-    """Files of this machine, of the login node, and of an account by sudo: root's own, since root needs no rules."""
-    if request.param == "sudo":
+@pytest.fixture(params=["here", "far", "shared"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    """Files of this machine, of the login node, and of jobs of another account: root's, since root needs no rules."""
+    if request.param == "shared":
         skip_without_sudo()
-        return SudoFiles("root")
+        return SharedFiles("root", tmp_path / "home" / "cache")
     return LocalFiles() if request.param == "here" else SshFiles(request.getfixturevalue("connection"))
 
 

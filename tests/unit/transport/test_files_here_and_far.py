@@ -1,10 +1,8 @@
 """Files of this machine, and by a real OpenSSH server: written whole, ensured, removed, and read with care."""
 
 import os
-import resource
 import threading
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,8 @@ from hpc_board.files import NotRegularFileError
 from hpc_board.transport import RENEW_SECONDS, Files, draft_of
 from hpc_board.transport.ssh import Connection
 from hpc_board.transport.ssh_files import SshFiles
-from hpc_board.transport.sudo import SudoFiles
+from hpc_board.transport.sudo import SharedFiles
 from tests.slurm.sshd import Sshd
-from tests.sudo import skip_without_sudo
 
 DATA = os.urandom(200_000)
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
@@ -33,7 +30,7 @@ def test_a_folder_appears_whole_with_what_lies_below_it(files: Files, tmp_path: 
     folder = tmp_path / "board" / "runs" / "1-hb-0123"
     files.write_folder(folder, CONTENTS)
     assert files_in(folder) == CONTENTS
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_mode & 0o777 == (0o770 if isinstance(files, SharedFiles) else 0o700)
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
@@ -117,7 +114,7 @@ def test_folders_are_listed_and_measured_without_links(files: Files, tmp_path: P
     (folder / "1" / "out").symlink_to("/")
     (tmp_path / "link").symlink_to(folder)
     assert files.folders_in(folder) == ["1"]
-    with pytest.raises(NotADirectoryError, match="is a link"):
+    with pytest.raises(NotADirectoryError):
         files.folders_in(tmp_path / "link")
     with pytest.raises(FileNotFoundError):
         files.folders_in(tmp_path / "none")
@@ -151,7 +148,7 @@ def test_the_regular_files_of_a_folder_have_their_sizes_and_links_and_folders_no
     os.mkfifo(folder / "pipe")
     (tmp_path / "other").symlink_to(folder)
     assert files.sizes_in(folder) == {"report": len(DATA)}
-    with pytest.raises(OSError, match="is a link"):
+    with pytest.raises(NotADirectoryError):
         files.sizes_in(tmp_path / "other")
     with pytest.raises(FileNotFoundError):
         files.sizes_in(tmp_path / "none")
@@ -168,7 +165,7 @@ def test_a_part_of_a_file_is_read_unless_the_file_or_its_folder_is_a_link(files:
     assert files.read_part(folder / "report", 300_000, 1000) == b""
     with pytest.raises(NotRegularFileError):
         files.read_part(folder / "link", 0, 1000)
-    with pytest.raises(OSError, match=r"Not a directory|is a link"):
+    with pytest.raises(NotADirectoryError):
         files.read_part(tmp_path / "other" / "report", 0, 1000)
 
 
@@ -218,7 +215,7 @@ def test_a_file_that_misses_appears_whole_in_a_folder_for_this_account(files: Fi
     path = tmp_path / "board" / "harness" / "a.pyz"
     assert files.ensure(path, DATA)
     assert path.read_bytes() == DATA
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_mode & 0o777 == (0o750 if isinstance(files, SharedFiles) else 0o700)
     assert [each.name for each in path.parent.iterdir()] == ["a.pyz"]
 
 
@@ -309,20 +306,3 @@ def test_a_host_that_cannot_be_reached_is_told_from_one_that_refuses(
             far.remove_unused(tmp_path, 50, lambda _: True)
     finally:
         server.start()
-
-
-def test_files_of_another_account_are_reached_with_thousands_of_open_descriptors(tmp_path: Path) -> None:
-    skip_without_sudo()
-    (tmp_path / "a").write_bytes(DATA)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-    try:
-        with ExitStack() as stack:
-            for _ in range(1100):
-                stack.enter_context((tmp_path / "a").open())
-            files = SudoFiles("root")
-            assert files.names(tmp_path) == {"a"}
-            files.write(tmp_path / "b", bytes(8 * 1024 * 1024))
-            assert (tmp_path / "b").stat().st_size == 8 * 1024 * 1024
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

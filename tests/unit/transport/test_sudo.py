@@ -1,5 +1,6 @@
-"""Another account of this machine that wants to harm the one of the service."""
+"""Another account of this machine, whose jobs may want to harm the account of the service."""
 
+import os
 import pwd
 import subprocess
 import sys
@@ -7,46 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.transport import sftp_files, sudo
-from hpc_board.transport.sudo import SudoFiles, SudoHost, rules
+from hpc_board.transport.sudo import FOLDER_MODE, SudoHost, rules
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
 from tests.sudo import command_with_rules, skip_without_sudo
 from tests.waiting import awaited
 
-HOSTILE = """
-import os, struct, sys, time
-def read(size):
-    data = b""
-    while len(data) < size:
-        more = os.read(0, size - len(data))
-        if not more:
-            sys.exit()
-        data += more
-    return data
-def write(data):
-    data = memoryview(struct.pack(">I", len(data)) + data)
-    while data:
-        data = data[os.write(1, data):]
-def text(data):
-    return struct.pack(">I", len(data)) + data
-page = struct.pack(">I", 5000) + b"".join(text(b"%d" % i) + text(b"") + struct.pack(">I", 0) for i in range(5000))
-while True:
-    question = read(struct.unpack(">I", read(4))[0])
-    kind, number = question[0], question[1:5]
-    time.sleep(SECONDS)
-    if kind == 1:
-        write(bytes([2]) + struct.pack(">I", 3))
-    elif kind in (7, 17):
-        write(bytes([105]) + number + struct.pack(">IQI", 5, 10, 0o40755))
-    elif kind in (3, 11):
-        write(bytes([102]) + number + text(b"h"))
-    elif kind == 12:
-        write(bytes([104]) + number + page)
-    else:
-        write(bytes([101]) + number + struct.pack(">I", 0) + text(b"") + text(b""))
-"""
-"""A server whose folders have entries without end, and that waits before each answer."""
+SERVICE, JOBS = "games", "sys"
 
 
 @pytest.fixture(autouse=True)
@@ -54,58 +22,14 @@ def needs_sudo() -> None:
     skip_without_sudo()
 
 
-def hostile(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> None:
-    server = folder / "sftp-server"
-    server.write_text(f"#!{sys.executable}\nSECONDS = {seconds}\n{HOSTILE}")
-    server.chmod(0o755)
-    monkeypatch.setattr(sudo, "SFTP_SERVERS", (str(server),))
-
-
-def test_a_folder_without_end_is_an_error_and_takes_no_more_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hostile(tmp_path, monkeypatch)
-    files = SudoFiles("root")
-    for _ in range(2):
-        with pytest.raises(OSError, match="too many entries"):
-            files.names(tmp_path)
-        with pytest.raises(OSError, match="too many entries"):
-            files.remove_unused(tmp_path, 1, lambda _: True)
-        with pytest.raises(OSError, match="too many entries"):
-            files.remove_folder(tmp_path)
-
-
-def test_a_server_that_answers_slowly_is_left_alone_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hostile(tmp_path, monkeypatch, seconds=0.15)
-    files = SudoFiles("root", stall_seconds=0.2, retry_seconds=3600)
-    assert not files.is_file(tmp_path / "a")
-    with pytest.raises(OSError, match="did not answer"):
-        files.names(tmp_path)
-
-
-def test_folders_in_one_another_without_end_are_an_error(tmp_path: Path) -> None:
-    deep = tmp_path / "d"
-    for _ in range(sftp_files._DEPTH_MAX + 2):
-        deep.mkdir()
-        deep /= "d"
-    with pytest.raises(OSError, match="too many folders"):
-        SudoFiles("root").remove_folder(tmp_path / "d")
-
-
-def test_a_harness_of_the_right_size_with_another_text_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files, path = SudoFiles("root"), tmp_path / "judge.pyz"
-    path.write_bytes(bytes(100))
-    assert files.ensure(path, b"x" * 100)
-    assert path.read_bytes() == b"x" * 100
-    path.write_bytes(bytes(100))
-    assert not files.ensure(path, b"x" * 100)
-    monkeypatch.setattr(sftp_files, "_COMPARED_SECONDS", 0.0)
-    assert files.ensure(path, b"x" * 100)
-    assert path.read_bytes() == b"x" * 100
+def by_service(program: str, *words: str | Path) -> str:
+    """The output of a Python program of the service's account, which is in the group of the jobs' account."""
+    command = [sys.executable, "-c", program, *map(str, words)]
+    command = command_as(pwd.getpwnam(SERVICE).pw_uid, 0o077, [pwd.getpwnam(JOBS).pw_gid], command)
+    command = command_with_rules(rules(SERVICE, JOBS), command)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_tokens_of_this_account_stay_with_it() -> None:
@@ -137,12 +61,80 @@ except CommandStopped:
 
 @needs_accounts
 def test_a_command_of_an_account_that_takes_no_signals_is_stopped_at_once() -> None:
-    service, jobs = "games", "sys"
     with short_folder() as folder:
         folder.chmod(0o777)
-        command = [sys.executable, "-c", STOPPED, jobs, str(folder)]
-        command = command_with_rules(rules(service, jobs), command_as(pwd.getpwnam(service).pw_uid, 0o022, [], command))
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert float(done.stdout) < 30, done.stderr
+        assert float(by_service(STOPPED, JOBS, folder)) < 30
         status = Path(f"/proc/{(folder / 'pid').read_text().strip()}/status")
         awaited(lambda: not status.exists() or "State:\tZ" in status.read_text())
+
+
+HOSTILE = """
+import os, sys
+from pathlib import Path
+from hpc_board.files import NotRegularFileError
+from hpc_board.transport.sudo import SharedFiles, SudoHost
+
+account, folder = sys.argv[1], Path(sys.argv[2])
+files, job = SharedFiles(account, folder / "cache"), folder / "runs" / "1"
+files.ensure(folder / "harness" / "a.pyz", b"harness")
+files.write_folder(job, {"job.sh": b"script", "task/reference.py": b"x = 1"})
+(folder / "secret").write_bytes(b"secret")
+link = f"ln -s {folder}/secret link; ln {folder}/secret hard; ln -s {folder} profile; mkfifo pipe"
+forge = "echo x > ../2; mkdir ../3; mv ../1 ../4; echo x > ../../harness/a.pyz; rm ../../harness/a.pyz"
+replace = "echo x > job.sh; mv job.sh other; rm -f job.sh; echo x > task/reference.py; rm -rf task; chmod 700 ."
+own = "umask 077; mkdir -p own/deep; echo x > own/deep/file; echo {} > result.json; chmod 640 result.json"
+SudoHost(account).run(["sh", "-c", f"{link}; {forge}; {replace}; {own}"], timeout_seconds=60, cwd=str(job))
+assert (job / "job.sh").read_bytes() == b"script"
+assert (job / "task" / "reference.py").read_bytes() == b"x = 1"
+assert (folder / "harness" / "a.pyz").read_bytes() == b"harness"
+assert {path.name for path in folder.iterdir()} == {"cache", "harness", "runs", "secret"}
+assert files.folders_in(folder / "runs") == ["1"]
+assert files.read(job / "result.json", 10) == b"{}\\n"
+assert files.read_part(job / "result.json", 1, 1) == b"}"
+assert files.names(job) >= {"link", "pipe", "profile", "own"}
+for name in ("link", "pipe", "job.sh", "hard"):
+    for read in (files.read, lambda path, limit: files.read_part(path, 0, limit)):
+        try:
+            print(read(job / name, 10))
+        except (NotRegularFileError, FileNotFoundError):
+            pass
+try:
+    print(files.sizes_in(job / "profile"))
+except NotADirectoryError:
+    pass
+files.remove_folder(job, alone=True)
+assert not job.exists()
+assert (folder / "secret").exists()
+"""
+
+
+@needs_accounts
+def test_an_account_changes_no_file_of_the_service_and_has_none_read_that_is_not_its_own() -> None:
+    service, jobs = pwd.getpwnam(SERVICE), pwd.getpwnam(JOBS)
+    with short_folder() as folder:
+        shared = folder / "jobs"
+        shared.mkdir()
+        os.chown(shared, service.pw_uid, jobs.pw_gid)
+        shared.chmod(FOLDER_MODE)
+        assert by_service(HOSTILE, JOBS, shared) == ""
+
+
+UNREADABLE = """
+import sys
+from pathlib import Path
+from hpc_board.errors import SchedulerError
+from hpc_board.transport.sudo import SharedFiles
+
+jobs = Path(sys.argv[2]) / "jobs"
+try:
+    SharedFiles(sys.argv[1], jobs / "cache").ensure(jobs / "harness" / "a.pyz", b"harness")
+except SchedulerError as error:
+    print(error.message)
+"""
+
+
+@needs_accounts
+def test_a_folder_that_the_account_of_jobs_cannot_enter_is_told_before_a_job_is_sent() -> None:
+    with short_folder() as folder:
+        os.chown(folder, pwd.getpwnam(SERVICE).pw_uid, -1)
+        assert f"sys cannot read {folder / 'jobs' / 'harness'}" in by_service(UNREADABLE, JOBS, folder)
