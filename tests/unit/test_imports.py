@@ -8,7 +8,7 @@ import pytest
 from hpc_board.model.result import Verdict
 from tests.unit.recorded import Recorded, result_of, timed_case
 
-HEAVY = frozenset({"textual", "torch", "paramiko", "numpy", "rich"})
+HEAVY = frozenset({"textual", "torch", "paramiko", "numpy", "rich", "sqlite_utils"})
 FAR = "  far: {scheduler: slurm, ssh: {host: login2}, board_folder: /scratch/board}\n"
 
 
@@ -169,7 +169,7 @@ def test_the_list_of_tasks_loads_neither_the_gateways_of_runs_nor_reports_that_i
     }
     gateways = {f"hpc_board.store.{name}" for name in ("runs", "submissions", "standings", "moderation", "feed")}
     of_runs = {"hpc_board.domain.run", "hpc_board.model.result", "hpc_board.runs.drafts", "hpc_board.runs.reconciler"}
-    assert loaded & (gateways | NOT_FOR_LISTS | of_runs | {"dataclasses", "json"}) == set()
+    assert loaded & (gateways | NOT_FOR_LISTS | of_runs | {"dataclasses"}) == set()
 
 
 def test_the_runs_are_listed_without_reports_of_other_things(board: Recorded) -> None:
