@@ -33,21 +33,12 @@ _START_PATIENCE_SECONDS = 60
 class LocalScheduler:
     """A cluster of this machine alone. Jobs outlive the client; every client that polls sees to it that they run.
 
-    `folder` holds the queue. `slots` says how many jobs of a kind of device run at a time ("cpu", "cuda" or "hip" ->
-    count); by default one on the CPU, and one on each GPU. Queues with the same folder `devices` share the machine's
-    devices: a job waits until no other queue's job has its own.
+    `folder` holds the queue. One job at a time runs on the CPU, and one on each GPU. Queues with the same folder
+    `devices` share the machine's devices: a job waits until no other queue's job has its own.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        folder: Path,
-        slots: Mapping[str, int] | None = None,
-        *,
-        devices: Path | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, *, devices: Path | None = None) -> None:
         self._cluster = cluster
-        self._counts = dict(slots or {})
         self._queue = Queue(folder.absolute(), socket.gethostname(), devices)
 
     def command(self, job: Job) -> Sequence[str]:
@@ -155,7 +146,7 @@ class LocalScheduler:
         return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {ticket.host}")
 
     def _slots(self, device: Device) -> tuple[Slot, ...]:
-        return slots(device, self._counts, os.environ, _nvidia_gpus())
+        return slots(device, os.environ, _nvidia_gpus())
 
     def _start_spoolers(self) -> None:
         """Start a spooler for every slot with a job, and one for each waiting job, up to the number of slots."""

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -43,22 +44,18 @@ class Slot(msgspec.Struct, frozen=True):
         return {variable: self.device if self.pool is kind else "" for kind, variable in VISIBLE.items()}
 
 
-def slots(
-    device: Device, counts: Mapping[str, int], environment: Mapping[str, str], nvidia_gpus: int
-) -> tuple[Slot, ...]:
+def slots(device: Device, environment: Mapping[str, str], nvidia_gpus: int) -> tuple[Slot, ...]:
     """Return the slots on which jobs for this kind of device run, all GPU names of the kind together.
 
-    `counts` overrides their number, by kind ("cuda" -> 2). A list of visible devices in `environment` names them;
-    otherwise they are counted from 0, with `nvidia_gpus` for CUDA and one for any other kind.
+    A list of visible devices in `environment` names them; otherwise they are counted from 0, with `nvidia_gpus` for
+    CUDA and one for any other kind.
     """
     visible = environment.get(VISIBLE.get(device, ""))
-    if visible is not None:
-        devices = [entry.strip() for entry in visible.split(",")]
-        end = next((at for at, entry in enumerate(devices) if entry in ("", "-1")), len(devices))
-        devices = devices[: min(end, counts.get(device, end))]
+    if visible is None:
+        count = nvidia_gpus if device is Device.CUDA and nvidia_gpus else 1
+        devices = [str(index) for index in range(count)]
     else:
-        present = nvidia_gpus if device is Device.CUDA and nvidia_gpus else 1
-        devices = [str(index) for index in range(counts.get(device, present))]
+        devices = list(takewhile(lambda entry: entry not in ("", "-1"), map(str.strip, visible.split(","))))
     return tuple(Slot(device, name) for name in devices)
 
 
