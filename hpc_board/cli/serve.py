@@ -2,14 +2,24 @@
 
 import os
 import signal
+import socket
+import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import examples
-from hpc_board.errors import InputError
+from hpc_board.errors import BoardError, InputError
+
+if TYPE_CHECKING:
+    from hpc_board.service.doors.unix import SocketStream
+
+_CHUNK_BYTES = 256 * 1024
+_CONNECT_SECONDS = 30.0
 
 
 @click.command(epilog=examples("hpc-board serve --socket /run/hpc-board/kernels.sock"))
@@ -72,8 +82,48 @@ def _has_terminal() -> bool:
 
 
 def _relay(path: Path | None) -> None:
-    from hpc_board.service.relay import relay
+    """Carry bytes between standard input and output and the service at `path`, until one of the ends closes.
+
+    Raises:
+        BoardError: there is no such service, or it is not to be trusted; the client is told as by the service itself.
+    """
+    from hpc_board.service import wire
+    from hpc_board.service.doors import ServiceError
+    from hpc_board.service.doors.unix import UnixDoor, fault_of
 
     if path is None:
         raise InputError("`serve --stdio` needs the service's socket.", hint="Add --socket PATH.")
-    relay(path)
+    if os.isatty(0) or os.isatty(1):
+        raise InputError(
+            "`serve --stdio` talks with a client of hpc-board, and this is a terminal.",
+            hint="Give clients an address that begins with ssh://; they start it by themselves.",
+        )
+    try:
+        try:
+            service = UnixDoor(path).open(_CONNECT_SECONDS)
+        except OSError as error:
+            reason, hint = fault_of(path, error)
+            raise ServiceError(f"{path} on {socket.gethostname()}: {reason}.", hint=hint) from error
+    except BoardError as error:
+        _write(wire.encoded(wire.Reply(0, error=wire.failure(error))) + b"\n")
+        raise
+    service.limit(None)
+    threading.Thread(target=_carry_in, args=(service,), daemon=True).start()
+    # A relay ends with its service or its client.
+    with suppress(OSError):
+        while data := service.receive():
+            _write(data)
+
+
+def _carry_in(service: "SocketStream") -> None:
+    with suppress(OSError):
+        while data := os.read(0, _CHUNK_BYTES):
+            service.send(data)
+    with suppress(OSError):
+        service.end()
+
+
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]

@@ -14,6 +14,7 @@ import msgspec
 from hpc_board import __version__
 from hpc_board.board import Board
 from hpc_board.domain.change import Change
+from hpc_board.domain.pause import Pause
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, silence_words
 from hpc_board.errors import BoardError, InputError
@@ -48,6 +49,14 @@ _IDLE_SECONDS = 120.0
 
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
+
+_LISTEN_SECONDS = 0.25
+"""The interval at which a listener looks if it is still wanted."""
+
+_PAUSE_SECONDS = 1.0
+"""The pause before the first try to reach a lost service again; each further one is longer."""
+
+_PAUSE_SECONDS_MAX = 30.0
 
 
 class _Line:
@@ -474,9 +483,7 @@ class RemoteBoard(Board):
 
     def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":
         """Yield the changes of the board while `wanted`, and the error of each loss of the service."""
-        from hpc_board.service.listening import listen
-
-        return listen(self._connection, wanted)
+        return _listen(self._connection, wanted)
 
     # Parts
 
@@ -524,3 +531,36 @@ class RemoteBoard(Board):
     def admin_views(self) -> "AdminViews":
         """Overviews of leaderboards and users."""
         return cast("AdminViews", _Part(self._connection, "admin_views"))
+
+
+def _listen(connection: Connection, wanted: Callable[[], bool]) -> Iterator[Change | BoardError]:
+    """Yield the changes of the board while `wanted`, and the error of each loss of the service, once.
+
+    The first change after a loss stands for all that came meanwhile.
+    """
+    pause = Pause()
+    while wanted():
+        try:
+            for change in _changes(connection, wanted):
+                pause = Pause()
+                yield change
+        except BoardError as error:
+            if not pause.seconds:
+                yield error
+            pause = pause.longer(time.monotonic(), _PAUSE_SECONDS, _PAUSE_SECONDS_MAX)
+            _rest(pause.seconds, wanted)
+
+
+def _changes(connection: Connection, wanted: Callable[[], bool]) -> Iterator[Change]:
+    with connection.stream(routes.CHANGES, {}, Change) as following:
+        while wanted():
+            try:
+                yield following(_LISTEN_SECONDS)
+            except TimeoutError:
+                continue
+
+
+def _rest(seconds: float, wanted: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while wanted() and (left := end - time.monotonic()) > 0:
+        time.sleep(min(_LISTEN_SECONDS, left))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.board import Board
 from hpc_board.errors import BoardError, SchedulerError
-from hpc_board.service.notify import notify
-from hpc_board.service.units import WATCHDOG_SECONDS
+from hpc_board.service.units import WATCHDOG_SECONDS, notify
 
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass

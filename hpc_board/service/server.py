@@ -32,7 +32,6 @@ from hpc_board.service.changes import Changes
 from hpc_board.service.conversation import Bounds, Conversations
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.log import ServiceLog
-from hpc_board.service.notify import notify
 from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.page.pages import Pages
 from hpc_board.service.page.sockets import page_socket, tcp_socket
@@ -40,6 +39,7 @@ from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.reloading import Reloads, changed, faults, mark_reading
+from hpc_board.service.units import notify
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 

@@ -1,10 +1,12 @@
-"""The systemd units of a service, one for an account's own manager and one for the system's."""
+"""The systemd units of a service, one for an account's own manager and one for the system's, and messages to these."""
 
 import os
 import re
 import shlex
 import shutil
+import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 WATCHDOG_SECONDS = 600
@@ -80,6 +82,17 @@ def systemctl(process: int, verb: str, proc: Path = Path("/proc")) -> str:
             manager = " --user" if "/user@" in path else ""
             return f"systemctl{manager} {verb} {shlex.quote(match[1])}"
     return ""
+
+
+def notify(state: str) -> None:
+    """Send `state`, such as READY=1, to the manager by sd_notify(3); without a manager, nothing happens."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address[:1] not in ("/", "@"):
+        return
+    # A name that begins with @ is in the abstract namespace, whose first byte is null.
+    place = f"\0{address[1:]}" if address.startswith("@") else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+        manager.sendto(state.encode(), place)
 
 
 def _quoted(word: str, *, variables: bool = False) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.service import listening
 from hpc_board.service.answers import Answers
 from hpc_board.service.client import RemoteBoard
 from hpc_board.tui.app import BoardApp
@@ -92,7 +91,7 @@ async def test_a_run_that_is_stored_appears_by_itself_with_its_entry_in_the_feed
 async def test_a_lost_service_is_a_notice_until_it_is_back(
     place: Recorded, path: Path, remote: RemoteBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "_PAUSE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("hpc_board.service.client._PAUSE_SECONDS_MAX", 0.1)
     with serving(place.board.settings, path):
         app = app_on(remote)
         context = app.run_test(size=(100, 30))

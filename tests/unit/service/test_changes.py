@@ -21,7 +21,7 @@ from hpc_board.errors import BoardError, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.service import changes, listening, routes
+from hpc_board.service import changes, routes
 from hpc_board.service.changes import Viewer
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError
@@ -230,7 +230,7 @@ def test_a_stream_has_no_arguments(door: Path) -> None:
 def test_a_lost_service_is_told_once_and_the_next_one_from_the_beginning(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "_PAUSE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("hpc_board.service.client._PAUSE_SECONDS_MAX", 0.05)
     path, seen = folder / "board.sock", list[Change | BoardError]()
     going, tries = threading.Event(), []
     connect = RemoteBoard(path)
