@@ -722,6 +722,7 @@ async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
 async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         app = pilot.app
+        await settled(pilot)
     assert not app.screen_stack
     await app._on_message(Answer("follow", value=Followed(RunsState(), ((RUNS[2], 1),))))
     assert app._exception is None

@@ -13,7 +13,7 @@ from hpc_board.errors import StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.paging import Order, Page, Part, Span, forward, part_of
 from hpc_board.tui.widgets import list_pane
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from tests.tui.driving import text_of, until
 
@@ -259,32 +259,6 @@ async def test_the_rows_of_pages_are_made_with_them_and_not_again() -> None:
         app.drawn.clear()
         then(answer)
         assert app.drawn == []
-
-
-async def test_a_move_of_the_cursor_draws_two_rows_and_a_look_draws_those_that_have_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    app, drawn = Numbers(30), []
-    segments = Grid._segments
-
-    def noted(grid: Grid, row: Row) -> Any:
-        drawn.append(row.key)
-        return segments(grid, row)
-
-    monkeypatch.setattr(Grid, "_segments", noted)
-    async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: shown(pilot, "This is 30."))
-        drawn.clear()
-        await pilot.press("down")
-        await until(pilot, lambda: shown(pilot, "This is 29."))
-        assert sorted(set(drawn)) == ["29", "30"]
-        drawn.clear()
-        app.read(anew=False)
-        assert shown(pilot, "This is 29.")
-        assert drawn == []
-        app.pane.marked = 1
-        await until(pilot, lambda: not app.pane.is_moving and text_of(app) != "")
-        assert {int(key) // 10 for key in drawn} == {1}
 
 
 @pytest.mark.parametrize(("wanted", "selected"), [("95", "95"), ("83", "100")])

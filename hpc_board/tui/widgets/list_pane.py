@@ -3,22 +3,18 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import RenderableType
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
-from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
-from textual.visual import VisualType
-from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
@@ -96,58 +92,6 @@ class Pages(msgspec.Struct, Generic[T], frozen=True):
 
     parts: tuple[Part[T], ...]
     rows: Mapping[str, Row]
-
-
-class _Drawn:
-    """A text that is drawn once for each width: Textual draws one to know its height, and again to show it."""
-
-    def __init__(self, words: RenderableType) -> None:
-        self._words = words
-        self._width = 0
-        self._segments: list[Segment] = []
-
-    def forget(self) -> None:
-        """Draw the text anew, in other colours."""
-        self._width = 0
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._width != options.max_width:
-            self._width, self._segments = options.max_width, list(console.render(self._words, options))
-        yield from self._segments
-
-
-class Details(Static):
-    """The text on an item, at least as high as its panel.
-
-    A change of its height lays out and draws the whole screen, which takes most of the time of a key in a list.
-    """
-
-    _lines = 0
-    """The lines of the text."""
-    _is_changing = False
-
-    def show(self, words: RenderableType) -> None:
-        """Show a text; lay the screen out only if its height changes, and draw the lines of the two texts alone."""
-        self._is_changing = True
-        self.update(words if isinstance(words, str) else _Drawn(words), layout=False)
-        self._is_changing = False
-        width, height = self.content_size
-        room = self.parent.scrollable_content_region.height if isinstance(self.parent, Widget) else 0
-        before, self._lines = self._lines, self.get_content_height(self.container_size, self.app.size, width or 1)
-        if not width or max(room, self._lines) != height:
-            self.refresh(layout=True)
-        else:
-            self.refresh(Region(0, 0, width, max(before, self._lines)))
-
-    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        if isinstance(content, _Drawn):
-            content.forget()
-        super().update(content, layout=layout)
-
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        if self._is_changing:
-            regions = (Region(0, 0, self.content_size.width, 1),)
-        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
 class ListPane(Vertical, Generic[T]):
@@ -244,9 +188,10 @@ class ListPane(Vertical, Generic[T]):
         yield Grid(self._columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
+        yield Static(classes="empty", markup=False)
         if self._kind.details is not None:
             with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
-                yield Details(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
+                yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
         self.grid.set_sorting(self._sorting)
@@ -630,7 +575,7 @@ class ListPane(Vertical, Generic[T]):
     def _show_details(self) -> None:
         item = self.selected
         if item is not None and self._kind.details is not None:
-            self._say(self._kind.details(item))
+            self.query_one(".details", Static).update(self._kind.details(item))
         self._show_heading("" if item is None else self._kind.heading(item))
         nothing = (
             f"{self._kind.unfit} “{self._filter}”.\nPress / to change the filter, Esc to clear it."
@@ -643,10 +588,6 @@ class ListPane(Vertical, Generic[T]):
     def _show_empty(self, words: str) -> None:
         """Show a text in the middle of a list without items; an empty one hides it."""
         self.set_class(bool(words), "-empty")
-        if not words and not self.query(".empty"):
-            return
-        if not self.query(".empty"):
-            self.mount(Static(classes="empty", markup=False))
         self.query_one(".empty", Static).update(empty_text(words))
 
     def _show_title(self) -> None:
@@ -661,15 +602,11 @@ class ListPane(Vertical, Generic[T]):
             f"filter: {self._filter}" if self.is_filtered else "",
             self.remark,
         )
-        self.grid.entitle(" · ".join(filter(None, parts)))
+        self.grid.border_title = toned(" · ".join(filter(None, parts)))
 
     @property
     def _filter(self) -> str:
         return " ".join(filter(None, (self.scope, self.words)))
-
-    def _say(self, words: RenderableType) -> None:
-        for details in self.query(Details):
-            details.show(words)
 
     def _show_heading(self, heading: str) -> None:
         if heading != self._heading:
@@ -691,7 +628,6 @@ class ListPane(Vertical, Generic[T]):
             self._show_selected()
             return
         # A cursor that moves on needs no details, which take longer than a frame.
-        self._show_title()
         self._stop_rest()
         if event.key != self._described:
             self._rest = self.set_timer(_REST_SECONDS, self._show_selected)
