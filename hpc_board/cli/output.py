@@ -78,9 +78,13 @@ def print_json(view: Any) -> None:
 
 def listed_runs(board: "Board", runs: "Iterable[Run]") -> "list[RunView]":
     """Return the objects of a list of runs."""
+    from hpc_board.report.views.results import CaseView
     from hpc_board.report.views.runs import RunView
 
-    return [RunView.of(run, board.standings.placing(run), board.runs.cases(run.id)) for run in runs]
+    return [
+        RunView.of(run, board.standings.placing(run), [CaseView.of(case) for case in board.runs.cases(run.id)])
+        for run in runs
+    ]
 
 
 def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunView":

@@ -66,7 +66,7 @@ class Export(msgspec.Struct, frozen=True):
             InputError: the form is unknown, cannot hold the selection, or needs a library that is not installed.
         """
         if self.form not in FORMATS:
-            raise InputError(f"{self.form!r} is no format", hint=f"Formats: {', '.join(FORMATS)}.")
+            raise InputError(f"unknown format {self.form!r}", hint=f"Formats: {', '.join(FORMATS)}.")
         if self.form == HTML and (self.with_code or self.chosen.since):
             raise InputError(
                 "the page shows standings, which have neither files nor a day on which they begin",

@@ -122,11 +122,9 @@ class NodeCheckView(View, frozen=True):
 
     @classmethod
     def of(cls, check: NodeCheck) -> "NodeCheckView":
-        return cls(
-            gpu=check.gpu,
-            cluster=check.cluster,
-            node=one_line(check.node),
-            state=one_line(check.state),
+        return view_of(
+            cls,
+            check,
             result=str(check.verdict),
             reason=one_line(check.reason, FACT_CHARACTERS_MAX),
             device=one_line(check.device) or None,

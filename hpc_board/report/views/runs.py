@@ -1,7 +1,7 @@
 """The JSON of runs and submissions."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -9,9 +9,8 @@ from hpc_board.domain.draft import Preview
 from hpc_board.domain.moderation import Removal
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.standing import Placing, verdict_line
-from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
-from hpc_board.model.result import Case, Result
+from hpc_board.model.result import Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.views import (
     LINE_CHARACTERS_MAX,
@@ -183,9 +182,40 @@ class RunView(View, frozen=True):
     """how often it was sent again after a fault of the cluster; `history` has the reasons"""
 
     @classmethod
-    def of(cls, run: Run, placing: Placing | None, cases: Sequence[Case]) -> "RunView":
-        """Return the object of a run in a list, which has no whole results."""
-        return cls(**_run_keys(run, placing, [CaseView.of(case) for case in cases]))
+    def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
+        """Return the object of a run with its cases; `others` are the keys that one with its result has besides."""
+        remarks, interval, status = run.remarks, run.interval, run.status
+        line = None
+        if placing is not None and run.score_s is not None:
+            line = verdict_line(run.gpu, run.score_s, placing, interval)
+        return view_of(
+            cls,
+            run,
+            rank=placing and placing.rank,
+            job=JobView(
+                cluster=run.cluster,
+                id=status.job_id or None,
+                partition=run.partition or None,
+                node=status.node or None,
+            ),
+            cases=list(cases),
+            message=printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
+            submitted_at=moment_of(run.created_at),
+            state_since=moment_of(status.at),
+            reason=one_line(status.reason, LINE_CHARACTERS_MAX),
+            expected_start=moment(status.expected_start),
+            verdict_line=line,
+            milestone=one_line(run.milestone) or None,
+            account=one_line(run.account) or None,
+            notes=[view_of(NoteView, note, by=one_line(note.by_user)) for note in remarks.notes],
+            rerun=remarks.rerun and view_of(RerunView, remarks.rerun, by=one_line(remarks.rerun.by_user)),
+            removed=remarks.removal and view_of(RemovalView, remarks.removal, by=one_line(remarks.removal.by_user)),
+            score_low_s=interval and interval.low_s,
+            score_high_s=interval and interval.high_s,
+            options=msgspec.to_builtins(run.options),
+            retries=run.retry,
+            **others,
+        )
 
 
 class WholeRunView(RunView, frozen=True):
@@ -212,8 +242,10 @@ class WholeRunView(RunView, frozen=True):
     ) -> "WholeRunView":
         """Return the object of a run with its result; `samples` adds the time of every call."""
         usage = usage_of(result) if result else None
-        return cls(
-            **_run_keys(run, placing, cases_of(result, samples=samples) if result else []),
+        return cls.of(
+            run,
+            placing,
+            cases_of(result, samples=samples) if result else [],
             **_output_keys(result),
             stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
             history=[StatusView.of(status) for status in history],
@@ -361,64 +393,16 @@ class TrialView(View, frozen=True):
     @classmethod
     def of(cls, run: Run, result: Result, version: str) -> "TrialView":
         """Return the object of a run that is in no store, for a version of its task."""
-        return cls(
-            task=run.task,
+        return view_of(
+            cls,
+            run,
             version=version,
-            file_name=one_line(run.file_name),
-            mode=str(run.mode),
-            gpu=run.gpu,
             verdict=str(result.verdict),
             score_s=result.score_s,
             cases=cases_of(result, samples=True),
             message=printable(result.message, MESSAGE_CHARACTERS_MAX),
             **_output_keys(result),
         )
-
-
-def _run_keys(run: Run, placing: Placing | None, cases: Sequence[CaseView]) -> dict[str, Any]:
-    remarks, interval, status = run.remarks, run.interval, run.status
-    line = None
-    if placing is not None and run.score_s is not None:
-        line = verdict_line(run.gpu, run.score_s, placing, interval)
-    return {
-        "id": run.id,
-        "gpu": run.gpu,
-        "state": str(run.state),
-        "verdict": None if run.verdict is None else str(run.verdict),
-        "score_s": run.score_s,
-        "rank": placing and placing.rank,
-        "job": JobView(
-            cluster=run.cluster,
-            id=status.job_id or None,
-            partition=run.partition or None,
-            node=status.node or None,
-        ),
-        "cases": cases,
-        "message": printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
-        "task": run.task,
-        "mode": str(run.mode),
-        "submission": run.submission,
-        "user": one_line(run.user),
-        "file_name": one_line(run.file_name),
-        "submitted_at": moment_of(run.created_at),
-        "state_since": moment_of(status.at),
-        "ended_at": moment(run.ended_at),
-        "reason": one_line(status.reason, LINE_CHARACTERS_MAX),
-        "expected_start": moment(status.expected_start),
-        "trust": run.trust,
-        "emulated": run.emulated,
-        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
-        "verdict_line": line,
-        "milestone": one_line(run.milestone) or None,
-        "account": one_line(run.account) or None,
-        "notes": [view_of(NoteView, note, by=one_line(note.by_user)) for note in remarks.notes],
-        "rerun": remarks.rerun and view_of(RerunView, remarks.rerun, by=one_line(remarks.rerun.by_user)),
-        "removed": remarks.removal and view_of(RemovalView, remarks.removal, by=one_line(remarks.removal.by_user)),
-        "score_low_s": interval and interval.low_s,
-        "score_high_s": interval and interval.high_s,
-        "options": msgspec.to_builtins(run.options),
-        "retries": run.retry,
-    }
 
 
 def _output_keys(result: Result | None) -> dict[str, Any]:

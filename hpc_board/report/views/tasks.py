@@ -1,7 +1,7 @@
 """The JSON of tasks and of the checks of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.moderation import Limits
@@ -10,7 +10,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment, view_of
+from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, view_of
 from hpc_board.report.views.diagnostics import FindingView
 from hpc_board.report.views.leaderboards import OptionsView
 
@@ -34,9 +34,17 @@ class TaskView(View, frozen=True):
     """the options of the leaderboard, where a user made it"""
 
     @classmethod
-    def of(cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None) -> "TaskView":
-        """Return the object of a task in a list; `gpus` are those on which it may run here."""
-        return cls(**_task_keys(task, gpus, board))
+    def of(cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None, **others: Any) -> Self:
+        """Return the object of a task; `gpus` are those on which it may run here, `others` the keys of a whole task."""
+        return view_of(
+            cls,
+            task,
+            gpus=[gpu.name for gpu in gpus],
+            description=printable(task.description),
+            languages=list(map(str, task.accepted)),
+            board=board and view_of(OptionsView, board.options),
+            **others,
+        )
 
 
 class TemplateView(View, frozen=True):
@@ -123,11 +131,10 @@ class WholeTaskView(TaskView, frozen=True):
         cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None, limits: Limits
     ) -> "WholeTaskView":
         """Return the object of a task with its rules, its cases and the names of its files."""
-        return cls(
-            **_task_keys(task, gpus, board),
-            version=task.version,
-            ranking_by=str(task.ranking_by),
-            harness=task.harness,
+        return cls.of(
+            task,
+            gpus,
+            board,
             timeouts_s=TimeoutsView(
                 test=task.timeouts.test_seconds,
                 benchmark=task.timeouts.benchmark_seconds,
@@ -135,13 +142,10 @@ class WholeTaskView(TaskView, frozen=True):
             ),
             limits=dict(task.limits),
             submissions_per_hour=view_of(HourlyLimitsView, limits),
-            flags=list(task.flags),
-            libraries=list(task.libraries),
             tests=[dict(case) for case in task.tests],
             benchmarks=[dict(case) for case in task.benchmarks],
             templates=list(task.templates),
             files=[file.name for file in task.files],
-            submission_name=task.submission_name,
             milestones=[view_of(MilestoneView, each) for each in task.milestones],
         )
 
@@ -231,13 +235,12 @@ class TaskCheckView(View, frozen=True):
     def of(
         cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, sound: bool
     ) -> "TaskCheckView":
-        return cls(
+        return view_of(
+            cls,
+            task,
             task=task.name,
-            version=task.version,
-            harness=task.harness,
             sound=sound,
             functions=list(functions),
-            accepts=list(task.accepts),
             findings=[FindingView.of(finding) for finding in findings],
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=[view_of(LeftOutView, each, why=one_line(each.left_out)) for each in lint.left_out],
@@ -273,15 +276,3 @@ class EvalCodeView(View, frozen=True):
             FileView(name=name, lines=len(text.splitlines()), about=about.get(name, "")) for name, text in files.items()
         ]
         return cls(task=task, harness=own or ISOLATED, files=views)
-
-
-def _task_keys(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None) -> dict[str, Any]:
-    return {
-        "name": task.name,
-        "language": str(task.language),
-        "deadline": moment(task.deadline),
-        "gpus": [gpu.name for gpu in gpus],
-        "description": printable(task.description),
-        "languages": [str(language) for language in task.accepted],
-        "board": None if board is None else view_of(OptionsView, board.options),
-    }
