@@ -129,11 +129,9 @@ def _judge_files() -> "dict[str, str]":
 
 
 def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Block]":
-    from hpc_board.report.blocks import Column, Heading, Paragraph, Table
+    from hpc_board.report.blocks import Column, Heading, Paragraph, table
 
     shown = _DECIDING if language == "py" else (*_DECIDING, *_COMPILING)
-    rows = tuple((name, str(len(files[name].splitlines())), _about(files[name])) for name in shown)
-    columns = (Column("FILE"), Column("LINES", right=True), Column("PURPOSE", flexible=True))
     return [
         Heading("The judge"),
         Paragraph(
@@ -143,7 +141,12 @@ def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Blo
             "and checks are in its reference.py, which a service keeps to itself: on a personal board, `hpc-board task "
             "NAME --file reference.py` prints it."
         ),
-        Table(columns, rows),
+        table(
+            shown,
+            (Column("FILE"), str),
+            (Column("LINES", right=True), lambda name: str(len(files[name].splitlines()))),
+            (Column("PURPOSE", flexible=True), lambda name: _about(files[name])),
+        ),
         Paragraph(
             f"These files decide; {len(files) - len(shown)} more of the harness start and confine processes and report "
             "results. hpc-board eval-code --file judge.py prints one of them."

@@ -12,14 +12,10 @@ from hpc_board.cli.output import remark
 from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
     from hpc_board.board import Board
     from hpc_board.domain.run import Run
-
-
-_DETAIL_CELLS_MIN = 8
-_DETAIL = 4
 
 
 def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) -> "list[Run]":
@@ -137,7 +133,7 @@ def _display(board: "Board", reported: dict[int, str]) -> Iterator[_Show]:
 
     console = Console(stderr=True)
     with Live(
-        get_renderable=lambda: _table(shown, datetime.now(UTC), console.width),
+        get_renderable=lambda: _text(shown, datetime.now(UTC), console.width),
         console=console,
         refresh_per_second=4,
         transient=True,
@@ -177,32 +173,26 @@ def _detail(board: "Board", run: "Run") -> str:
     return place_text(progress[-1]) if progress else ""
 
 
-def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Table":
-    """Return a table of runs, on a narrow terminal without the details, then without the GPUs."""
-    from rich.cells import cell_len
-    from rich.table import Table
+def _text(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Text":
+    """Return runs with their details, on a narrow terminal without these, then without the GPUs."""
     from rich.text import Text
 
-    rows = [_row(run, detail, now) for run, detail in shown]
-    kept = [max((cell_len(row[index]) for row in rows), default=0) + 1 for index in range(4)]
-    columns = [0, 1, 2, 3, _DETAIL]
-    for dispensable, needed in ((_DETAIL, sum(kept) + _DETAIL_CELLS_MIN), (1, sum(kept) - 1)):
-        if needed > width:
-            columns.remove(dispensable)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        if column == _DETAIL:
-            table.add_column(overflow="fold", ratio=1)
-        else:
-            table.add_column(no_wrap=True, overflow="ellipsis", min_width=min(kept[column] - 1, width))
-    for row in rows:
-        table.add_row(*(Text(row[column]) for column in columns))
-    return table
-
-
-def _row(run: "Run", detail: str, now: datetime) -> tuple[str, str, str, str, str]:
+    from hpc_board.report.blocks import Column, table
+    from hpc_board.report.plain import plain
     from hpc_board.report.run_words import outcome
 
+    runs = table(
+        shown,
+        (Column(""), lambda each: f"run {each[0].id}"),
+        (Column("", leaves=2), lambda each: each[0].gpu),
+        (Column(""), lambda each: outcome(each[0])),
+        (Column(""), lambda each: _elapsed(each[0], now)),
+        (Column("", flexible=True, least=8, leaves=1, wraps=True), lambda each: each[1]),
+    )
+    return Text(plain([runs], width).rstrip("\n"), no_wrap=True)
+
+
+def _elapsed(run: "Run", now: datetime) -> str:
     end = (run.ended_at or run.status.at) if run.state.ended else now
     seconds = max(0, int((end - run.created_at).total_seconds()))
-    return f"run {run.id}", run.gpu, outcome(run), f"{seconds // 60}:{seconds % 60:02}", detail
+    return f"{seconds // 60}:{seconds % 60:02}"

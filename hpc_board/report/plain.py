@@ -108,7 +108,8 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
     cut = width is not None
     kept, widths = _fit(table, width)
     columns = [table.columns[index] for index in kept]
-    yield paint(_row_line([column.title for column in columns], columns, widths, cut=cut), Tone.QUIET)
+    if any(column.title for column in columns):
+        yield paint(_row_line([column.title for column in columns], columns, widths, cut=cut), Tone.QUIET)
     for row, tone in zip_longest(table.rows, table.tones, fillvalue=Tone.PLAIN):
         shown = [row[index] for index in kept]
         for line in _row_lines(shown, columns, widths) if cut else [shown]:

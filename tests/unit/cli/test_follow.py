@@ -1,15 +1,13 @@
 """Remarks on runs at the end of a wait."""
 
 from datetime import timedelta
-from io import StringIO
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from rich.console import Console
 
 from hpc_board.board import Board
-from hpc_board.cli.follow import _BlockedRuns, _detail, _table, report_unsent
+from hpc_board.cli.follow import _BlockedRuns, _detail, _text, report_unsent
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
@@ -50,17 +48,14 @@ def test_a_cancelled_run_that_nobody_can_find_is_not_announced_as_sent_later(
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (60, "run 12 H100 running 1:07 test 3 of 9"),
-        (24, "run 12 H100 running 1:07"),
-        (20, "run 12 running 1:07"),
+        (60, "run 12  H100  running  1:07  test 3 of 9"),
+        (28, "run 12  H100  running  1:07"),
+        (22, "run 12  running  1:07"),
     ],
 )
 def test_a_narrow_terminal_keeps_number_state_and_time_of_a_run(width: int, line: str) -> None:
-    console = Console(file=StringIO(), width=width)
-    with console.capture() as capture:
-        now = AT + timedelta(seconds=67)
-        console.print(_table([(run_of(RunState.RUNNING), "test 3 of 9")], now, width))
-    assert capture.get().rstrip() == line
+    now = AT + timedelta(seconds=67)
+    assert _text([(run_of(RunState.RUNNING), "test 3 of 9")], now, width).plain == line
 
 
 def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
@@ -68,10 +63,8 @@ def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
     step = Progress("2030-05-17T12:00:00Z", "benchmark", 2, 3, message)
     running = run_of(RunState.RUNNING)
     board = cast("Board", SimpleNamespace(runs=SimpleNamespace(progress={running.id: [step]}.get)))
-    console = Console(file=StringIO(), width=80)
-    with console.capture() as capture:
-        console.print(_table([(running, _detail(board, running))], AT + timedelta(seconds=67), 80))
-    assert capture.get().rstrip() == "run 12 H100 running 1:07 round 1 of 3, benchmark 2 of 3"
+    text = _text([(running, _detail(board, running))], AT + timedelta(seconds=67), 80)
+    assert text.plain == "run 12  H100  running  1:07  round 1 of 3, benchmark 2 of 3"
 
 
 WHY = "will never start: no node of the partition has what is asked for; cancel it (PartitionConfig)"
@@ -97,9 +90,6 @@ def test_a_run_that_is_to_be_cancelled_is_not_said_to_wait_in_vain() -> None:
 
 @pytest.mark.parametrize("width", [80, 50])
 def test_the_reason_of_a_wait_is_wrapped_and_takes_nothing_from_number_gpu_and_state(width: int) -> None:
-    console = Console(file=StringIO(), width=width)
-    with console.capture() as capture:
-        console.print(_table([(waiting(WHY), WHY)], AT + timedelta(seconds=67), width))
-    lines = capture.get().splitlines()
-    assert lines[0].startswith("run 12 H100 queued 1:07 will never")
-    assert "".join(line[len("run 12 H100 queued 1:07 ") :].strip() + " " for line in lines).strip() == WHY
+    lines = _text([(waiting(WHY), WHY)], AT + timedelta(seconds=67), width).plain.splitlines()
+    assert lines[0].startswith("run 12  H100  queued  1:07  will never")
+    assert " ".join(line[len("run 12  H100  queued  1:07  ") :].strip() for line in lines) == WHY
