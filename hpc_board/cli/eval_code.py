@@ -29,7 +29,7 @@ _DECIDING = (
 )
 """The files that decide on correctness and times, in reading order."""
 
-_COMPILING = ("build/toolchain.py", "build/builder.py", "worker/compiled.py", "build/exports.py")
+_COMPILING = ("build/toolchain.py", "build/builder.py", "worker/compiled.py")
 _LANGUAGES = ("py", "cpp", "cu", "hip")
 _LISTED_MAX = 12
 """The most files that a hint names."""

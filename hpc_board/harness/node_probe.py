@@ -4,23 +4,24 @@ The same batch script starts it, so it finds the same modules, environment, Pyth
 job's `result.json`.
 """
 
+import hashlib
 import json
 import os
 import platform
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
-from hpc_board.harness.clock_trial import trial
 from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
@@ -28,11 +29,23 @@ from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.languages import tried
 from hpc_board.harness.node import node_facts
-from hpc_board.harness.node_speed import cpu_speeds
+from hpc_board.harness.processes.output import output_of
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment
-from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Speed, Torch, TriedLanguage
+from hpc_board.model.measurement import spread
+from hpc_board.model.node_probe import (
+    ANSWER,
+    GREETING,
+    Greeting,
+    NodeProbe,
+    SeenGpu,
+    Speed,
+    Torch,
+    Trial,
+    TriedLanguage,
+)
+from hpc_board.model.result import Result, ResultError
 from hpc_board.model.task import Language
 
 _ANSWER_LOOK_SECONDS = 0.02
@@ -60,7 +73,7 @@ harness, scratch, measured, *readable = sys.argv[1:]
 sys.path.insert(0, harness)
 from hpc_board.harness.confine.sandbox import confine_task
 from hpc_board.harness.device.faults import unreadable
-from hpc_board.harness.node_speed import gpu_speeds
+from hpc_board.harness.node_probe import gpu_speeds
 sys.path.remove(harness)
 confine_task(readable, scratch, 2**30)
 try:
@@ -82,6 +95,130 @@ print(json.dumps(found))
 """
 _LANGUAGES = {"g++": Language.CPP, "nvcc": Language.CU, "hipcc": Language.HIP}
 _SOME_ARCH = {"g++": "x86-64", "nvcc": "sm_80", "hipcc": "gfx90a"}
+
+
+_SAMPLES = 7
+_HASHED_BYTES = 16 * 2**20
+_COPIED_BYTES = 64 * 2**20
+_GPU_COPIED_BYTES = 256 * 2**20
+_MATRIX = 4096
+
+
+_TRIAL_SECONDS = 180
+_MESSAGE_MAX = 1000
+_OF_TRIAL = ("format", "gpu", "device", "environment", "allow_root", "whole_node", "container", "sandbox")
+_TRIAL_CASE = {"size": 2**20, "seed": 1}
+_TRIAL_LIMITS = {"warmup_calls": 1, "timed_calls_min": 5, "timed_calls_max": 20, "case_seconds": 2}
+_SUBMISSION = """
+def custom_kernel(data):
+    return data + 1
+"""
+_REFERENCE = """
+import torch
+
+
+def generate_input(size, seed):
+    generator = torch.Generator(device=torch.get_default_device()).manual_seed(seed)
+    return torch.rand(size, generator=generator)
+
+
+def ref_kernel(data):
+    return data + 1
+
+
+def check_implementation(data, output):
+    return torch.equal(output, data + 1)
+"""
+
+
+def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
+    """Judge a small kernel in this new folder, which shows the clock that the GPU's times will have.
+
+    It has the device, the confinement and the container of a run, so it tries all that a benchmark needs: two processes
+    with contexts of the GPU, memory that they share, and queues that wait for a flag in it.
+    """
+    for name, text in (("submission/submission.py", _SUBMISSION), ("task/reference.py", _REFERENCE)):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    facts = {
+        **{key: job[key] for key in _OF_TRIAL},
+        "run": 0,
+        "nonce": "",
+        "mode": "benchmark",
+        "emulated": False,
+        "task": {
+            "submission": "submission.py",
+            "files": ["reference.py"],
+            "tests": [],
+            "benchmarks": [_TRIAL_CASE],
+            "ranking_by": "last",
+            "timeouts": dict.fromkeys(("test", "benchmark", "ranked"), _TRIAL_SECONDS),
+            "limits": _TRIAL_LIMITS,
+            "const_inputs": False,
+            "fresh_output": False,
+        },
+        "sha256": {
+            "harness": hashlib.sha256(harness.read_bytes()).hexdigest(),
+            "task": "",
+            "submission": hashlib.sha256(_SUBMISSION.encode()).hexdigest(),
+        },
+    }
+    (folder / "job.json").write_text(json.dumps(facts), encoding="utf-8")
+    output_of(
+        [sys.executable, "-I", "-B", str(harness.resolve()), "supervise", str(folder / "job.json")], _TRIAL_SECONDS
+    )
+    try:
+        result = Result.from_json((folder / RESULT).read_bytes())
+    except (OSError, ResultError) as error:
+        return Trial("infra_error", f"it left no result within {_TRIAL_SECONDS} s: {error}")
+    clock, reason = (str(result.provenance.get(name, "")) for name in ("clock", "clock_reason"))
+    return Trial(str(result.verdict), result.message[:_MESSAGE_MAX], clock, reason[:_MESSAGE_MAX])
+
+
+def cpu_speeds() -> tuple[Speed, ...]:
+    """Return the rates of one core at SHA-256, and of copies in memory."""
+    hashed, copied = bytes(_HASHED_BYTES), bytearray(_COPIED_BYTES)
+    return (
+        _speed("sha256", "MB/s", _HASHED_BYTES / 1e6, _timed(lambda: hashlib.sha256(hashed))),
+        _speed("copy", "GB/s", 2 * _COPIED_BYTES / 1e9, _timed(lambda: bytes(copied))),
+    )
+
+
+def gpu_speeds(torch: Any) -> tuple[Speed, ...]:
+    """Return the rates of the first GPU at products of half-precision matrices, and of copies in its memory."""
+    left, right = (torch.randn(_MATRIX, _MATRIX, device="cuda", dtype=torch.float16) for _ in range(2))
+    copied = torch.empty(_GPU_COPIED_BYTES, device="cuda", dtype=torch.uint8)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def timed(call: Callable[[], object], calls: int) -> list[float]:
+        samples = []
+        for _ in range(_SAMPLES + 1):
+            begin.record()
+            for _ in range(calls):
+                call()
+            end.record()
+            end.synchronize()
+            samples.append(begin.elapsed_time(end) / 1e3 / calls)
+        return samples[1:]  # the first one loads the kernel
+
+    return (
+        _speed("matmul", "TFLOP/s", 2 * _MATRIX**3 / 1e12, timed(lambda: left @ right, 20)),
+        _speed("copy", "GB/s", 2 * _GPU_COPIED_BYTES / 1e9, timed(copied.clone, 10)),
+    )
+
+
+def _timed(call: Callable[[], object]) -> list[float]:
+    samples = []
+    for _ in range(_SAMPLES + 1):
+        began = time.perf_counter()
+        call()
+        samples.append(time.perf_counter() - began)
+    return samples[1:]
+
+
+def _speed(name: str, unit: str, amount: float, samples_s: Sequence[float]) -> Speed:
+    """Return the median rate of samples that handled `amount` each, and their spread without the worst one."""
+    return Speed(name, unit, amount / statistics.median(samples_s), spread(samples_s, leaving_out=1))
 
 
 def inspect(path: Path, harness: Path) -> int:

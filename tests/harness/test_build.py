@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.build.cache import BuildCache, CachedLibrary
-from hpc_board.harness.build.exports import exported
+from hpc_board.harness.build.builder import BuildCache, CachedLibrary, exported
 from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, header_text, toolchain
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Device

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hpc_board.harness.device.device import CudaDevice, _Kept
-from hpc_board.harness.profile.profiled_device import ProfiledDevice
+from hpc_board.harness.profile.profilers import ProfiledDevice
 
 
 class Gpu:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.judge.forms import layout_difference
+from hpc_board.harness.judge.judge import layout_difference
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate

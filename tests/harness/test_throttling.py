@@ -17,7 +17,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
 }
 """
 ASKED = """
-from hpc_board.harness.device.throttling import Throttling
+from hpc_board.harness.device.device import Throttling
 found = Throttling('%s')
 print(found.is_active(), found.fault)
 """

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.clock_trial import trial
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.window_benchmarks import _Measured
+from hpc_board.harness.node_probe import trial
 from hpc_board.harness.processes.calls import TimeBudget
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits

@@ -11,18 +11,17 @@ import re
 import resource
 import selectors
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, CachedLibrary
-from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import (
     HEADER,
     LIBRARY,
@@ -40,7 +39,7 @@ from hpc_board.harness.build.toolchain import (
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import Container
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.files import open_regular
+from hpc_board.harness.files import DRAFT, open_regular, whole_file
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.processes.child import READ_BYTES, signal_told
 from hpc_board.harness.processes.output import Printed
@@ -60,6 +59,138 @@ _NO_ENTRY = (
     f"the library exports no function {ENTRY}: include {HEADER} and define `int {ENTRY}(...)` exactly as it is "
     f'declared there; without the header the definition needs `extern "C"` and default visibility'
 )
+
+
+CACHE_BYTES_MAX = 2**30
+ENTRY_BYTES_MAX = 2**28
+_SUFFIX = ".build"
+_OTHERS_WRITE = 0o022
+
+
+_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_ELF64_LITTLE = b"\x7fELF\x02\x01"
+_DYNAMIC_SYMBOLS = 11
+_SECTIONS_MAX, _SYMBOLS_MAX = 10_000, 1_000_000
+
+
+def exported(library: bytes) -> set[str]:
+    """Return the names that a 64-bit little-endian ELF library exports; none if the file is no such library."""
+    try:
+        return _exported(library)
+    except (IndexError, ValueError, struct.error):
+        return set()
+
+
+def _exported(library: bytes) -> set[str]:
+    header = _ELF_HEADER.unpack_from(library)
+    if not header[0].startswith(_ELF64_LITTLE):
+        return set()
+    offset, count = header[6], min(header[12], _SECTIONS_MAX)
+    sections = [_SECTION.unpack_from(library, offset + _SECTION.size * index) for index in range(count)]
+    names: set[str] = set()
+    for section in sections:
+        if section[1] != _DYNAMIC_SYMBOLS:
+            continue
+        strings = sections[section[6]][4]
+        for index in range(min(section[5] // _SYMBOL.size, _SYMBOLS_MAX)):
+            name, _, other, defined_in, _, _ = _SYMBOL.unpack_from(library, section[4] + index * _SYMBOL.size)
+            visible = other & 3 in (0, 3)
+            if defined_in and visible:
+                names.add(library[strings + name : library.index(b"\0", strings + name)].decode("ascii", "replace"))
+    return names
+
+
+@dataclass(frozen=True)
+class CachedLibrary:
+    """A library, and the compiler's output when it was built."""
+
+    library: bytes
+    log: Log
+
+
+class BuildCache:
+    """A folder of compiled submissions; a failure of the file system costs a compilation, never a result.
+
+    The supervisor alone writes it, and verifies an entry on every read. An entry is one file, named by the sha256 of
+    everything that the library depends on: a line of JSON with the name, the sha256 of the library and the compiler's
+    output, then the library. It is written whole under another name and renamed. An entry that belongs to another user,
+    that others may write, or whose hashes differ counts as absent.
+    """
+
+    def __init__(self, folder: Path, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        self._folder = folder
+        self._bytes_max = bytes_max
+
+    def get(self, key: str) -> CachedLibrary | None:
+        """Return the cached library under `key`."""
+        path = self._folder / f"{key}{_SUFFIX}"
+        try:
+            if not _ours(self._folder.lstat()):
+                return None
+            data = _read(path)
+            kept = _kept(key, data) if data is not None else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if kept is not None:
+            with suppress(OSError):
+                os.utime(path)
+        return kept
+
+    def put(self, key: str, kept: CachedLibrary) -> None:
+        """Store a library under `key`, and remove the least recently used entries."""
+        facts = {"key": key, "sha256": hashlib.sha256(kept.library).hexdigest(), "log": asdict(kept.log)}
+        data = json.dumps(facts).encode() + b"\n" + kept.library
+        if len(data) > min(ENTRY_BYTES_MAX, self._bytes_max):
+            return
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _ours(self._folder.lstat()):
+                return
+            self._write(key, data)
+            self._prune()
+
+    def _write(self, key: str, data: bytes) -> None:
+        with whole_file(self._folder / f"{key}{_SUFFIX}", 0o444) as file:
+            file.write(data)
+
+    def _prune(self) -> None:
+        """Remove entries, the least recently used first, until the rest fits; drafts of dead writers count as well."""
+        found: list[tuple[float, int, Path]] = []
+        for path in self._folder.iterdir():
+            if path.suffix == _SUFFIX or path.name.startswith(DRAFT):
+                with suppress(FileNotFoundError):
+                    status = path.lstat()
+                    found.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self._bytes_max:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _read(path: Path) -> bytes | None:
+    with open_regular(path) as file:
+        status = os.fstat(file.fileno())
+        if not _ours(status) or status.st_size > ENTRY_BYTES_MAX:
+            return None
+        return file.read(ENTRY_BYTES_MAX)
+
+
+def _ours(status: os.stat_result) -> bool:
+    """Return whether no other user can have written the file."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def _kept(key: str, data: bytes) -> CachedLibrary | None:
+    line, _, library = data.partition(b"\n")
+    facts = json.loads(line)
+    if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():
+        return None
+    log = facts["log"]
+    return CachedLibrary(library, Log(str(log["head"]), str(log["tail"]), int(log["omitted_bytes"])))
 
 
 class BuildFailed(Exception):

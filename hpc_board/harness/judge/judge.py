@@ -15,29 +15,31 @@ place of its own) -> `filled`.
 import cmath
 import importlib
 import json
+import math
 import os
 import random
+import socket
 import sys
 import time
 import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.device.device import Device, DeviceMissing, open_device
+from hpc_board.harness.device.device import CudaDevice, Device, DeviceMissing, Throttling, open_device
 from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
-from hpc_board.harness.device.throttling import Throttling
+from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
-from hpc_board.harness.judge.forms import Difference, layout_difference
 from hpc_board.harness.judge.mismatches import mismatch, part_name, parts_of
-from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.wire.form import Form
+from hpc_board.harness.wire.payload import write_at
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
@@ -52,6 +54,200 @@ _DETAILS_MAX = 10
 """Number of wrong outputs whose details are told."""
 
 _DETAILS_SECONDS = 5.0
+
+
+_SEQUENCES = ("list", "tuple")
+_NUMBERS = ("bool", "int", "float", "complex")
+
+
+class Windows:
+    """The window of the current call, and where its outputs go."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._window: GpuWindow | None = None
+        self._outputs: list[int] = []
+        self._copy: list[int] = []
+
+    def prepare(self, tensors: Sequence[Any]) -> None:
+        """Prepare the inputs of the next window."""
+        if isinstance(self._device, CudaDevice):
+            self._window = self._window or GpuWindow(self._device)
+            self._window.prepare(tensors)
+
+    def share(self, size: int, connection: int) -> None:
+        """Send a worker, over a connection to it, a descriptor of new memory for its next call, or the fault."""
+        found: Frame = {"type": "pool", "size": 0, "fault": ""}
+        descriptors: list[int] = []
+        try:
+            if not isinstance(self._device, CudaDevice):
+                raise NotShared("not a CUDA device")
+            self._window = self._window or GpuWindow(self._device)
+            descriptor, found["size"] = self._window.new_pool(size)
+            descriptors.append(descriptor)
+        except NotShared as error:
+            found["fault"] = printable(str(error), _MESSAGE_MAX)
+        channel = Channel(socket.socket(fileno=os.dup(connection)), takes_fds=False)
+        try:
+            channel.send(found, descriptors)
+        finally:
+            channel.close()
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
+        """Carry out one step: `window` opens a window, `take` takes its outputs, `await` waits for its end.
+
+        A `window` with a descriptor for the outputs, whose places are known, does all three. The answer has no time
+        while the window is open.
+
+        Raises:
+            NotShared: the worker has no such memory, or this device shares none.
+        """
+        window = self._window
+        if window is None:
+            raise NotShared("not a CUDA device")
+        if frame["type"] == "window":
+            handles = _of_text(frame["handles"])
+            window.release(used=handles)
+            if fds:
+                self._know_outputs(window, frame, fds)
+            window.begin(handles, frame["inputs"], frame["signals"], frame["number"], compared=frame["compared"])
+            if not fds:
+                return unusable("")
+            window.end()
+        elif frame["type"] == "take":
+            self._know_outputs(window, frame, fds)
+            window.end()
+        return self._closed(window, frame["seconds"])
+
+    def _know_outputs(self, window: GpuWindow, frame: Frame, fds: list[int]) -> None:
+        self._outputs = [at for at, *_ in frame["outputs"]]
+        self._forget_copy()
+        self._copy.append(os.dup(fds[0]))
+        window.know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
+
+    def _closed(self, window: GpuWindow, seconds: float) -> Frame:
+        """Return the window's time and write the outputs to their file; no time if it is still open after `seconds`."""
+        elapsed = window.elapsed_ns(seconds)
+        if elapsed is None:
+            return unusable("")
+        found = {**unusable(""), "elapsed_ns": elapsed[0], "copied_ns": elapsed[1]}
+        (copy,) = self._copy
+        for at, content in zip(self._outputs, window.outputs(), strict=True):
+            write_at(copy, at, content)
+        self._forget_copy()
+        return {**found, "responded": window.responded(), "unchanged": window.unchanged()}
+
+    def release(self) -> None:
+        """Unmap the memory of all workers."""
+        self._forget_copy()
+        if self._window is not None:
+            # Twice: the first time keeps the allocations of the last call.
+            self._window.release()
+            self._window.release()
+
+    def _forget_copy(self) -> None:
+        while self._copy:
+            os.close(self._copy.pop())
+
+
+def unusable(fault: str) -> Frame:
+    """Return the answer for memory of a worker that cannot be used."""
+    text = printable(fault, _MESSAGE_MAX)
+    return {
+        "type": "windowed",
+        "elapsed_ns": None,
+        "copied_ns": 0,
+        "fault": text,
+        "responded": False,
+        "unchanged": False,
+    }
+
+
+def _of_text(handles: Sequence[str]) -> list[bytes]:
+    return [bytes.fromhex(handle) for handle in handles]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between the form of an output and that of the reference's answer.
+
+    A `final` difference fails the output whatever a check says; any other is left to the task's check.
+    """
+
+    verdict: Verdict
+    message: str
+    final: bool
+
+
+def layout_difference(expected: payload.Node, got: payload.Node) -> Difference | None:
+    """Return the gravest difference between an output's form and the right one, None if they are equal."""
+    found = form_differences(expected, got, "the output")
+    return min(found, key=lambda each: (not each.final, each.verdict is Verdict.WRONG_DTYPE), default=None)
+
+
+def form_differences(expected: payload.Node, got: payload.Node, place: str) -> Iterator[Difference]:
+    """Yield each difference between a form and the right one; a list serves as a tuple.
+
+    The task's check decides which dtype and which shape are right. Only differences that it cannot look at are final:
+    another structure, and a shape by which it would compare numbers that do not exist.
+    """
+    kinds = expected["k"], got["k"]
+    if kinds[0] in _SEQUENCES and kinds[1] in _SEQUENCES:
+        yield from _differences_of_parts(expected["items"], got["items"], range(len(expected["items"])), place)
+    elif kinds[0] != kinds[1]:
+        message = f"{place} is {with_article(kinds[1])}, expected {with_article(kinds[0])}"
+        yield Difference(Verdict.WRONG_DTYPE, message, final=not set(kinds) <= set(_NUMBERS))
+    elif kinds[0] == "dict":
+        yield from _differences_of_dict(expected, got, place)
+    else:
+        yield from _differences_of_tensor(expected, got, place)
+
+
+def _differences_of_tensor(expected: payload.Node, got: payload.Node, place: str) -> Iterator[Difference]:
+    if "dtype" in expected and expected["dtype"] != got["dtype"]:
+        message = f"{place} has the type {got['dtype']}, expected {expected['dtype']}"
+        yield Difference(Verdict.WRONG_DTYPE, message, final=False)
+    if "shape" in expected and expected["shape"] != got["shape"]:
+        message = f"{place} has the shape {tuple(got['shape'])}, expected {tuple(expected['shape'])}"
+        final = _compares_missing_numbers(got["shape"], expected["shape"])
+        yield Difference(Verdict.WRONG_SHAPE, message, final=final)
+
+
+def _compares_missing_numbers(got: Sequence[int], expected: Sequence[int]) -> bool:
+    """Return whether an output has fewer numbers than the right one, or the two broadcast to more than either has.
+
+    A check that compares by broadcasting would let an empty output pass, or one number in place of many.
+    """
+    counts = math.prod(got), math.prod(expected)
+    if counts[0] < counts[1]:
+        return True
+    longest = max(len(got), len(expected))
+    pairs = list(zip(*([1] * (longest - len(each)) + list(each) for each in (got, expected)), strict=True))
+    fits = all(one == other or 1 in (one, other) for one, other in pairs)
+    return fits and math.prod(map(max, pairs)) > max(counts)
+
+
+def _differences_of_dict(expected: payload.Node, got: payload.Node, place: str) -> Iterator[Difference]:
+    if set(expected["keys"]) != set(got["keys"]):
+        message = f"{place} has the keys {got['keys']!r}, expected {expected['keys']!r}"
+        yield Difference(Verdict.WRONG_SHAPE, message, final=True)
+        return
+    by_key = dict(zip(got["keys"], got["items"], strict=True))
+    parts = [by_key[key] for key in expected["keys"]]
+    yield from _differences_of_parts(expected["items"], parts, map(repr, expected["keys"]), place)
+
+
+def _differences_of_parts(
+    expected: Sequence[payload.Node], got: Sequence[payload.Node], names: Iterable[object], place: str
+) -> Iterator[Difference]:
+    if len(expected) != len(got):
+        message = f"{place} has {len(got)} parts, expected {len(expected)}"
+        yield Difference(Verdict.WRONG_SHAPE, message, final=True)
+        return
+    for name, wanted, found in zip(names, expected, got, strict=True):
+        yield from form_differences(wanted, found, f"{place}[{name}]")
 
 
 def serve(channel: Channel) -> None:

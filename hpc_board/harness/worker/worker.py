@@ -39,7 +39,7 @@ from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
 from hpc_board.harness.processes.zygote import preload
-from hpc_board.harness.profile.profiled_device import ProfiledDevice
+from hpc_board.harness.profile.profilers import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
 from hpc_board.harness.wire.form import Aliased, Taker

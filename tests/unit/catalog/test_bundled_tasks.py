@@ -18,7 +18,7 @@ import yaml
 
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.submission import directives
-from hpc_board.harness.build.exports import exported
+from hpc_board.harness.build.builder import exported
 from hpc_board.harness.build.toolchain import HEADER, LIBRARY, command, header_text, toolchain
 from hpc_board.model.task import Language, Template
 
