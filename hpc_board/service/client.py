@@ -387,7 +387,9 @@ class _Runs(_Part):
                     continue
                 known = {run.id: run for run in runs} | {run.id: run for run in self.get_each(stale)}
                 runs = [known[id_] for id_ in ids]
-                for cluster in dict.fromkeys(run.cluster for run in runs if not run.state.ended):
+                # A run that is not sent yet shows the silence itself.
+                sent = [run for run in runs if not run.state.ended and not run.blocked_by]
+                for cluster in dict.fromkeys(run.cluster for run in sent):
                     since = self.silent_since(cluster)
                     if since is not None and silent.get(cluster) is None:
                         say(silence_words(cluster, since))

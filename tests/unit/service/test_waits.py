@@ -129,7 +129,7 @@ def test_a_wait_for_a_run_of_another_user_ends_when_the_board_is_closed(board: R
     run = board.add(status_of(RunState.QUEUED), user="daemon")
     remote = RemoteBoard(door)
     with remote.session():
-        # Both connections stay those of nobody.
+        # A connection belongs to the user who opened it.
         with acting_as("nobody"):
             waiting = remote.runs.wait([run.id], timeout_seconds=60)
             assert [found.id for found in next(waiting)] == [run.id]
