@@ -263,11 +263,12 @@ class Submissions:
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
-        tokens = self._plan([each.draft for each in sent], array).tokens()
+        plan = self._plan([each.draft for each in sent], array)
         names = {each.draft.task.name for each in sent}
         new = new_submissions(
             sent,
-            tokens,
+            plan.tokens(),
+            plan.scripts(),
             account=self._context.installation.account,
             served=self._context.installation.served,
             harness_sha256=hashlib.sha256(harness()).hexdigest(),

@@ -114,6 +114,10 @@ class DispatchPlan:
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 
+    def scripts(self) -> list[str]:
+        """Return the batch script of each job as JSON."""
+        return [msgspec.json.encode(work.script).decode() for work in self._works]
+
     def tokens(self) -> list[str]:
         """Return a unique name for each job; a member of an array is named after the array, a dot and its index."""
         tokens = drawn_tokens(self._batches)
@@ -126,8 +130,8 @@ class DispatchPlan:
         alike: dict[object, list[int]] = {}
         for number, work in enumerate(self._works):
             together = self._array is not False and len(self._works) >= least and work.array_script is not None
-            key = (work.gpu.name, work.array_script, work.max_running)
-            alike.setdefault(key if together else number, []).append(number)
+            key = (work.gpu.name, work.array_script, work.max_running) if together else number
+            alike.setdefault(key, []).append(number)
         batches: list[list[int]] = []
         sizes: dict[str, int] = {}
         for numbers in alike.values():
@@ -158,6 +162,7 @@ def drawn_nonce() -> str:
 def new_submissions(
     sent: Sequence[Sent],
     tokens: Sequence[str],
+    scripts: Sequence[str],
     *,
     account: str,
     served: bool,
@@ -165,12 +170,12 @@ def new_submissions(
     of_settings: frozenset[str],
     at: datetime,
 ) -> list[NewSubmission]:
-    """Return the rows of drafts that `account` sends, with one of `tokens` for each of their GPUs.
+    """Return the rows of drafts that `account` sends, with one of `tokens` and of `scripts` for each of their GPUs.
 
     The results of a `served` board are out of its users' reach, so all its runs are `verified`.
     `of_settings` has the names of deleted leaderboards whose tasks belong to the settings again.
     """
-    left = iter(tokens)
+    left = zip(tokens, scripts, strict=True)
     return [
         NewSubmission(
             task=each.draft.task,
@@ -181,7 +186,7 @@ def new_submissions(
             note=each.draft.note,
             at=at,
             runs=[
-                _new_run(gpu, each.draft.options, next(left), harness_sha256, each.user, account, served=served)
+                _new_run(gpu, each.draft.options, *next(left), harness_sha256, each.user, account, served=served)
                 for gpu in each.draft.gpus
             ],
             rerun=each.rerun,
@@ -194,7 +199,15 @@ def new_submissions(
 
 
 def _new_run(
-    gpu: Gpu, options: JobOptions, token: str, harness_sha256: str, user: str, account: str, *, served: bool
+    gpu: Gpu,
+    options: JobOptions,
+    token: str,
+    script: str,
+    harness_sha256: str,
+    user: str,
+    account: str,
+    *,
+    served: bool,
 ) -> NewRun:
     """Return a run of `user` that `account` sends, which decides the trust: that account can forge results."""
     owner = gpu.cluster.account or account
@@ -209,4 +222,5 @@ def _new_run(
         harness_sha256=harness_sha256,
         account="" if owner == user else owner,
         options=options,
+        script=script,
     )

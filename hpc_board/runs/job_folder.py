@@ -1,7 +1,7 @@
 """Job folders and batch scripts.
 
-The script depends on the task, the GPU and the mode alone and finds all other files in its working directory, so that
-the previewed script is, byte for byte, the one that is sent.
+The script depends on the task, the GPU and the mode alone and finds all other files in its working directory. It is
+rendered once and stored with its run: the previewed script is, byte for byte, the one that is sent.
 """
 
 import hashlib

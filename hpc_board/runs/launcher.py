@@ -283,11 +283,10 @@ class Launcher(msgspec.Struct, frozen=True):
             answer = f": {run.status.source}" if run.status.source else ""
             raise InputError(f"not accepted after {attempts} attempts{answer}")
         gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
-        task = self.store.submissions.task(run.task, run.task_version)
-        code = self.store.submissions.code(run.code_sha256)
-        script = job_folder.script(task, gpu, run.mode)
-        path = self.clusters.folders_of(run).write(run, task, gpu, script=script.text, code=code)
-        named = () if self.store.boards.is_closed(run.task) else (run.task,)
+        parts = self.store.submissions.job_parts(run)
+        script = msgspec.json.decode(parts.script, type=job_folder.Script)
+        path = self.clusters.folders_of(run).write(run, parts.task, gpu, script=script.text, code=parts.code)
+        named = () if parts.in_closed_board else (run.task,)
         return _PreparedJob(run, gpu, path, script, attempts + 1, named)
 
     def _send_prepared(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:

@@ -65,14 +65,6 @@ class BoardGateway:
             numbers = [row["id"] for row in db.query(_NEWEST)]
             return {number: known.get(number) or _board(db, number) for number in numbers}
 
-    def is_closed(self, name: str) -> bool:
-        """Return whether the newest board of this name, also a deleted one, is closed."""
-        if not self._file.is_there():
-            return False
-        with self._file.reading() as db:
-            row = _newest(db, name)
-            return row is not None and _change(row).options.visibility is Visibility.CLOSED
-
     def changes(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of all boards of this name, oldest first."""
         if not self._file.is_there():
@@ -97,6 +89,12 @@ class BoardGateway:
         with self._file.writing() as db:
             for each in new:
                 _add(db, each)
+
+
+def is_closed(db: Database, name: str) -> bool:
+    """Return whether the newest board of this name, also a deleted one, is closed."""
+    row = _newest(db, name)
+    return row is not None and _change(row).options.visibility is Visibility.CLOSED
 
 
 def _newest(db: Database, name: str) -> Row | None:

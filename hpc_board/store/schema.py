@@ -53,6 +53,11 @@ _FACTS = {
         sha256 DIGEST PRIMARY KEY,
         code BLOB NOT NULL
     """,
+    # Batch scripts with their options, as JSON.
+    "scripts": """
+        sha256 DIGEST PRIMARY KEY,
+        script JSON NOT NULL
+    """,
     "tasks": """
         name NAME NOT NULL,
         version TEXT NOT NULL,
@@ -75,7 +80,7 @@ _FACTS = {
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
     """,
     # `account` is the account of the jobs if it is not the submission's user, who is shown and ranked. `options` has
-    # those that the user set for the job, as JSON.
+    # those that the user set for the job, as JSON. `script_sha256` names the batch script that the job gets.
     "runs": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         submission INTEGER NOT NULL REFERENCES submissions (id),
@@ -88,7 +93,8 @@ _FACTS = {
         emulated BOOLEAN NOT NULL,
         harness_sha256 DIGEST NOT NULL,
         account TEXT NOT NULL DEFAULT '',
-        options TEXT NOT NULL DEFAULT ''
+        options TEXT NOT NULL DEFAULT '',
+        script_sha256 DIGEST REFERENCES scripts (sha256)
     """,
     "events": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -49,7 +49,7 @@ SELECT remarks.text AS original, runs.gpu
 
 
 class NewRun(msgspec.Struct, frozen=True):
-    """A run to store; its fields have the meaning of those of `Run`."""
+    """A run to store; `script` is its batch script as JSON, and the other fields are those of `Run`."""
 
     gpu: str
     cluster: str
@@ -61,6 +61,16 @@ class NewRun(msgspec.Struct, frozen=True):
     harness_sha256: str
     account: str = ""
     options: JobOptions = NO_OPTIONS
+    script: str = ""
+
+
+class JobParts(msgspec.Struct, frozen=True):
+    """The stored parts of a run's job; `script` is its batch script as JSON."""
+
+    task: Task
+    code: bytes
+    script: str
+    in_closed_board: bool
 
 
 class NewSubmission(msgspec.Struct, frozen=True):
@@ -125,9 +135,16 @@ class SubmissionGateway:
             InputError: the version has neither submissions nor a board.
         """
         with self._file.reading() as db:
-            if row := db.row("tasks", "name = ? AND version = ?", [name, version]):
-                return task_value(row)
-        raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
+            return _task(db, name, version)
+
+    def job_parts(self, run: Run) -> JobParts:
+        """Return the parts of a run's job, read in one transaction."""
+        with self._file.reading() as db:
+            row = db.row("scripts", "sha256 = (SELECT script_sha256 FROM runs WHERE id = ?)", [run.id])
+            if row is None:
+                raise UndecodableError(f"the batch script of run {run.id}")
+            task, code = _task(db, run.task, run.task_version), _code(db, run.code_sha256)
+            return JobParts(task, code, row["script"], boards.is_closed(db, run.task))
 
     def knows_task(self, name: str) -> bool:
         """Return whether a task of this name has submissions or a board, without making a database."""
@@ -139,11 +156,7 @@ class SubmissionGateway:
     def code(self, sha256: str) -> bytes:
         """Return the submitted file with this sha256."""
         with self._file.reading() as db:
-            row = db.row("codes", "sha256 = ?", [sha256])
-            code: bytes = b"" if row is None else row["code"]
-            if hashlib.sha256(code).hexdigest() != sha256:
-                raise UndecodableError(f"the file with the sha256 {sha256}")
-            return code
+            return _code(db, sha256)
 
     def reruns_in_flight(self, task: str, version: str) -> frozenset[tuple[int, str]]:
         """Return the submissions whose rerun at this version is in flight, each with the GPU of that rerun."""
@@ -153,6 +166,20 @@ class SubmissionGateway:
 
 
 # Within a transaction
+
+
+def _task(db: Database, name: str, version: str) -> Task:
+    if row := db.row("tasks", "name = ? AND version = ?", [name, version]):
+        return task_value(row)
+    raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
+
+
+def _code(db: Database, sha256: str) -> bytes:
+    row = db.row("codes", "sha256 = ?", [sha256])
+    code: bytes = b"" if row is None else row["code"]
+    if hashlib.sha256(code).hexdigest() != sha256:
+        raise UndecodableError(f"the file with the sha256 {sha256}")
+    return code
 
 
 def stored_submission(db: Database, number: int) -> Submission:
@@ -233,6 +260,9 @@ def _mark_rerun(db: Database, number: int, rerun: Rerun) -> None:
 
 
 def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
+    script_sha256 = hashlib.sha256(new.script.encode()).hexdigest() if new.script else None
+    if script_sha256 is not None:
+        db.insert("scripts", {"sha256": script_sha256, "script": new.script}, ignore=True)
     run = db.insert(
         "runs",
         {
@@ -247,6 +277,7 @@ def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
             "harness_sha256": new.harness_sha256,
             "account": plain_text(new.account),
             "options": options_text(new.options),
+            "script_sha256": script_sha256,
         },
     )
     db.insert("events", event_row(run, Status(RunState.CREATED, at)))

@@ -17,7 +17,7 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store import NewRun, NewSubmission
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task
-from tests.unit.runs.world import CODE, HARNESS, World, sha256_of
+from tests.unit.runs.world import CODE, HARNESS, World, script_of, sha256_of
 from tests.values import replace
 
 
@@ -106,7 +106,12 @@ def test_harnesses_that_no_run_needs_go_when_they_are_old(world: World) -> None:
             mode=Mode.TEST,
             note="",
             at=datetime.now(UTC),
-            runs=[NewRun("H100", "main", "gpu", "hb-newer", "n", "self-run", False, newer)],
+            runs=[
+                NewRun(
+                    *("H100", "main", "gpu", "hb-newer", "n", "self-run", False, newer),
+                    script=script_of(a_task(), Mode.TEST),
+                )
+            ],
         )
     )
     assert updated(world).launch([run]) == []

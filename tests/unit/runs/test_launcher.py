@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState
@@ -11,7 +12,7 @@ from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from tests.harness.evaluations import a_task
 from tests.scripted import Scripted
-from tests.unit.runs.world import CLUSTER, World, cancel, right_result, set_clock
+from tests.unit.runs.world import CLUSTER, GPU, World, cancel, right_result, script_of, set_clock
 from tests.values import replace
 
 
@@ -227,3 +228,14 @@ def test_a_cancellation_is_stored_while_another_client_is_busy(world: World) -> 
     world.advance()
     assert world.scheduler.cancelled == [world.scheduler.jobs[sent.token]]
     assert (world.state(unsent), world.scheduler.sent) == (RunState.CANCELLED, [sent.token])
+
+
+def test_a_run_is_sent_with_the_script_that_was_stored(world: World) -> None:
+    run = world.run()
+    gpu = replace(GPU, time_limit_seconds=60)
+    replace(world.advance, gpus={"H100": gpu}).launch([run])
+    (job,) = world.scheduler.submitted
+    stored = msgspec.json.decode(script_of(a_task(), run.mode), type=job_folder.Script)
+    assert (job.folder / job.script).read_text() == stored.text
+    assert (job.options, job.time_limit_seconds) == (stored.options, stored.time_limit_seconds)
+    assert stored.time_limit_seconds != 60

@@ -21,7 +21,7 @@ from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.boards import NewChange
 from tests.harness.evaluations import a_task
 from tests.scripted import Scripted, ScriptedArrays
-from tests.unit.runs.world import CODE, HARNESS, cancel, set_clock, sha256_of, world_in
+from tests.unit.runs.world import CODE, HARNESS, cancel, script_of, set_clock, sha256_of, world_in
 from tests.values import replace
 
 
@@ -47,17 +47,13 @@ class ArrayWorld:
     def runs(self, count: int = 4, tasks: Sequence[Task] = ()) -> list[Run]:
         """Runs that are made for one array."""
         name = os.urandom(8).hex()
-        new = [
-            NewRun("H100", "main", "gpu", f"{name}.{index}", "n", "self-run", False, sha256_of(HARNESS))
-            for index in range(count)
-        ]
         at = datetime.now(UTC)
-        stored = self.store.submissions.add_all(
-            [
-                NewSubmission(task, "ada", "k.py", CODE, Mode.RANKED, "", at, [run])
-                for task, run in zip(tasks or [a_task()] * count, new, strict=True)
-            ]
-        )
+        new = []
+        for index, task in enumerate(tasks or [a_task()] * count):
+            token, script = f"{name}.{index}", script_of(task, Mode.RANKED)
+            run = NewRun("H100", "main", "gpu", token, "n", "self-run", False, sha256_of(HARNESS), script=script)
+            new.append(NewSubmission(task, "ada", "k.py", CODE, Mode.RANKED, "", at, [run]))
+        stored = self.store.submissions.add_all(new)
         return [run for _, (run,) in stored]
 
     def indexes(self) -> list[tuple[int, ...]]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hpc_board.domain import run as domain_run
@@ -29,6 +30,7 @@ HARNESS = b"the harness"
 CODE = b"def custom_kernel(data): ...\n"
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0)
+GPU = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
 
 
 @dataclass
@@ -51,7 +53,17 @@ class World:
                 note="",
                 at=datetime.now(UTC),
                 runs=[
-                    NewRun("H100", cluster, "gpu", os.urandom(8).hex(), "n", "self-run", False, sha256_of(HARNESS)),
+                    NewRun(
+                        "H100",
+                        cluster,
+                        "gpu",
+                        os.urandom(8).hex(),
+                        "n",
+                        "self-run",
+                        False,
+                        sha256_of(HARNESS),
+                        script=script_of(task or a_task(), mode),
+                    ),
                 ],
             )
         )
@@ -64,20 +76,24 @@ class World:
         (job_folder.folder(self.folder, run.id) / name).write_bytes(data)
 
 
+def script_of(task: Task, mode: Mode) -> str:
+    """The batch script of a run on H100, as it is stored."""
+    return msgspec.json.encode(job_folder.script(task, GPU, mode)).decode()
+
+
 def sha256_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
 def world_in(folder: Path) -> World:
     scheduler = Scripted()
-    gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
     store = Store(with_new_database(folder / "board.db"))
     advance = Reconciler(
         folder=folder,
         store=store,
         schedulers={"main": scheduler},
         clusters={"main": CLUSTER},
-        gpus={"H100": gpu},
+        gpus={"H100": GPU},
         harness=lambda: HARNESS,
         lookup_delay=timedelta(0),
         lock_seconds=0.2,
