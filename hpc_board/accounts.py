@@ -3,6 +3,7 @@
 import grp
 import os
 import pwd
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -34,6 +35,13 @@ def private_group(uid: int) -> int | None:
         return None
     alone = group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
     return group.gr_gid if alone else None
+
+
+def others_write(status: os.stat_result) -> bool:
+    """Return whether accounts besides its owner may write a file; this account's private group may."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid != private_group(os.geteuid())
 
 
 def is_user(name: str) -> bool:

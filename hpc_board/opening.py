@@ -34,7 +34,7 @@ def open_board(
     from hpc_board.settings_file import Found, found, plain_service, text_of
 
     source = found(config, environ)
-    service = None if source is None else plain_service(text_of(source, environ))
+    service = None if source is None else plain_service(text_of(source))
     if service is not None:
         from hpc_board.service.client import RemoteBoard
 

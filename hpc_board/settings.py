@@ -205,7 +205,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,), gpus_given=False)
     from hpc_board.yaml_document import Document
 
-    text = text_of(source, environ)
+    text = text_of(source)
     file = source.path if isinstance(source, Found) else source
     document = Document.parse(text, file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)

@@ -2,18 +2,19 @@
 
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from hpc_board.accounts import home, private_group
+from hpc_board.accounts import home, others_write
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.errors import InputError
-from hpc_board.files import open_followed, read_text
-from hpc_board.trusted_file import Trust, open_trusted, system_owners
+from hpc_board.files import open_followed, open_regular, read_text, shown_path
 from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
 
 FILE_NAME = "hpc-board.yaml"
@@ -68,7 +69,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
                 hint=f"Correct {origin}, or leave it out to use the default settings.",
             )
         return path
-    ours = system_owners() | {os.geteuid()}
+    ours = _system_owners() | {os.geteuid()}
     local = cwd / FILE_NAME
     if _is_there(local):
         return Found(local, ours)
@@ -76,7 +77,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
         own = own_folder(environ, "XDG_CONFIG_HOME", ".config") / "config.yaml"
         if _is_there(own):
             return Found(own, ours)
-    return Found(_SYSTEM_FILE, system_owners()) if _is_there(_SYSTEM_FILE) else None
+    return Found(_SYSTEM_FILE, _system_owners()) if _is_there(_SYSTEM_FILE) else None
 
 
 def found(explicit: Path | None, environ: Mapping[str, str]) -> Path | Found | None:
@@ -92,14 +93,14 @@ def found(explicit: Path | None, environ: Mapping[str, str]) -> Path | Found | N
     return find(explicit, environ, here)
 
 
-def text_of(source: Path | Found, environ: Mapping[str, str]) -> str:
+def text_of(source: Path | Found) -> str:
     """Return the text of a settings file.
 
     Raises:
         InputError: the file cannot be read, or was found where it is and another account may change it.
     """
     if isinstance(source, Found):
-        return read_text(source.path, DOCUMENT_BYTES_MAX, partial(open_trusted, trust=_trust(source, environ)))
+        return read_text(source.path, DOCUMENT_BYTES_MAX, partial(_open_own, owners=source.owners))
     return read_text(source, DOCUMENT_BYTES_MAX, open_followed)
 
 
@@ -119,11 +120,50 @@ def plain_service(text: str) -> Path | SshAddress | None:
     return None
 
 
-def _trust(found: Found, environ: Mapping[str, str]) -> Trust:
-    user, own_home = os.geteuid(), None
-    with suppress(InputError):
-        own_home = home(environ)
-    return Trust(found.owners, system_owners() | {user}, lambda: private_group(user), own_home)
+def _system_owners() -> frozenset[int]:
+    """Return root, and the owner of the root folder: within a user namespace root may have another number."""
+    return frozenset({0, os.stat("/").st_uid})  # noqa: PTH116 - no path of a user
+
+
+def _open_own(path: Path, owners: Collection[int]) -> BinaryIO:
+    """Open a file that decides which programs run in the user's name, if its `owners` alone may change it.
+
+    That counts for its folder too, and for a link to it.
+
+    Raises:
+        InputError: another account may.
+        NotRegularFileError: it is not a regular file.
+        OSError: it does not exist, or cannot be read.
+    """
+    real = Path(os.path.realpath(path))
+    for folder in {path.absolute().parent, real.parent}:
+        status = folder.stat()
+        # In a sticky folder no account exchanges the files of another.
+        _check_own(folder, status, owners, is_closed=bool(status.st_mode & stat.S_ISVTX) or not others_write(status))
+    _check_own(path, path.lstat(), owners, is_closed=True)
+    file = open_regular(real)
+    try:
+        status = os.fstat(file.fileno())
+        _check_own(path, status, owners, is_closed=not others_write(status))
+    except InputError:
+        file.close()
+        raise
+    return file
+
+
+def _check_own(path: Path, status: os.stat_result, owners: Collection[int], *, is_closed: bool) -> None:
+    if status.st_uid not in owners:
+        whose = "neither to you nor to root" if os.geteuid() in owners else "not to root"
+        raise InputError(
+            f"{shown_path(path)} belongs {whose}, and its settings would run commands in your name.",
+            hint="If you trust it, name it yourself: --config FILE",
+        )
+    if not is_closed:
+        raise InputError(
+            f"{shown_path(path)} may be written by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings "
+            "would run commands in your name.",
+            hint=f"Try: chmod go-w '{shown_path(path)}'. Or, if you trust it, name it yourself: --config FILE",
+        )
 
 
 def _is_there(path: Path) -> bool:

@@ -3,11 +3,10 @@
 import os
 import re
 import shlex
-import stat
 from contextlib import suppress
 from pathlib import Path
 
-from hpc_board.accounts import private_group, user_name
+from hpc_board.accounts import others_write, user_name
 from hpc_board.errors import InputError, StorageError
 from hpc_board.files import lock_descriptor, open_regular
 
@@ -26,9 +25,6 @@ _JOB_FOLDER = re.compile(r"([1-9][0-9]{0,14})(?:-hb-[0-9a-f]{1,40})?")
 _ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}(?:\.[0-9]{1,7})?")
 """The name of a folder of a job array, or of one of its tasks."""
 
-_GROUP_S = stat.S_ISGID | stat.S_IWGRP
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-
 
 def create_board_folder(board: Path) -> bool:
     """Create the folder of a board; return False if this account has one there.
@@ -42,20 +38,11 @@ def create_board_folder(board: Path) -> bool:
     seen = read_by_submissions(board)
     if seen:
         raise InputError(f"{board} is in {seen}, which submissions can read.", hint=ELSEWHERE)
-    try:
-        board.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        if not board.is_dir():
-            raise InputError(f"{board} is there and is no folder", hint="Give another place for the board.") from None
-        check_own(board)
-        return False
-    except OSError as error:
-        raise StorageError(
-            f"{board}: the board's folder cannot be made: {error.strerror}",
-            hint="Give a folder that you may write. Root makes one: "
-            + shlex.join(["install", "-d", "-o", user_name(os.geteuid()), str(board.parent)]),
-        ) from error
-    return True
+    existed = board.exists()
+    if existed and not board.is_dir():
+        raise InputError(f"{board} is there and is no folder", hint="Give another place for the board.")
+    make_board_folder(board)
+    return not existed
 
 
 def make_board_folder(board: Path) -> Path:
@@ -68,9 +55,10 @@ def make_board_folder(board: Path) -> Path:
     try:
         board.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
+        install = shlex.join(["install", "-d", "-o", user_name(os.geteuid()), str(board.parent)])
         raise StorageError(
             f"{board}: the board's folder cannot be made: {error.strerror}",
-            hint="Point `board` in the settings to a folder that you may write.",
+            hint=f"Give a folder that you may write, `board` in the settings. Root makes one: {install}",
         ) from error
     return board
 
@@ -78,39 +66,33 @@ def make_board_folder(board: Path) -> Path:
 def check_own(board: Path) -> None:
     """Require that the board's folder and its database, as far as they are there, are this account's alone.
 
-    An account that may write them chooses the code that this one runs. Boards of groups, which earlier versions had,
-    are such folders.
+    An account that may write them chooses the code that this one runs.
 
     Raises:
         StorageError: another account has them, or may write them.
     """
-    try:
-        folder = board.stat()
-    except OSError:
-        return
-    if not stat.S_ISDIR(folder.st_mode):
-        return
-    move_in = (
-        "The service's account moves it in, from a copy: "
-        f"{shlex.join(['hpc-board', 'admin', 'init', 'FOLDER', '--serve', '--from', str(board)])}. For a board of your "
-        "own, point `board` in the settings to another folder."
-    )
-    if folder.st_mode & _GROUP_S == _GROUP_S:
-        raise _foreign(f"{board} is the board of a group", move_in)
-    if folder.st_uid != os.geteuid():
-        owner = user_name(folder.st_uid)
-        as_owner = f"Root runs commands as that account: runuser -u {shlex.quote(owner)} -- hpc-board ..."
-        by_service = "If a service has it, name that instead: `service: SOCKET` in place of `board`."
-        raise _foreign(f"{board} belongs to {owner}", f"{by_service} {move_in}" if os.geteuid() else as_owner)
-    if _others_write(folder):
-        close = shlex.join(["chmod", "go-w", str(board)])
-        raise _foreign(
-            f"{board} may be written by other accounts",
-            f"If you trust all that lies there: {close}. Otherwise: {move_in}",
+    for path in (board, board / DATABASE):
+        try:
+            status = path.stat()
+        except OSError:
+            return
+        if status.st_uid != os.geteuid():
+            owner = user_name(status.st_uid)
+            found = f"{path} belongs to {owner}"
+            hint = (
+                "If a service has it, name that in the settings: `service: SOCKET` in place of `board`. Root runs "
+                f"commands as its owner: runuser -u {shlex.quote(owner)} -- hpc-board ..."
+            )
+        elif others_write(status):
+            found = f"{path} may be written by other accounts"
+            hint = f"If you trust what lies there: {shlex.join(['chmod', 'go-w', str(path)])}."
+        else:
+            continue
+        move_in = shlex.join(["hpc-board", "admin", "init", "FOLDER", "--serve", "--from", str(board)])
+        raise StorageError(
+            f"{found}, and a board belongs to one account: others use it through a service.",
+            hint=f"{hint} Or the account of a service moves it in, from a copy: {move_in}.",
         )
-    database = _fault_of(board / DATABASE)
-    if database:
-        raise _foreign(database, move_in)
 
 
 def is_served(board: Path) -> bool:
@@ -120,28 +102,6 @@ def is_served(board: Path) -> bool:
             return not lock_descriptor(file.fileno(), shared=True)
     except OSError:
         return False
-
-
-def _foreign(found: str, hint: str) -> StorageError:
-    return StorageError(f"{found}, and a board belongs to one account: others use it through a service.", hint=hint)
-
-
-def _others_write(status: os.stat_result) -> bool:
-    if status.st_mode & stat.S_IWOTH:
-        return True
-    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid != private_group(os.geteuid())
-
-
-def _fault_of(database: Path) -> str:
-    """Return why the database is not this account's alone; "" if it is, or is not there."""
-    with suppress(OSError):
-        # A link and its target may have different owners.
-        for status in (database.lstat(), database.stat()):
-            if status.st_uid != os.geteuid():
-                return f"{database} belongs to {user_name(status.st_uid)}"
-        if status.st_mode & _OTHERS_WRITE:
-            return f"{database} may be written by other accounts"
-    return ""
 
 
 def newest_job_folder(board: Path) -> Path | None:

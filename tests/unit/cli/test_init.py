@@ -47,11 +47,11 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("prepare", "argv", "words"),
     [
-        (lambda board: (board.mkdir(), board.chmod(0o2770)), [], "is the board of a group"),
+        (lambda board: (board.mkdir(), board.chmod(0o777)), [], "may be written by other accounts"),
         (lambda board: board.write_text(""), [], "is no folder"),
         (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "exists already"),
     ],
-    ids=["group", "file", "settings"],
+    ids=["open", "file", "settings"],
 )
 def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     tmp_path: Path, prepare: object, argv: list[str], words: str
