@@ -62,7 +62,7 @@ _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}
 
 # Changes of boards are decisions too, and have a table of their own.
 _LOG = """
-SELECT * FROM (
+WITH log AS (SELECT *, {value} AS value FROM (
     SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
@@ -71,16 +71,17 @@ SELECT * FROM (
            ELSE '' END AS detail,
            by_user, at, reason, 2 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
-              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
+              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))),
+     past AS (SELECT value, at, number FROM log WHERE number = :before)
+SELECT * FROM log
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
-   AND (:before IS NULL OR {value} {beyond} {past_value} OR ({value} = {past_value} AND (at, number) {older} (
-        (SELECT at FROM decisions WHERE 2 * id = :before
-         UNION ALL SELECT at FROM boards WHERE 2 * id + 1 = :before), :before)))
+   AND (:before IS NULL OR value {beyond} (SELECT value FROM past)
+        OR (value = (SELECT value FROM past) AND (at, number) {older} (SELECT at, number FROM past)))
    AND {said}
- ORDER BY {value} {direction}, at {age}, number {age}
+ ORDER BY value {direction}, at {age}, number {age}
  LIMIT :limit
 """.replace(
     "{differences}",
@@ -90,12 +91,6 @@ SELECT * FROM (
     ),
 )
 
-_PAST_VALUE = """(
-    SELECT {value} FROM (
-        SELECT action, kind, subject, by_user FROM decisions WHERE 2 * id = :before
-        UNION ALL
-        SELECT action, 'board' AS kind, name AS subject, by_user FROM boards WHERE 2 * id + 1 = :before))"""
-
 # A word that all have leaves the order to the moments; numbers of submissions are in the order of numbers.
 _LOG_VALUES = {
     LogColumn.AGE: "''",
@@ -104,9 +99,7 @@ _LOG_VALUES = {
     LogColumn.ABOUT: "iif(kind = 'submission', printf('submission %20d', subject), kind || ' ' || subject)",
 }
 
-_PARTICIPANTS = """
-SELECT DISTINCT user FROM submissions LIMIT 100000
-"""
+_PARTICIPANTS = "SELECT DISTINCT user FROM submissions LIMIT 100000"
 
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
@@ -293,7 +286,6 @@ class ModerationGateway:
         statement = _LOG.format(
             said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE",
             value=value,
-            past_value=_PAST_VALUE.format(value=value),
             direction="DESC" if order.descending else "ASC",
             beyond="<" if order.descending else ">",
             age="ASC" if oldest_first else "DESC",
