@@ -4,15 +4,17 @@ A long read blocks writers if the database has no write-ahead log (see `database
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import optional_time_text
 from hpc_board.store.sqlite import Row
+
+T = TypeVar("T")
 
 PAGE_SUBMISSIONS = 2000
 
@@ -35,9 +37,15 @@ class RunSelection(msgspec.Struct, frozen=True):
 
 
 def pages(
-    file: DatabaseFile, query: str, chosen: RunSelection, *, size: int = PAGE_SUBMISSIONS, **more: Any
-) -> Iterator[list[Row]]:
-    """Yield the rows of `query`, for `size` submissions at a time, oldest first.
+    file: DatabaseFile,
+    query: str,
+    chosen: RunSelection,
+    decode: Callable[[Row], T],
+    *,
+    size: int = PAGE_SUBMISSIONS,
+    **more: Any,
+) -> Iterator[list[T]]:
+    """Yield the values that `decode` returns for the rows of `query`, for `size` submissions at a time, oldest first.
 
     The placeholder `{chosen}` in the query selects among its `submissions` and `runs`. Each page shows the database at
     the time of its query; submissions after the first page are left out.
@@ -53,6 +61,7 @@ def pages(
     while after is not None and after < end:
         with file.reading() as db:
             last = db.value(_LAST, {"after": after, "end": end, "size": size})
-            page: list[Row] = [*db.query(query.format(chosen=_CHOSEN), {**given, "after": after, "last": last})]
+            rows = db.query(query.format(chosen=_CHOSEN), {**given, "after": after, "last": last})
+            page = [decode(row) for row in rows]
         yield page
         after = last

@@ -94,16 +94,14 @@ class ExportGateway:
             ranked, ranks, overlaps = _ranks(db)
         position = 0
         size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
-        for page in pages(self._file, _RUNS, chosen, size=size, with_code=with_code):
-            rows: list[Row] = []
+        for page in pages(self._file, _RUNS, chosen, _with_remarks, size=size, with_code=with_code):
             for row in page:
                 while position < len(ranked) and ranked[position] < row["run"]:
                     position += 1
                 has_rank = position < len(ranked) and ranked[position] == row["run"]
                 rank = ranks[position] if has_rank else None
                 overlaps_above = bool(overlaps[position]) if has_rank else None
-                rows.append({**row, "rank": rank, "overlaps_above": overlaps_above, "remarks": remarks_value(row)})
-            yield from rows
+                yield {**row, "rank": rank, "overlaps_above": overlaps_above}
 
     def ranked_boards(self, chosen: RunSelection) -> tuple[RankedBoard, ...]:
         """Return the chosen boards that have users, by the task's name, its versions in the order of their arrival."""
@@ -120,6 +118,10 @@ class ExportGateway:
         board = {"task": task, "task_version": task_version, "gpu": gpu}
         with self._file.reading() as db:
             return tuple(decoded(Best, row) for row in db.query(_DAYS, board))
+
+
+def _with_remarks(row: Row) -> Row:
+    return {**row, "remarks": remarks_value(row)}
 
 
 def _ranks(db: Database) -> "tuple[array[int], array[int], array[int]]":

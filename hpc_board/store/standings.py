@@ -182,8 +182,8 @@ class StandingsGateway:
         """Return every version of a task that has submissions, the latest first."""
         with self._file.reading() as db:
             # A board brings its version along before it has submissions.
-            rows = [row for row in db.query(_VERSIONS, {"task": task}) if row["added_at"] is not None]
-        found = [decoded(Version, row) for row in rows]
+            rows = db.query(_VERSIONS, {"task": task})
+            found = [decoded(Version, row) for row in rows if row["added_at"] is not None]
         return tuple(sorted(found, key=lambda each: each.added_at, reverse=True))
 
     def version_before(self, task: str, version: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -9,13 +10,13 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
 from hpc_board.store.batches import RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import decoded, moment, optional_time_text
-from hpc_board.store.sqlite import Database, Row
+from hpc_board.store.row_values import decoded, optional_time_text
+from hpc_board.store.sqlite import Database
 
 TOP_USERS = 10
 
 _RUNS = """
-SELECT runs.id AS run, runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
+SELECT runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
        coalesce(results.ended_at, newest.at) AS ended_at, results.verdict = 'pass' AS passed,
        results.score_s IS NOT NULL AS scored,
        (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
@@ -35,6 +36,20 @@ SELECT COUNT(DISTINCT code_sha256) AS codes
 """
 _SINCE = "submitted_at >= :since"
 _OF_TASKS = "task IN (SELECT value FROM json_each(:tasks))"
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """A row of `_RUNS`."""
+
+    submission: int
+    gpu: str
+    user: str
+    submitted_at: datetime
+    state: RunState
+    ended_at: datetime
+    passed: bool | None
+    scored: bool
+    started_at: datetime | None
 
 
 class _OfGpu(msgspec.Struct):
@@ -61,26 +76,24 @@ class _Count(msgspec.Struct):
     waiting: int = 0
     _newest: int = 0
 
-    def add(self, row: Row) -> None:
-        gpu = self.gpus.setdefault(row["gpu"], _OfGpu())
-        user = self.users.setdefault(row["user"], _OfUser())
-        if row["submission"] != self._newest:
-            self._newest = row["submission"]
+    def add(self, run: _Run) -> None:
+        gpu = self.gpus.setdefault(run.gpu, _OfGpu())
+        user = self.users.setdefault(run.user, _OfUser())
+        if run.submission != self._newest:
+            self._newest = run.submission
             self.submissions += 1
             user.submissions += 1
-        ended = decoded(RunState, row["state"]).ended
         self.runs += 1
         user.runs += 1
         gpu.runs += 1
-        self.waiting += not ended
-        gpu.passed += bool(row["passed"])
-        gpu.scored += bool(row["passed"] and row["scored"])
-        if row["started_at"] is None:
+        self.waiting += not run.state.ended
+        gpu.passed += bool(run.passed)
+        gpu.scored += bool(run.passed and run.scored)
+        if run.started_at is None:
             return
-        started_at = moment(row["started_at"])
-        gpu.waits.add(_seconds(moment(row["submitted_at"]), started_at))
-        if ended:
-            ran_s = _seconds(started_at, moment(row["ended_at"]))
+        gpu.waits.add(_seconds(run.submitted_at, run.started_at))
+        if run.state.ended:
+            ran_s = _seconds(run.started_at, run.ended_at)
             gpu.run_total_s += ran_s
             user.run_total_s += ran_s
 
@@ -97,9 +110,9 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
         StorageError: the database cannot be read.
     """
     count = _Count()
-    for page in pages(file, _RUNS, chosen):
-        for row in page:
-            count.add(row)
+    for page in pages(file, _RUNS, chosen, partial(decoded, _Run)):
+        for run in page:
+            count.add(run)
     with file.reading() as db:
         codes = _unique_codes(db, chosen)
     users = sorted(count.users.items(), key=lambda item: (-item[1].run_total_s, -item[1].runs, item[0]))

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -268,6 +270,20 @@ def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, mon
     assert (done.exit_code, target.read_text()) == (2, "before")
     assert "cannot be written: No space left on device" in done.stderr
     assert [path.name for path in board.folder.iterdir() if path.name.startswith(".runs")] == []
+
+
+@pytest.mark.parametrize("command", [("export", "--format", "csv"), ("stats",)])
+def test_a_value_that_cannot_be_decoded_is_reported_as_damage(board: Recorded, command: tuple[str, ...]) -> None:
+    board.board.submissions.note(board.add(status_of(RunState.CANCELLED)).submission, "a note")
+    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db, db:
+        for table in ("remarks", "submissions"):
+            db.execute(f"DROP TRIGGER {table}_stay")
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        db.execute("UPDATE remarks SET at = 'yesterday'")
+        db.execute("UPDATE submissions SET submitted_at = 'yesterday'")
+    done = CliRunner().invoke(cli, ["admin", *command], obj=lambda: board.board)
+    assert done.exit_code == 2, done.output
+    assert "the database is damaged (" in " ".join(done.stderr.split())
 
 
 def test_only_admins_export(board: Recorded) -> None:
