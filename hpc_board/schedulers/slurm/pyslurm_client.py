@@ -28,10 +28,7 @@ ANSWER_SECONDS: Final = 30.0
 """The time-out of an answer: Slurm's own time-out of a message is 10 seconds by default."""
 
 PAUSE_SECONDS: Final = 30.0
-"""The time that the commands alone are used after a failure; doubled after each further one in a row.
-
-As long is a helper kept whose controller cannot be reached.
-"""
+"""The time that the commands alone are used after a failure; doubled after each further one in a row."""
 
 PAUSE_SECONDS_MAX: Final = 1800.0
 """The longest time that the commands alone are used."""
@@ -132,7 +129,6 @@ class _Helper:
         self._questions = 0
         self._pause = Pause()
         self._last_failure = ""
-        self._kept = Pause()
 
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
         """Return the rows that answer `question`.
@@ -151,21 +147,12 @@ class _Helper:
                 self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
                 self._last_failure = str(error)
                 raise
-            except _ControllerError:
-                self._renew()
-                raise
             except BaseException:
-                # The answer to an interrupted question has no reader.
+                # The controller's address may have changed, or the answer to an interrupted question has no reader.
                 self._end()
                 raise
-            self._pause = self._kept = Pause()
+            self._pause = Pause()
             return found
-
-    def _renew(self) -> None:
-        """Restart the helper, as the controller's address may have changed; less and less often."""
-        if self._kept.is_over(self._clock()):
-            self._end()
-            self._kept = self._kept.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
 
     def _ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
         if self._conversation is None:

@@ -299,30 +299,6 @@ def test_a_controller_that_cannot_be_reached_is_not_asked_again_by_a_command(tmp
     assert helped.source() == "pyslurm: RUNNING"
 
 
-def test_a_controller_that_stays_away_costs_a_new_helper_less_and_less_often(tmp_path: Path) -> None:
-    pauses = [30, 60, 120]
-    helped = Helped(tmp_path, [*[error(1800)] * (1 + 3 * len(pauses)), answer(ROW), error(1800), error(1800)])
-
-    def asked_in_vain() -> None:
-        with pytest.raises(SchedulerError, match="Slurm's words"):
-            helped.source()
-
-    asked_in_vain()
-    for renewed, pause in enumerate(pauses, start=1):
-        asked_in_vain()
-        helped.now += pause - 1
-        asked_in_vain()
-        assert len(helped.started) == renewed + 1
-        helped.now += 1
-        asked_in_vain()
-        assert is_gone(helped.started[-1])
-    assert helped.source() == "pyslurm: RUNNING"
-    asked_in_vain()
-    assert is_gone(helped.started[-1])
-    asked_in_vain()
-    assert (helped.host.ran, helped.warnings) == ([], [])
-
-
 def test_several_threads_get_their_own_answers(tmp_path: Path) -> None:
     rows = [[str(number), f"hb-{number}", *ROW[2:]] for number in range(8)]
     helped = Helped(tmp_path, [answer(*rows)] * 8)
