@@ -3,17 +3,19 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.domain.pause import Pause
+from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
-from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff
+from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff, SharedValue
 from hpc_board.schedulers import AnyKind, Arrays, JobKey, Scheduler, Surroundings, kind_of, kinds
 from hpc_board.settings import Settings
 from hpc_board.store.folder import check_own, make_board_folder
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
 
+FREE_SECONDS = 2.0
+"""The longest wait for free GPUs: the last known numbers then serve."""
+
+_KEPT = timedelta(hours=1)
+"""The age at which an answer is dropped: an older one belongs to settings that are not used any more."""
+
+_ANSWERS_BYTES_MAX = 1024 * 1024
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 
@@ -115,11 +124,9 @@ class Clusters:
         ask = scheduler.availability
         if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
-        from hpc_board.runs.availability import AvailabilityCache
-
         file = make_board_folder(self._settings.board) / f"free-{cluster.name}"
         try:
-            answer = AvailabilityCache(file, cluster.poll_seconds).answer(gpus, ask)
+            answer = shared_answer(file, cluster.poll_seconds, gpus, ask)
         except OSError as error:
             raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
         return [
@@ -162,6 +169,87 @@ class Clusters:
             folder = Path(cluster.board_folder)
             return Folders(folder, SharedFiles(cluster.account, folder / CACHE), "jobs.folder")
         return Folders(self._settings.board)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The availability of some GPUs, in their order, and the time of the question.
+
+    `problem` is the reason why it had no answer: then the availability is that of `known_at`, or unknown.
+    """
+
+    asked_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    available: tuple[Availability, ...]
+    problem: str = ""
+    known_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+def shared_answer(
+    file: Path,
+    poll_seconds: float,
+    gpus: Sequence[Gpu],
+    ask: Callable[[Sequence[Gpu]], Sequence[Availability]],
+    *,
+    lock_seconds: float = FREE_SECONDS,
+) -> Answer:
+    """Return the newest answer about `gpus`, which all clients keep in `file`; one at a time calls `ask`.
+
+    An answer counts for `poll_seconds`, and for its very GPUs: other settings have an answer of their own. The silence
+    of a scheduler is an answer too, with the last known numbers. If another client is asking for long, the last answer
+    serves, however old.
+
+    Raises:
+        SchedulerRefused: this machine has no scheduler to ask; other clients do not get this answer.
+        SchedulerError: another client has been asking for long, and no earlier answer exists.
+        OSError: the file or its lock cannot be written.
+    """
+    import hashlib
+
+    shared = SharedValue(file, dict[str, Answer], _ANSWERS_BYTES_MAX)
+    question = hashlib.sha256(repr(tuple(gpus)).encode()).hexdigest()
+    names = [gpu.name for gpu in gpus]
+
+    def known(answers: Mapping[str, Answer]) -> Answer | None:
+        found = answers.get(question)
+        return found if found is not None and [each.gpu for each in found.available] == names else None
+
+    def is_new(answer: Answer) -> bool:
+        return not Pause(answer.asked_at.timestamp(), poll_seconds).is_over(utc_now().timestamp())
+
+    last = known(shared.read() or {})
+    if last is not None and is_new(last):
+        return last
+    with shared.locked(lock_seconds) as mine:
+        answers = shared.read() or {}
+        last = known(answers)
+        if last is not None and (is_new(last) or not mine):
+            return last
+        if not mine:
+            raise SchedulerError(
+                f"another client has been querying free GPUs for {lock_seconds:g} s, without an answer yet",
+                hint="The scheduler is slow or down; try later.",
+            )
+        new = _new_answer(gpus, ask, last)
+        recent = {key: each for key, each in answers.items() if abs(new.asked_at - each.asked_at) < _KEPT}
+        shared.write(recent | {question: new})
+        return new
+
+
+def _new_answer(
+    gpus: Sequence[Gpu], ask: Callable[[Sequence[Gpu]], Sequence[Availability]], last: Answer | None
+) -> Answer:
+    from hpc_board.transport.time_budget import time_budget
+
+    try:
+        with time_budget(FREE_SECONDS):
+            available = tuple(ask(gpus))
+    except SchedulerRefused:
+        raise
+    except SchedulerError as error:
+        if last is None:
+            return Answer(utc_now(), tuple(Availability(gpu.name) for gpu in gpus), error.message)
+        return Answer(utc_now(), last.available, error.message, last.known_at)
+    now = utc_now()
+    return Answer(now, available, known_at=now)
 
 
 class ClusterTable(msgspec.Struct, frozen=True):

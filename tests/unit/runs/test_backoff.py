@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,8 +15,8 @@ import pytest
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
-from hpc_board.runs.availability import Answer, AvailabilityCache
 from hpc_board.runs.backoff import Backoff, ProgressCache, SharedPause
+from hpc_board.runs.clusters import Answer, shared_answer
 from tests.values import replace
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -176,7 +177,7 @@ def test_twenty_clients_ask_what_is_free_once(tmp_path: Path) -> None:
 
     def client(_: int) -> Answer:
         together.wait()
-        return AvailabilityCache(tmp_path / "free", 600, lock_seconds=60).answer([H100, A100], asked)
+        return shared_answer(tmp_path / "free", 600, [H100, A100], asked, lock_seconds=60)
 
     with ThreadPoolExecutor(20) as clients:
         answers = list(clients.map(client, range(20)))
@@ -187,30 +188,30 @@ def test_twenty_clients_ask_what_is_free_once(tmp_path: Path) -> None:
 
 def test_what_is_free_is_asked_again_once_it_is_old(tmp_path: Path) -> None:
     asked = Asked()
-    shared = AvailabilityCache(tmp_path / "free", 0)
-    assert [free(shared.answer([H100], asked)) for _ in range(3)] == [[1], [2], [3]]
+    shared = partial(shared_answer, tmp_path / "free", 0)
+    assert [free(shared([H100], asked)) for _ in range(3)] == [[1], [2], [3]]
 
 
 def test_a_clock_that_was_set_back_makes_no_answer_last(tmp_path: Path) -> None:
-    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
-    answer = shared.answer([H100], asked)
+    shared, asked = partial(shared_answer, tmp_path / "free", 600), Asked()
+    answer = shared([H100], asked)
     text = (tmp_path / "free").read_text()
     (tmp_path / "free").write_text(text.replace(f"{answer.asked_at:%Y}", f"{answer.asked_at.year + 1}"))
-    assert free(shared.answer([H100], asked)) == [2]
+    assert free(shared([H100], asked)) == [2]
 
 
 def test_other_settings_have_answers_of_their_own(tmp_path: Path) -> None:
-    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
+    shared, asked = partial(shared_answer, tmp_path / "free", 600), Asked()
     elsewhere = replace(H100, partition="other")
     for _ in range(3):
-        assert free(shared.answer([H100], asked)) == [1]
-        assert free(shared.answer([elsewhere], asked)) == [2]
+        assert free(shared([H100], asked)) == [1]
+        assert free(shared([elsewhere], asked)) == [2]
 
 
 def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
     asked = Asked(SchedulerError("sinfo did not answer within 60 s"))
-    shared = AvailabilityCache(tmp_path / "free", 600)
-    answers = [shared.answer([H100, A100], asked) for _ in range(2)]
+    shared = partial(shared_answer, tmp_path / "free", 600)
+    answers = [shared([H100, A100], asked) for _ in range(2)]
     assert [answer.problem for answer in answers] == ["sinfo did not answer within 60 s"] * 2
     assert free(answers[1]) == [None, None]
     assert len(asked.questions) == 1
@@ -218,44 +219,44 @@ def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
 
 def test_without_an_answer_the_last_known_numbers_keep_their_time(tmp_path: Path) -> None:
     asked = Asked()
-    shared = AvailabilityCache(tmp_path / "free", 0)
-    first = shared.answer([H100], asked)
+    shared = partial(shared_answer, tmp_path / "free", 0)
+    first = shared([H100], asked)
     asked.error = SchedulerError("sinfo did not answer within 2 s")
     for _ in range(2):
-        later = shared.answer([H100], asked)
+        later = shared([H100], asked)
         assert (free(later), later.problem) == ([1], "sinfo did not answer within 2 s")
         assert later.known_at == first.known_at == first.asked_at < later.asked_at
 
 
 def test_that_there_is_no_scheduler_here_is_told_to_nobody_else(tmp_path: Path) -> None:
-    shared = AvailabilityCache(tmp_path / "free", 600)
+    shared = partial(shared_answer, tmp_path / "free", 600)
     with pytest.raises(SchedulerRefused, match="no sinfo"):
-        shared.answer([H100], Asked(SchedulerRefused("no sinfo")))
-    assert free(shared.answer([H100], Asked())) == [1]
+        shared([H100], Asked(SchedulerRefused("no sinfo")))
+    assert free(shared([H100], Asked())) == [1]
 
 
 def test_a_client_that_asks_for_long_holds_nobody_up(tmp_path: Path) -> None:
     asked = Asked()
-    shared = AvailabilityCache(tmp_path / "free", 0, lock_seconds=0)
+    shared = partial(shared_answer, tmp_path / "free", 0, lock_seconds=0)
     with (tmp_path / "free.lock").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(SchedulerError, match="another client has been querying free GPUs"):
-            shared.answer([H100], asked)
-    first = shared.answer([H100], asked)
+            shared([H100], asked)
+    first = shared([H100], asked)
     with (tmp_path / "free.lock").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert shared.answer([H100], asked) == first
+        assert shared([H100], asked) == first
 
 
 @pytest.mark.parametrize("change", ["", "no", "[]", '"A100"', "9e999", "[" * 9000])
 def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, change: str) -> None:
-    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
-    shared.answer([H100], asked)
+    shared, asked = partial(shared_answer, tmp_path / "free", 600), Asked()
+    shared([H100], asked)
     text = (tmp_path / "free").read_text()
     (tmp_path / "free").write_text(text.replace('"H100"', change))
-    assert free(shared.answer([H100], asked)) == [2]
+    assert free(shared([H100], asked)) == [2]
     (tmp_path / "free").write_text(change)
-    assert free(shared.answer([H100], asked)) == [3]
+    assert free(shared([H100], asked)) == [3]
 
 
 @pytest.mark.parametrize(("begun_seconds", "pause_seconds"), [(0, 0), (5, 5), (600, 60)])
