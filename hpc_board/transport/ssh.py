@@ -1,4 +1,4 @@
-"""A login node over SSH: one kept connection for commands and files."""
+"""A login node over SSH: a kept connection for commands and files."""
 
 import contextlib
 import re
@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hpc_board.errors import SchedulerError
@@ -29,10 +28,16 @@ REFUSED_SECONDS: Final = 120.0
 _SESSIONS_MAX = 4
 """The maximum number of commands at the same time: servers allow ten sessions on a connection, files need one."""
 
+_LINKS_MAX = _SESSIONS_MAX + 1
+"""The maximum number of connections, to a host that allows one session on each."""
+
 RETIRED_SECONDS: Final = 120.0
 """The time for running commands to end on a connection that opens no further session."""
 
 _OPEN_SECONDS = 15.0
+_FULL_SECONDS = 2.0
+"""The wait for a session where all connections are full: one counts until its last process has ended."""
+
 _ENVIRONMENT_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 10.0
@@ -48,26 +53,28 @@ _WITH_VARIABLES = (
 
 
 class Connection:
-    """The one connection to a login node for all threads, made when it is first needed and again when it was lost.
+    """The connection to a login node for all threads, made when it is first needed and again when it was lost.
 
-    A host that could not be reached, or refused the login, is left alone for a while: the same error comes at once.
-    The connection ends with this object.
+    A host that limits the sessions on a connection gets further connections for those that it refuses. A host that
+    could not be reached, or refused the login, is left alone for a while: the same error comes at once. The connections
+    end with this object.
     """
 
     def __init__(self, login: Login) -> None:
         self.login = login
         self._lock = threading.Lock()
-        self._link: Link | None = None
+        self._opening = threading.Lock()
+        self._links: list[Link] = []
         self._retry_delay = RetryDelay()
-        self._finalizer = weakref.finalize(self, int)
+        weakref.finalize(self, _close, self._links).atexit = False
 
     @property
     def name(self) -> str:
         """Return the account for a reader."""
         return one_line(f"{self.login.user}@{self.login.host}" if self.login.user else self.login.host, 120)
 
-    def link(self) -> "Link":
-        """Return the connection, made anew if it is closed.
+    def link(self, but: "Sequence[Link]" = ()) -> "Link":
+        """Return the first connection that is open and none of `but`, else a new one.
 
         Raises:
             SchedulerError: the host cannot be reached, or refuses the login.
@@ -75,15 +82,16 @@ class Connection:
         from hpc_board.transport.ssh_login import LoginRefused, log_in
 
         with self._lock:
-            if self._link is not None and self._link.alive:
-                return self._link
-            if self._link is not None:
-                self._link.close()
-                self._link = None
+            for link in tuple(self._links):
+                if not link.alive:
+                    self._links.remove(link)
+                    close_quietly(link)
+                elif link not in but:
+                    return link
             self._retry_delay.check()
             began = time.monotonic()
             try:
-                self._link = log_in(self.login)
+                link = log_in(self.login)
             except LoginRefused as error:
                 self._retry_delay.begin(error, began, at_least_seconds=REFUSED_SECONDS)
                 raise
@@ -91,10 +99,8 @@ class Connection:
                 self._retry_delay.begin(error, began)
                 raise
             self._retry_delay.end()
-            self._finalizer.detach()
-            self._finalizer = weakref.finalize(self, partial(close_quietly, self._link))
-            self._finalizer.atexit = False
-            return self._link
+            self._links.append(link)
+            return link
 
     def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":
         """Open a session; a connection that opens none within `seconds` is replaced, once.
@@ -104,38 +110,52 @@ class Connection:
         """
         import paramiko
 
-        words = ""
-        for _ in range(2):
-            link = self.link()
+        full: list[Link] = []
+        lost = 0
+        deadline = time.monotonic() + _FULL_SECONDS
+        while True:
             try:
-                return link, link.transport.open_session(timeout=min(seconds, _OPEN_SECONDS))
+                # One at a time: the library keeps the error of one session alone.
+                with self._opening:
+                    link = self.link(full)
+                    return link, link.open_session(min(seconds, _OPEN_SECONDS))
             except paramiko.ChannelException as error:
-                raise SchedulerError(
-                    f"{self.name} opens no further session: {one_line(str(error), 100)}",
-                    hint="Nothing has changed, try later; the host may limit sessions by MaxSessions.",
-                ) from error
+                full.append(link)
+                if len(full) < _LINKS_MAX:
+                    continue
+                if time.monotonic() > deadline:
+                    raise SchedulerError(
+                        f"{self.name} opens no further session: {one_line(str(error), 100)}",
+                        hint="Nothing has changed, try later; the host may limit sessions by MaxSessions.",
+                    ) from error
+                time.sleep(_LOOK_SECONDS)
+                full.clear()
             except (paramiko.SSHException, EOFError, OSError) as error:
-                words = one_line(str(error) or "it was closed", 100)
+                lost += 1
                 self._retire(link)
-        raise SchedulerError(
-            f"the connection to {self.name} was lost twice: {words}", hint="Nothing has changed, try later."
-        )
+                if lost == 2:
+                    raise SchedulerError(
+                        f"the connection to {self.name} was lost twice: {one_line(str(error) or 'it was closed', 100)}",
+                        hint="Nothing has changed, try later.",
+                    ) from error
 
     def _retire(self, link: "Link") -> None:
         """Make the next use connect anew; commands on `link` may end there."""
-        with self._lock:
-            if self._link is link:
-                self._link = None
+        with self._lock, contextlib.suppress(ValueError):
+            self._links.remove(link)
         timer = threading.Timer(RETIRED_SECONDS if link.alive else 0, close_quietly, [link])
         timer.daemon = True
         timer.start()
 
     def close(self) -> None:
-        """End the connection; the next use makes a new one."""
+        """End the connections; the next use makes a new one."""
         with self._lock:
-            if self._link is not None:
-                self._link.close()
-                self._link = None
+            _close(self._links)
+
+
+def _close(links: "list[Link]") -> None:
+    while links:
+        close_quietly(links.pop())
 
 
 class SshHost:
@@ -173,39 +193,38 @@ class SshHost:
                 and whether it did its work is unknown.
         """
         with self._sessions:
+            # The login is slow on some hosts, and is no question to the scheduler.
+            with self._asking, without_budget():
+                found, whole = self._login_environment()
             link, channel = self._connection.channel(timeout_seconds)
-            with contextlib.ExitStack() as stack:
-                stack.callback(close_quietly, channel)
-                # The login is slow on some hosts, and is no question to the scheduler.
-                with self._asking, without_budget():
-                    found, whole = self._environment_on(link)
-                try:
-                    with counted(timeout_seconds) as seconds:
-                        variables = {**found, **(env or {})}
-                        return self._execute(link, channel, argv, seconds, variables, cwd, stdin, until)
-                except CommandMissing as error:
-                    if whole:
-                        raise
-                    raise SchedulerError(
-                        f"{argv[0]} is not in PATH on {self._connection.name}, and its login shell does not say more",
-                        hint=f"Look whether `{link.destination.command} 'bash -lc true'` ends; the host may be busy.",
-                    ) from error
+            try:
+                with counted(timeout_seconds) as seconds:
+                    variables = {**found, **(env or {})}
+                    return self._execute(link, channel, argv, seconds, variables, cwd, stdin, until)
+            except CommandMissing as error:
+                if whole:
+                    raise
+                raise SchedulerError(
+                    f"{argv[0]} is not in PATH on {self._connection.name}; its login shell did not answer in time",
+                    hint=f"Check that `{link.destination.command} 'bash -lc true'` ends; the host may be busy.",
+                ) from error
 
-    def _environment_on(self, link: "Link") -> tuple[dict[str, str], bool]:
+    def _login_environment(self) -> tuple[dict[str, str], bool]:
         """Return the user's scrubbed environment there, read once for each connection.
 
         False beside it says that a login shell did not answer, which may be due to a busy host.
         """
+        link = self._connection.link()
         known = self._environment
         if known is not None and known[0] is link:
             return known[1:]
-        plain = self._ask(link, ["env", "-0"])
+        plain = self._ask(["env", "-0"])
         mark = secrets.token_hex(16)
         inner = f"printf '%s\\0' {mark}; env -0"
         # A login shell may be one that does not know this language; bash reads the site's start-up files as well.
         outer = 'case "${SHELL##*/}" in bash|zsh|ksh|dash|sh) ;; *) SHELL=bash;; esac; exec "$SHELL" -l -c "$1"'
         try:
-            login = self._ask(link, ["sh", "-c", outer, "sh", inner]).partition(f"{mark}\0")[2]
+            login = self._ask(["sh", "-c", outer, "sh", inner]).partition(f"{mark}\0")[2]
         except CommandTimeout:
             login = ""
         found = scrubbed_environment({**_variables(plain), **_variables(login)})
@@ -214,14 +233,8 @@ class SshHost:
             self._environment = (link, found, True)
         return found, bool(login)
 
-    def _ask(self, link: "Link", argv: Sequence[str]) -> str:
-        import paramiko
-
-        try:
-            channel = link.transport.open_session(timeout=_OPEN_SECONDS)
-        except (paramiko.SSHException, EOFError, OSError) as error:
-            raise self._connection_lost("it was asked for its environment") from error
-        return self._execute(link, channel, argv, _ENVIRONMENT_SECONDS, None, None, "").stdout
+    def _ask(self, argv: Sequence[str]) -> str:
+        return self._execute(*self._connection.channel(), argv, _ENVIRONMENT_SECONDS, None, None, "").stdout
 
     def _execute(
         self,
@@ -263,7 +276,7 @@ class SshHost:
             words = one_line(f"{out.noise} {err.noise}", 200)
             raise SchedulerError(
                 f"{self._connection.name} does not run commands: {words or 'its login shell ends at once'}",
-                hint=f"Look what `{link.destination.command} true` does: it has to end without a question.",
+                hint=f"Check that `{link.destination.command} true` ends without a question.",
             )
         raise self._connection_lost(f"{argv[0]} ran")
 
@@ -433,7 +446,7 @@ def _completed_command(argv: Sequence[str], name: str, out: _Framed, err: _Frame
     if out.status == _NO_FOLDER:
         raise SchedulerError(
             f"{name} cannot enter the folder for {argv[0]}: {one_line(err.text, 200)}",
-            hint="Look whether the folder `board_folder` of the settings is there on the login node.",
+            hint="Check that the folder `board_folder` of the settings exists on the login node.",
         )
     if not re.fullmatch("[0-9]{1,3}", out.status):
         raise SchedulerError(f"{name} printed the status {one_line(out.status, 40)!r} for {argv[0]}")

@@ -30,7 +30,8 @@ class Destination(msgspec.Struct, frozen=True):
 
     `given` is the host as the settings name it; `names` are its names in known_hosts files, of which the first that is
     known counts. `keys_only` says that no other keys than `keys` are offered, not even of an agent; `agent` is the
-    socket of the agent, "" for none. `proxy` is the command whose input and output lead to the host, empty without one.
+    socket of the agent, and `master` that of a master that may run, "" for none. `proxy` is the command whose input and
+    output lead to the host, empty without one.
     """
 
     given: str
@@ -44,6 +45,7 @@ class Destination(msgspec.Struct, frozen=True):
     agent: str
     known_hosts: tuple[Path, ...]
     proxy: tuple[str, ...]
+    master: str
     connect_seconds: float
 
     @property
@@ -94,6 +96,7 @@ def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destin
             if file
         ),
         proxy=_proxy(option("proxyjump"), option("proxycommand"), login, host, port, user),
+        master=option("controlpath"),
         connect_seconds=min(float(option("connecttimeout") or CONNECT_SECONDS), 300.0),
     )
 

@@ -18,10 +18,11 @@ from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport.known_hosts import fingerprint, known_keys
 from hpc_board.transport.ssh_config import Destination, destination
+from hpc_board.transport.ssh_master import MasterLink
 from hpc_board.transport.time_budget import ended_after
 
 if TYPE_CHECKING:
-    from paramiko import PKey, Transport
+    from paramiko import Channel, PKey, Transport
     from paramiko.pkey import PublicBlob
 
 KEEPALIVE_SECONDS: Final = 30
@@ -41,8 +42,8 @@ class LoginRefused(SchedulerError):
     """A refusal of a host: it does not let this account in, or its key is not known; a person has to act."""
 
 
-class Link(msgspec.Struct, frozen=True):
-    """An open connection to a host, and its path: other hosts, and the process of a ProxyCommand."""
+class OwnLink(msgspec.Struct, frozen=True, eq=False):
+    """An open connection to a host, and the process of its proxy."""
 
     destination: Destination
     transport: "Transport"
@@ -53,14 +54,26 @@ class Link(msgspec.Struct, frozen=True):
         """Return whether no fault of the connection is known."""
         return bool(self.transport.is_active())
 
+    def open_session(self, seconds: float) -> "Channel":
+        """Open a session within `seconds`.
+
+        Raises:
+            ChannelException: the host opens no further session on this connection.
+            SSHException, EOFError, OSError: the connection is lost.
+        """
+        return self.transport.open_session(timeout=seconds)
+
     def close(self) -> None:
         """Close the connection, from any thread; threads that wait for an answer stop waiting."""
         self.transport.close()
         self.under.close()
 
 
+Link = OwnLink | MasterLink
+
+
 def log_in(login: Login) -> Link:
-    """Log in to the account of `login`, with a known host key and an accepted user key.
+    """Log in to the account of `login`, with a known host key and an accepted user key, unless a master has done it.
 
     Raises:
         LoginRefused: the host key is unknown or another one, or none of the user's keys opens the account.
@@ -69,6 +82,8 @@ def log_in(login: Login) -> Link:
     import paramiko
 
     place = destination(login)
+    if place.master and (master := MasterLink(place)).alive:
+        return master
     with contextlib.ExitStack() as under:
         complaints, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         under.callback(os.close, complaints)
@@ -85,9 +100,9 @@ def log_in(login: Login) -> Link:
             refused = re.search("Permission denied|verification failed", words) is not None
             raise (LoginRefused if place.proxy and refused else SchedulerError)(
                 f"{place.name} cannot be reached: {words}",
-                hint=f"Look whether `{place.command}` works; a VPN may be down, or the host in maintenance.",
+                hint=f"Check that `{place.command}` works; a VPN may be down, or the host may be down for maintenance.",
             ) from error
-        return Link(place, transport, under.pop_all())
+        return OwnLink(place, transport, under.pop_all())
 
 
 def _words(error: Exception) -> str:
@@ -184,12 +199,12 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
                 return
             raise LoginRefused(
                 f"{place.name} wants more than a key: {one_line(', '.join(more), 100)}",
-                hint="hpc-board never asks for passwords or codes. Use an account or a login node that takes a key"
-                " alone, or run hpc-board on the login node.",
+                hint="hpc-board never asks for passwords or codes. With a `ControlPath` for it in ~/.ssh/config, log in"
+                f" by `{place.command.replace('ssh', 'ssh -fNM', 1)}`: that connection serves as long as it lasts.",
             )
     raise LoginRefused(
         f"{place.name} refuses the login: {one_line('; '.join(tried), 500) or 'there is no key to offer'}",
-        hint=f"Look whether `{place.command}` logs in without a question. A key with a passphrase has to be in an"
+        hint=f"Check that `{place.command}` logs in without a question. A key with a passphrase has to be in an"
         " agent: `ssh-add KEY`.",
     )
 
@@ -279,7 +294,7 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
         tried.append(f"{file} has a passphrase, and no agent holds it")
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
         # The words of these errors may hold parts of the key.
-        tried.append(f"{file} is no private key of a kind that can be used")
+        tried.append(f"{file} is not a private key of a supported kind")
     else:
         key.public_blob = None
         return key

@@ -16,6 +16,7 @@ from typing import Self
 
 import pytest
 
+from tests.conftest import short_folder
 from tests.slurm.lab import free_ports
 
 PROGRAMS = ("sshd", "ssh-keygen", "ssh-agent", "ssh-add", "setpriv")
@@ -57,7 +58,7 @@ class Sshd:
     """An SSH server in `folder` that lets in the key `client_key` and gives its sessions the variables of `environ`.
 
     Sessions have `home` as their home folder, where shells look for their start-up files. `begin` is the beginning of
-    the server's command, which runs the rest.
+    the server's command, which runs the rest. `sftp` is whether it offers access to files.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Sshd:
         *,
         options: tuple[str, ...] = (),
         begin: tuple[str, ...] = (),
+        sftp: bool = True,
     ) -> None:
         self.folder = folder
         self.home = folder / "home"
@@ -75,6 +77,7 @@ class Sshd:
         self._environ = {"HOME": str(self.home), **(environ or {})}
         self._options = options
         self._begin = begin
+        self._sftp = sftp
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -117,7 +120,7 @@ class Sshd:
             "KbdInteractiveAuthentication no",
             "PermitRootLogin prohibit-password",
             "PrintMotd no",
-            f"Subsystem sftp {sftp}",
+            *([f"Subsystem sftp {sftp}"] if self._sftp else []),
             "SetEnv " + " ".join(f'"{name}={value}"' for name, value in self._environ.items()),
             *self._options,
         ]
@@ -273,6 +276,21 @@ def agent_with(key: Path) -> Iterator[str]:
     finally:
         agent.kill()
         agent.wait()
+
+
+@contextlib.contextmanager
+def running_master(server: Sshd, ssh: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A running master for the server, which the configuration in the folder `ssh` of a client's home names."""
+    with short_folder() as folder:
+        (ssh / "config").write_text(f"ControlPath {folder}/%h-%%\n")
+        words = ["ssh", "-F", str(ssh / "all"), "-MN", "-i", str(server.client_key), "-p", str(server.port), "-l", USER]
+        with subprocess.Popen([*words, "127.0.0.1"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + _START_SECONDS
+            while not any(folder.iterdir()):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            yield process
+            process.kill()
 
 
 def _children(pid: int) -> list[int]:

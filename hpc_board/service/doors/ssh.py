@@ -1,6 +1,7 @@
 """The door over SSH: `hpc-board serve --stdio` on the service's machine, where the kernel tells who has logged in."""
 
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.service_address import SshAddress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 30.0
 _END_SECONDS = 5.0
+_LOOK_SECONDS = 0.02
 _CHUNK_BYTES = 64 * 1024
 _NOT_FOUND = (126, 127)
 """The statuses of shells for a command that cannot be run, or is not there."""
@@ -118,8 +120,10 @@ class SshStream:
                 hint="Start-up files of the account there, such as ~/.bashrc, must print nothing in sessions without a "
                 "terminal.",
             )
-        self._channel.status_event.wait(_END_SECONDS)
-        status = self._channel.exit_status
+        deadline = time.monotonic() + _END_SECONDS
+        while not self._channel.exit_status_ready() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
         words = one_line(self._complaint(), 200)
         if status in _NOT_FOUND:
             raise InputError(

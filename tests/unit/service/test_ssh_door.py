@@ -25,7 +25,7 @@ from hpc_board.service.doors import ServiceError
 from tests.accounts import command_as, needs_accounts
 from tests.service import serving
 from tests.slurm.lab import free_ports
-from tests.slurm.sshd import USER, Sshd, new_key, skip_without_sshd
+from tests.slurm.sshd import USER, Sshd, new_key, running_master, skip_without_sshd
 from tests.unit.recorded import REPOSITORY, Recorded, recorded
 from tests.unit.service.clients import OWNER, refusal
 from tests.values import requested
@@ -92,6 +92,18 @@ def test_all_connections_of_a_process_share_one_login(door: SshAddress, host: Ss
         assert len(remote._connection._idle) > 1
         assert len(host.sessions()) == 1
     awaited(lambda: not host.sessions())
+
+
+def test_a_running_master_serves_all_connections(door: SshAddress, host: Sshd, tmp_path: Path) -> None:
+    ssh = tmp_path / "client" / ".ssh"
+    (ssh / "id_ed25519").unlink()
+    with running_master(host, ssh):
+        remote = RemoteBoard(door)
+        with remote.session():
+            assert remote.runs.list() == ()
+            assert len(host.sessions()) == 1
+        error = failure(msgspec.structs.replace(door, command="hpc-board"))
+        assert "127.0.0.1 has no command hpc-board" in error.message
 
 
 def words_of(command_line: Path) -> bytes:

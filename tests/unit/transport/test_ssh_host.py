@@ -18,10 +18,10 @@ from hpc_board.model.gpu import Login
 from hpc_board.transport import CommandTimeout, Completed
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
-from hpc_board.transport.ssh_login import LoginRefused
+from hpc_board.transport.ssh_login import LoginRefused, OwnLink
 from hpc_board.transport.time_budget import close_quietly
 from tests.conftest import short_folder
-from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
+from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, running_master, skip_without_sshd
 from tests.waiting import ended_writers
 
 pytestmark = pytest.mark.slow
@@ -41,12 +41,15 @@ def login(server: Sshd, **more: str) -> Login:
     return Login("127.0.0.1", more.pop("user", USER), server.port, **more)
 
 
-@pytest.fixture
-def host(server: Sshd, home: Path) -> Iterator[SshHost]:
-    assert home.exists()
+@pytest.fixture(params=["own", "master"])
+def host(server: Sshd, home: Path, request: pytest.FixtureRequest) -> Iterator[SshHost]:
+    """The host by a login of the client's own, and through a master of OpenSSH."""
     connection = Connection(login(server))
-    yield SshHost(connection)
-    connection.close()
+    with contextlib.ExitStack() as stack:
+        if request.param == "master":
+            stack.enter_context(running_master(server, home / ".ssh"))
+        yield SshHost(connection)
+        connection.close()
 
 
 def run(host: SshHost, *argv: str, timeout_seconds: float = 60, **options: str) -> Completed:
@@ -191,6 +194,7 @@ def test_threads_share_one_connection(host: SshHost, server: Sshd) -> None:
     assert len(server.sessions()) == 1
 
 
+@pytest.mark.parametrize("host", ["own"], indirect=True)
 def test_a_dead_connection_is_made_anew_without_a_word(host: SshHost, server: Sshd) -> None:
     assert run(host, "echo", "1").stdout == "1\n"
     server.drop()
@@ -251,6 +255,7 @@ def test_a_link_that_breaks_anywhere_is_an_error_that_is_told(server: Sshd, home
 @pytest.mark.usefixtures("home")
 def test_a_session_is_closed_without_a_word_though_its_link_has_just_broken(server: Sshd) -> None:
     link, channel = Connection(login(server)).channel()
+    assert isinstance(link, OwnLink)
     link.transport.sock.close()
     close_quietly(channel)
     link.close()
@@ -372,8 +377,16 @@ def test_a_site_wide_match_final_and_comments_count_as_for_ssh(server: Sshd, hom
     connection.close()
 
 
-@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
-@pytest.mark.parametrize("place", ["beside the key", "CertificateFile", "agent", "agent alone"])
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("beside the key", "ed25519"),
+        ("CertificateFile", "ed25519"),
+        ("agent", "ed25519"),
+        ("agent alone", "ed25519"),
+        ("agent alone", "rsa"),
+    ],
+)
 def test_a_certificate_of_the_user_opens_the_account(
     home: Path, place: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +428,48 @@ def test_a_proxy_command_is_a_way_too(server: Sshd, home: Path) -> None:
     connection = Connection(login(server, proxy_command=f"{sys.executable} {relay} %h %p"))
     assert run(SshHost(connection), "echo", "in").stdout == "in\n"
     connection.close()
+
+
+def test_a_running_master_serves_for_commands_and_files_without_a_login(server: Sshd, home: Path) -> None:
+    (home / ".ssh" / "id_ed25519").unlink()
+    with running_master(server, home / ".ssh") as process:
+        sessions = server.sessions()
+        connection = Connection(login(server))
+        host, files = SshHost(connection), SshFiles(connection)
+        assert run(host, "sh", "-c", "cat; echo err >&2; exit 3", stdin="in\n") == Completed(3, "in\n", "err\n")
+        assert len(run(host, "head", "-c", "3000000", "/dev/zero").stdout) == 3_000_000
+        files.write_folder(home / "runs" / "1", {"job.sh": os.urandom(300_000)})
+        assert files.sizes_in(home / "runs" / "1") == {"job.sh": 300_000}
+        assert server.sessions() == sessions
+        connection.close()
+        assert run(host, "echo", "again").stdout == "again\n"
+        process.kill()
+        process.wait()
+        with pytest.raises(LoginRefused):
+            run(host, "true")
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_host_with_few_sessions_on_a_connection_gets_several_connections(home: Path, most: int) -> None:
+    with short_folder() as folder, Sshd(folder / "d", options=(f"MaxSessions {most}",)) as limited:
+        (home / ".ssh" / "known_hosts").write_text(limited.known_hosts_line)
+        shutil.copy(limited.client_key, home / ".ssh" / "id_ed25519")
+        connection = Connection(login(limited))
+        host, files = SshHost(connection), SshFiles(connection)
+        files.ensure(home / "far" / "file", b"in")
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda number: run(host, "echo", str(number)).stdout, range(12)))
+        assert answers == [f"{number}\n" for number in range(12)]
+        assert files.read(home / "far" / "file", 100) == b"in"
+        assert len(limited.sessions()) <= 5
+        connection.close()
+
+
+def test_a_host_that_opens_no_session_is_told(home: Path) -> None:
+    with short_folder() as folder, Sshd(folder / "d", options=("MaxSessions 0",)) as limited:
+        (home / ".ssh" / "known_hosts").write_text(limited.known_hosts_line)
+        shutil.copy(limited.client_key, home / ".ssh" / "id_ed25519")
+        assert "opens no further session" in refusal(limited).message
 
 
 def test_a_slow_link_is_slow_and_no_more(server: Sshd, home: Path) -> None:
