@@ -96,7 +96,9 @@ class Clusters:
         from dataclasses import replace
 
         check_own(self._settings.board)
-        # The threads below share the schedulers, so they are made first.
+        # The threads below share the schedulers and folders, so they are made first.
+        if any(cluster.board_folder for cluster in self._settings.clusters):
+            _ = self.folders
         members = [
             (self.schedulers[cluster.name], cluster, gpus)
             for cluster in self._settings.clusters
@@ -121,7 +123,12 @@ class Clusters:
             return [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
 
     def _statuses(self, scheduler: Scheduler, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
-        ask = scheduler.availability
+        def ask(gpus: Sequence[Gpu]) -> Sequence[Availability]:
+            available = scheduler.availability(gpus)
+            if cluster.board_folder:
+                self.folders[cluster.name].check_writable()
+            return available
+
         if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
         file = make_board_folder(self._settings.board) / f"free-{cluster.name}"

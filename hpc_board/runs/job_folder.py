@@ -23,7 +23,7 @@ import msgspec
 from hpc_board import bundled
 from hpc_board.domain.run import Run
 from hpc_board.domain.task_rules import is_plain_name
-from hpc_board.errors import InputError, StorageError
+from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
@@ -473,6 +473,24 @@ class Folders(msgspec.Struct, frozen=True):
         if run.array:
             return folder(self.board, run.token)
         return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere or run.retry else run.id)
+
+    def check_writable(self) -> None:
+        """Require that files can be written to the folder, by writing one.
+
+        Raises:
+            StorageError: the folder cannot be written.
+            SchedulerError: the machine of the folder cannot be reached, or offers no access to files.
+        """
+        path, data = self.board / ".writable", b"\n" * 4096  # a full disk takes empty files
+        try:
+            try:
+                self.files.write(path, data)
+            except FileNotFoundError:
+                self.files.ensure(path, data)
+        except OSError as error:
+            if isinstance(error.__cause__, SchedulerError):
+                raise error.__cause__ from None
+            raise self._not_written(path, "file", error) from error
 
     def ensure_harness(self, data: bytes) -> bool:
         """Write the harness, named by its sha256, where the jobs of all runs find it, unless it is there already.

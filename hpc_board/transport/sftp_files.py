@@ -275,7 +275,8 @@ class SftpFiles:
     def _silence(self) -> SchedulerError:
         return SchedulerError(
             f"{self._sessions.name} did not answer a question about files",
-            hint="The file system of the jobs' folder may hang. It is asked again in a while; nothing is lost.",
+            hint="The file system of the jobs' folder may hang, or a start-up file of the account, such as ~/.bashrc,"
+            " may start another program (`exec`). It is asked again in a while; nothing is lost.",
         )
 
     def _opened(self) -> Session:

@@ -4,6 +4,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.transport.sftp_files import STALL_SECONDS, SftpFiles
 from hpc_board.transport.ssh import Connection
@@ -31,7 +32,8 @@ class SshFiles(SftpFiles):
 class _SshSession:
     """A session of the link's subsystem for files."""
 
-    def __init__(self, link: "Link", channel: "Channel") -> None:
+    def __init__(self, name: str, link: "Link", channel: "Channel") -> None:
+        self._name = name
         self._link = link
         self._channel = channel
 
@@ -43,9 +45,37 @@ class _SshSession:
             self._channel.invoke_subsystem("sftp")
             # paramiko asks for a channel, and uses the methods of `_Quiet`.
             return paramiko.SFTPClient(_Quiet(self._channel))
+        except _NoSftp as error:
+            complaint = self._channel.recv_stderr(_CHUNK_BYTES) if self._channel.recv_stderr_ready() else b""
+            raise self._without_sftp(SchedulerError, f"{error} {complaint.decode(errors='replace')}") from error
+        except paramiko.SSHException as error:
+            if not self._is_open():
+                raise
+            raise self._without_sftp(SchedulerRefused, "its server refuses the subsystem") from error
         except BaseException:
             close_quietly(self._channel)
             raise
+
+    def _without_sftp(self, kind: type[SchedulerError], words: str) -> SchedulerError:
+        close_quietly(self._channel)
+        return kind(
+            f"{self._name} offers no SFTP: {one_line(words, 200) or 'the session ended at once'}",
+            hint="hpc-board needs what `sftp` needs: a line `Subsystem sftp` in the server's sshd_config, and start-up"
+            " files, such as ~/.bashrc, that start no other program in sessions without a terminal.",
+        )
+
+    def _is_open(self) -> bool:
+        """Return whether the connection still opens sessions, so that a refusal was the server's own answer."""
+        import paramiko
+
+        close_quietly(self._channel)
+        try:
+            close_quietly(self._link.open_session(STALL_SECONDS))
+        except paramiko.ChannelException:
+            return True
+        except (paramiko.SSHException, EOFError, OSError):
+            return False
+        return True
 
     @property
     def alive(self) -> bool:
@@ -66,7 +96,11 @@ class _SshSessions:
     def open(self, stall_seconds: float) -> _SshSession:
         link, channel = self._connection.channel()
         channel.settimeout(stall_seconds)
-        return _SshSession(link, channel)
+        return _SshSession(self.name, link, channel)
+
+
+class _NoSftp(Exception):
+    """A session that ended, or said something else, in the place of the server's first answer."""
 
 
 class _Quiet:
@@ -89,7 +123,7 @@ class _Quiet:
             if answer is not None:
                 self._begun, self._first = True, self._first[answer.start() :]
             elif not data or len(self._first) > _NOISE_BYTES_MAX:
-                raise OSError(f"no SFTP, but {one_line(self._first.decode(errors='replace'), 80)!r}")
+                raise _NoSftp(one_line(self._first.decode(errors="replace"), 80))
         if not self._first:
             return bytes(self._channel.recv(size))
         part, self._first = self._first[:size], self._first[size:]

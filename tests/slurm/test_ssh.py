@@ -328,8 +328,21 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goe
         assert "board_folder`" in words
     watched = board.run("watch", "1", "--timeout", "1")
     assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
+    assert f"{far}/.writable: the file cannot be written" in " ".join(board.run("gpus", "--json").stdout.split())
     far.unlink()
     assert board.ended(1)["verdict"] == "pass"
+
+
+def test_a_server_without_sftp_ends_runs_and_is_told_by_gpus(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    skip_without_sshd()
+    lab = {name: slurm_lab.environment[name] for name in ("SLURM_CONF", "PATH")}
+    with short_folder() as folder, Sshd(folder / "d", lab, sftp=False) as bare:
+        board = far_board(bare, tmp_path, bare.port)
+        sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
+        assert sent.returncode == 2
+        assert "offers no SFTP" in sent.stderr
+        assert board.json("run", "1")["state"] == "error"
+        assert "offers no SFTP" in board.run("gpus").stdout
 
 
 def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server: Sshd) -> None:

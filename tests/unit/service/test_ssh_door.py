@@ -123,7 +123,7 @@ def test_relays_end_with_their_client_and_with_the_service(
     with serving(board.board.settings, folder / "board.sock"):
         remote.runs.list()
         assert relays()
-    awaited(lambda: not relays())
+    awaited(lambda: not relays() and not any(line.is_open() for line in remote._connection._idle))
     with serving(board.board.settings, folder / "board.sock"):
         with remote.session():
             remote.runs.list()

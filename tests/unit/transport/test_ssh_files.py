@@ -1,15 +1,17 @@
 """Files of a login node, by a real OpenSSH server on loopback."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from hpc_board.errors import SchedulerError
+from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Login
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
+from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd
 
 pytestmark = pytest.mark.slow
@@ -68,6 +70,39 @@ def test_what_start_up_files_print_is_no_answer(server: Sshd, tmp_path: Path) ->
         noise.unlink()
         connection.close()
     assert files_in(tmp_path / "1") == CONTENTS
+
+
+@pytest.mark.parametrize(
+    ("startup", "words"),
+    [
+        ("exec bash\n", "did not answer a question about files"),
+        ("exit 3\n", "offers no SFTP: the session ended at once"),
+        ("echo closed; exit 3\n", "offers no SFTP: closed"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_a_start_up_file_that_leads_elsewhere_is_told(
+    server: Sshd, connection: Connection, tmp_path: Path, startup: str, words: str
+) -> None:
+    (server.home / ".bashrc").write_text(startup)
+    try:
+        with pytest.raises(SchedulerError, match=words) as told:
+            SshFiles(connection, stall_seconds=1).ensure(tmp_path / "file", b"")
+    finally:
+        (server.home / ".bashrc").unlink()
+    assert "start-up file" in told.value.hint
+
+
+def test_a_server_without_sftp_is_told(home: Path, tmp_path: Path) -> None:
+    with short_folder() as folder, Sshd(folder / "d", sftp=False) as bare:
+        (home / ".ssh" / "known_hosts").write_text(bare.known_hosts_line)
+        shutil.copy(bare.client_key, home / ".ssh" / "id_ed25519")
+        connection = Connection(Login("127.0.0.1", USER, bare.port))
+        assert SshHost(connection).run(["echo", "in"], timeout_seconds=60).stdout == "in\n"
+        with pytest.raises(SchedulerRefused, match="offers no SFTP: its server refuses") as told:
+            SshFiles(connection).ensure(tmp_path / "file", b"")
+        assert "`Subsystem sftp`" in told.value.hint
+        connection.close()
 
 
 def test_a_folder_travels_over_a_slow_link_that_breaks_once(server: Sshd, home: Path, tmp_path: Path) -> None:
