@@ -88,12 +88,9 @@ def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destin
         keys=(Path(login.key),) if login.key else _paths(options.get("identityfile", []), command),
         certificates=_paths(options.get("certificatefile", []), command),
         keys_only=bool(login.key) or option("identitiesonly") == "yes",
-        agent=_agent(options.get("identityagent", ["SSH_AUTH_SOCK"])[0], environ),
-        known_hosts=tuple(
-            Path(file)
-            for name in ("userknownhostsfile", "globalknownhostsfile")
-            for file in re.split(r" (?=/)", option(name))
-            if file
+        agent=_agent(options.get("identityagent", ["SSH_AUTH_SOCK"])[0], environ, command),
+        known_hosts=_paths(
+            re.split(r" (?=[/~])", f"{option('userknownhostsfile')} {option('globalknownhostsfile')}"), command
         ),
         proxy=_proxy(option("proxyjump"), option("proxycommand"), login, host, port, user),
         master=option("controlpath"),
@@ -172,11 +169,11 @@ def _options_without_ssh(login: Login, environ: Mapping[str, str]) -> dict[str, 
 
 
 def _paths(names: Sequence[str], command: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(_path(name, command) for name in names if name != "none")
+    """Return the paths that `ssh -G` prints, some of them as they were written: with a tilde, tokens and variables."""
+    return tuple(_path(name.strip(), command) for name in names if name.strip() not in ("", "none"))
 
 
 def _path(name: str, command: Sequence[str]) -> Path:
-    """Return the path of a key; `ssh -G` prints it as it was written, with tokens and variables."""
     if "%" in name or "$" in name:
         quoted = re.sub(r'(["\\])', r"\\\1", name)
         # OpenSSH expands the same tokens in a ControlPath, and prints that expanded.
@@ -185,9 +182,10 @@ def _path(name: str, command: Sequence[str]) -> Path:
     return Path(re.sub(r"^~(?=/)", lambda _: pwd.getpwuid(os.geteuid()).pw_dir, name)).expanduser()
 
 
-def _agent(text: str, environ: Mapping[str, str]) -> str:
-    variable = "SSH_AUTH_SOCK" if text == "SSH_AUTH_SOCK" else text.removeprefix("$") if text.startswith("$") else ""
-    return environ.get(variable, "") if variable else "" if text == "none" else text
+def _agent(name: str, environ: Mapping[str, str], command: Sequence[str]) -> str:
+    if name == "SSH_AUTH_SOCK" or name.startswith("$"):
+        return environ.get(name.removeprefix("$"), "")
+    return "" if name == "none" else str(_path(name, command))
 
 
 def _proxy(jump: str, command: str, login: Login, host: str, port: int, user: str) -> tuple[str, ...]:
