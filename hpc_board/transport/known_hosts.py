@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ def known_keys(files: Sequence[Path], names: Sequence[str]) -> list[KnownKey]:
         SchedulerError: ssh-keygen does not answer.
     """
     find = _found if shutil.which("ssh-keygen") else _found_without_openssh
-    found = ([key for file in files for key in find(file, name)] for name in names)
+    found = ([key for file in files if os.access(file, os.R_OK) for key in find(file, name)] for name in names)
     return next((keys for keys in found if not all(key.revoked for key in keys)), [])
 
 
