@@ -13,6 +13,8 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
 
+from hpc_board.tui.palette import Tone
+
 
 def _theme(name: str, *, dark: bool, colours: Mapping[str, str]) -> Theme:
     accent, background = colours["accent"], colours["background"]
@@ -178,13 +180,22 @@ def tone_variables(theme: Theme) -> dict[str, str]:
     return {name: theme.variables.get(name, value) for name, value in found.items()}
 
 
+_MARKDOWN = {
+    **{f"h{level}": Tone.OWN for level in range(1, 7)},
+    **dict.fromkeys(("code", "link"), Tone.ACCENT),
+    **dict.fromkeys(("block_quote", "hr", "item.bullet", "item.number", "table.border", "table.header"), Tone.MUTED),
+}
+"""The tones of the parts of a text in Markdown, by Rich's names of their styles."""
+
+
 def rich_theme(theme: Theme) -> RichTheme:
-    """Return the tones as styles for Rich, by the names in texts."""
+    """Return the tones as styles for Rich, by the names in texts, and those of a text in Markdown."""
     styles: dict[str, str | Style] = {}
     for name, value in tone_variables(theme).items():
         colour = Color.parse(value).rich_color
         styles[f"${name}"] = Style(color=colour)
         styles[f"bold ${name}"] = Style(color=colour, bold=True)
+    styles |= {f"markdown.{part}": styles[tone.value] for part, tone in _MARKDOWN.items()}
     return RichTheme(styles, inherit=False)
 
 

@@ -112,10 +112,9 @@ async def test_a_longer_cell_widens_its_column_and_omits_the_least_needed_one() 
         await app.screen.mount(grid)
         await settled(pilot)
         grid.show([row("abcdef")])
-        shown = [grid.column_keys]
+        assert list(grid.column_keys) == ["name", "kept", "spare"]
         grid.show([row("abcdef"), row("a" * 15)])
-        shown.append(grid.column_keys)
-        assert shown == [("name", "kept", "spare"), ("name", "kept")]
+        assert list(grid.column_keys) == ["name", "kept"]
         await settled(pilot)
         assert "a" * 15 in text_of(pilot.app)
         assert grid.current == "abcdef"

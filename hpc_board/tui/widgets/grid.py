@@ -319,7 +319,7 @@ class Grid(DataTable[_Line]):
 
     def _segments(self, row: Row) -> Iterator[Segment]:
         """Yield the sign and the cells of a row as its columns have room for them."""
-        yield Segment(row.sign or " ", self.app.console.get_style(Tone.OWN.value))
+        yield Segment(row.sign or " ", self.app.console.get_style(Tone.OWN.value) if row.sign else None)
         for key, width in self._layout:
             text = row.cells[key]
             if text.spans or text.cell_len > width:

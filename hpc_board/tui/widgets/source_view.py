@@ -132,7 +132,8 @@ class SourceView(TextPane):
 
 def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
     """Return the lines of a code in the colours of the app's theme, on the ground of the panel."""
-    return highlighted(code, language, code_theme(app))
+    kept = _highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__
+    return kept(code, language, code_theme(app))
 
 
 def code_theme(app: App[object]) -> str:
@@ -141,11 +142,6 @@ def code_theme(app: App[object]) -> str:
     if app.no_color:
         return "bw"
     return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "friendly"
-
-
-def highlighted(code: str, language: str, theme: str) -> tuple[Text, ...]:
-    """Return the lines of a code in the colours of a theme for code, without its ground."""
-    return (_highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__)(code, language, theme)
 
 
 @lru_cache(maxsize=_KEPT_MAX)
