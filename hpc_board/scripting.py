@@ -232,7 +232,7 @@ class Board:
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.runs.drafts import read_source
-        from hpc_board.tui.recent_files import remember_submission
+        from hpc_board.tui.local_files import remember_submission
 
         try:
             options = JobOptions(**{name: str(value) for name, value in job_options.items()}, sbatch=tuple(sbatch))

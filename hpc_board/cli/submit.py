@@ -240,7 +240,7 @@ def _piped(name: str) -> "Source":
 
 def _remember(files: "Sequence[Path]", sources: "Sequence[Source]") -> None:
     """Let the app find the files of these runs."""
-    from hpc_board.tui.recent_files import remember_submission
+    from hpc_board.tui.local_files import remember_submission
 
     remember_submission(os.environ, *((file, source.data) for file, source in zip(files, sources, strict=True)))
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from msgspec.structs import replace
 from textual import events, on, work
 from textual.app import App, SuspendNotSupported
@@ -26,13 +27,12 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions, PaletteLine
 from hpc_board.tui.messages import Answer, BackgroundFound, Chosen, Heard, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
-from hpc_board.tui.screen_table import keyed_screens, screen_of
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
 from hpc_board.tui.terminal import (
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from hpc_board.domain.change import Change
     from hpc_board.domain.run import Run
     from hpc_board.tui.choice import Choice
-    from hpc_board.tui.followed import Followed
     from hpc_board.tui.screens.base import BoardScreen, Clock
 
 
@@ -68,6 +67,9 @@ class Sheet(Stylesheet):
 
 Opener = Callable[[], "Board"]
 """A function that opens the board, called in a thread."""
+
+NOTIFIED_MAX = 5
+"""The most runs ending at once that have a notification each."""
 
 TICK_SECONDS = 1.0
 """The interval at which the screen in front reads the board again."""
@@ -146,6 +148,39 @@ def load_preferences(environ: Mapping[str, str]) -> Preferences:
         actions=lambda: keys.actions(keyed()),
         clashes=lambda keymap: keys.clashes(keymap, keyed()),
     )
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """The state of the runs in flight after an update; `ended` are the runs that ended in it, with their ranks."""
+
+    runs_state: RunsState
+    ended: "tuple[tuple[Run, int | None], ...]"
+
+
+def followed(board: "Board", before: RunsState) -> Followed:
+    """Update the runs in flight and return their new state; on an error, the state `before` with the error."""
+    failure = None
+    try:
+        board.runs.advance(before.in_flight)
+    except BoardError as error:
+        failure = error
+    try:
+        runs = board.runs.followed(before.in_flight)
+        in_flight = [run for run in runs if not run.state.ended]
+        over = [run for run in runs if run.state.ended]
+        # Only a notification of a single run shows its rank.
+        ended = [(run, board.standings.rank(run) if len(over) <= NOTIFIED_MAX else None) for run in over]
+        clusters = {run.cluster for run in in_flight}
+        asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
+        silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
+    except BoardError as error:
+        return Followed(replace(before, failure=error), ())
+    # During the back-off of a silent scheduler its last failure holds.
+    if failure is None and silent and isinstance(before.failure, SchedulerError):
+        failure = before.failure
+    ids = tuple(run.id for run in in_flight)
+    runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
+    return Followed(runs_state, tuple(ended))
 
 
 class BoardApp(App[None]):
@@ -734,16 +769,12 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="follow")
     def _update_runs(self) -> None:
-        from hpc_board.tui.followed import followed
-
         self.post_message(Answer("follow", value=followed(self._board, self.runs_state)))
 
-    def _take_followed(self, event: "Followed") -> None:
+    def _take_followed(self, event: Followed) -> None:
         # An answer can arrive after the app has closed its screens.
         if not self.screen_stack:
             return
-        from hpc_board.tui.followed import NOTIFIED_MAX
-
         self.runs_state, self.asking_since = event.runs_state, None
         if len(event.ended) > NOTIFIED_MAX:
             self._notify_ends([run for run, _ in event.ended])
@@ -798,4 +829,81 @@ class BoardApp(App[None]):
 
 def keyed() -> tuple[type[DOMNode], ...]:
     """Return the classes with keys that preferences can change."""
-    return (BoardApp, *keyed_screens())
+    from hpc_board.tui.screens.admin import AdminScreen
+    from hpc_board.tui.screens.code import CodeScreen
+    from hpc_board.tui.screens.compare import CompareScreen
+    from hpc_board.tui.screens.feed import FeedScreen
+    from hpc_board.tui.screens.report import ReportScreen
+    from hpc_board.tui.screens.runs import RunsScreen
+    from hpc_board.tui.screens.standings import StandingsScreen
+    from hpc_board.tui.screens.submit import SubmitScreen
+    from hpc_board.tui.screens.tasks import TasksScreen
+    from hpc_board.tui.widgets.grid import Grid
+
+    return (
+        BoardApp,
+        AdminScreen,
+        TasksScreen,
+        SubmitScreen,
+        RunsScreen,
+        ReportScreen,
+        StandingsScreen,
+        CompareScreen,
+        FeedScreen,
+        CodeScreen,
+        Grid,
+    )
+
+
+def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Choice", role: Role) -> "BoardScreen":
+    """Return a new screen for the target; its module is imported when it is first opened."""
+    match target:
+        case targets.Tasks():
+            from hpc_board.tui.screens.tasks import TasksScreen
+
+            return TasksScreen(board, now)
+        case targets.Submit(edited=edited, of_run=of_run):
+            from hpc_board.tui.screens.submit import SubmitScreen
+
+            return SubmitScreen(board, now, choice, edited=edited, of_run=of_run)
+        case targets.Watch(file, task, gpus, options):
+            from hpc_board.tui.screens.watch import Watched, WatchScreen
+
+            return WatchScreen(board, now, Watched(file, task, gpus, options))
+        case targets.Runs(gpu, everyone, first):
+            from hpc_board.tui.screens.runs import RunsScreen
+
+            return RunsScreen(board, now, first, gpu=gpu, everyone=everyone)
+        case targets.Report(run):
+            from hpc_board.tui.screens.report import ReportScreen
+
+            return ReportScreen(board, now, run)
+        case targets.Cluster():
+            from hpc_board.tui.screens.cluster import ClusterScreen
+
+            return ClusterScreen(board, now)
+        case targets.Standings(task, gpu):
+            from hpc_board.tui.screens.standings import StandingsScreen
+
+            return StandingsScreen(board, now, task, gpu)
+        case targets.Code(submission, of_task):
+            from hpc_board.tui.screens.code import CodeScreen
+
+            return CodeScreen(board, now, submission, of_task)
+        case targets.Compare(first, second):
+            from hpc_board.tui.screens.compare import CompareScreen
+
+            return CompareScreen(board, now, first, second)
+        case targets.Trend(task, gpu, user):
+            from hpc_board.tui.screens.trend import TrendScreen
+
+            return TrendScreen(board, now, task, gpu, user)
+        case targets.Feed(of_task):
+            from hpc_board.tui.screens.feed import FeedScreen
+
+            return FeedScreen(board, now, of_task)
+        case targets.Admin():
+            from hpc_board.tui.screens.admin import AdminScreen
+
+            return AdminScreen(board, now, role)
+    raise ValueError(f"no screen for {target}")

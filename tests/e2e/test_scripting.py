@@ -16,8 +16,8 @@ from hpc_board import Board, BoardError, scripting
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import WaitExpired
 from hpc_board.model.result import Verdict
+from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory, state_file
-from hpc_board.tui.recent_files import known_files, sent_as
 from tests.conftest import short_folder
 from tests.e2e.installation import install
 from tests.service import serving

@@ -20,8 +20,7 @@ from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from hpc_board.tui import targets
-from hpc_board.tui.app import BoardApp
-from hpc_board.tui.followed import Followed
+from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.base import BoardScreen, ErrorBox

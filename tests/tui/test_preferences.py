@@ -12,8 +12,8 @@ import pytest
 from hpc_board.errors import StorageError
 from hpc_board.tui.app import load_preferences
 from hpc_board.tui.app_file import load
+from hpc_board.tui.local_files import known_files, remember, remember_sent, sent_as
 from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
-from hpc_board.tui.recent_files import known_files, remember, remember_sent, sent_as
 
 THEMES = ("hpc-board", "hpc-board-light", "nord")
 ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.send": True}

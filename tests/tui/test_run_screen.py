@@ -17,8 +17,8 @@ from hpc_board.model.task import Mode
 from hpc_board.report.next_steps import next_steps
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.local_files import remember
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import remember
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen

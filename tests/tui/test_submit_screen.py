@@ -23,9 +23,9 @@ from hpc_board.runs.drafts import header
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.screens import submit as submit_screen
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.base import BoardScreen

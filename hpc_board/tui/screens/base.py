@@ -29,10 +29,10 @@ from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
+from hpc_board.tui.local_files import known_files, remember_sent, sent_as
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.palette import Tone, coded, plain_text
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import known_files, remember_sent, sent_as
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.list_pane import ListPane

@@ -36,11 +36,10 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock, next_mode
 from hpc_board.tui.screens.next_steps import NextStepsScreen
-from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.progress_line import ProgressLine
+from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
 from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.source_view import SourceView

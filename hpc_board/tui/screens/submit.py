@@ -34,9 +34,9 @@ from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
+from hpc_board.tui.local_files import recent_folders, remember, remember_sent
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.recent_files import recent_folders, remember, remember_sent
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList

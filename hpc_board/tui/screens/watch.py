@@ -31,16 +31,15 @@ from hpc_board.report.runs import run_overview
 from hpc_board.runs.drafts import read_source
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
+from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.progress_line import ProgressLine
+from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
 
 
 class Version(msgspec.Struct, frozen=True):

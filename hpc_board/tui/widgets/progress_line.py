@@ -1,21 +1,55 @@
 """The line with a run's progress: a bar over its cases and the time left, or the reason why it waits."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
 
+import msgspec
 from rich.text import Text
 from textual.widgets import Static
 
+from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.errors import BoardError
+from hpc_board.model.result import Verdict
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_progress import RunProgress, run_progress, time_left
+from hpc_board.report.run_progress import RunProgress, case_counts, run_progress, time_left, tools_of
 from hpc_board.report.run_words import JUDGED, ran, start_text, why
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.usual_time import UsualTime
 
 _BAR_CELLS_MIN, _BAR_CELLS_MAX = 8, 40
 _BAR_SHARE = 0.25
 """The share of the line that the bar takes, within its bounds."""
+
+
+_EARLIER_MAX = 9
+"""The number of earlier runs whose median is the usual time."""
+
+
+class UsualTime(msgspec.Struct, frozen=True):
+    """The cases of a run's task by phase, and the usual time of its user's runs like it; None without any."""
+
+    counts: Mapping[str, int]
+    usual: timedelta | None = None
+
+
+def usual_time_of(board: Board, run: Run) -> UsualTime:
+    """Return the usual time of a run by the user's earlier passing runs in its mode on its GPU."""
+    try:
+        counts = case_counts(board.tasks.get(run.task), run.mode, tools_of(run))
+    except BoardError:
+        counts = {}  # a task that has been removed
+    found = board.runs.list(
+        user=run.user, task=run.task, gpu=run.gpu, mode=run.mode, verdict=Verdict.PASS, limit=_EARLIER_MAX
+    )
+    earlier = [each for each in found if each.ended_at is not None and each.task_version == run.task_version]
+    started = board.runs.started([each.id for each in earlier])
+    times = [
+        (each.ended_at - started[each.id]).total_seconds()
+        for each in earlier
+        if each.ended_at is not None and each.id in started
+    ]
+    return UsualTime(counts, timedelta(seconds=max(0.0, median(times))) if times else None)
 
 
 class ProgressLine(Static):

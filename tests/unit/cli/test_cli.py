@@ -33,8 +33,8 @@ from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.tables import gpus_table
 from hpc_board.store import Store
+from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import known_files, sent_as
 from tests.unit.recorded import (
     AT,
     KERNEL,
