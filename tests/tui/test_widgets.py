@@ -220,19 +220,3 @@ async def test_the_title_has_the_age_of_an_answer_that_is_not_fresh() -> None:
             await settled(pilot)
             assert ("updated 6 s ago" in text_of(pilot.app)) is is_old
             assert ("updated" in text_of(pilot.app)) is is_old
-
-
-async def test_a_line_of_the_title_lays_the_screen_out_only_if_its_length_changes() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        bar = pilot.app.screen.query_one(TitleBar)
-        bar.show_runs_state("ada", RunsState(), NOW)
-        await settled(pilot)
-        state, laid_out = bar.query_one("#runs-state"), []
-        for user in ("bob", "robert"):
-            bar.show_runs_state(user, RunsState(), NOW)
-            laid_out.append(state._layout_required)
-            assert user[:3] in text_of(pilot.app)
-        assert laid_out == [False, True]
-        await settled(pilot)
-        assert "robert" in text_of(pilot.app)

@@ -1,6 +1,6 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import ClassVar
@@ -258,17 +258,23 @@ class ReportScreen(BoardScreen):
         except BoardError:
             return Device.CPU  # a GPU that was removed from the settings
 
-    def _main_of(self, page: str) -> Widget:
-        mains: dict[str, Widget] = {
+    @property
+    def _panes(self) -> Mapping[str, Widget]:
+        return {
             "overview": self.blocks,
-            "cases": self.cases_pane.query_one("#cases"),
-            "log": self.printed.view,
-            "build": self.build.view,
-            "profile": self.profile.view,
+            "cases": self.cases_pane,
+            "log": self.printed,
+            "build": self.build,
+            "profile": self.profile,
             "evidence": self.evidence,
             "roof": self.roof,
         }
-        return mains[page]
+
+    def _main_of(self, page: str) -> Widget:
+        pane = self._panes[page]
+        if isinstance(pane, TextPane):
+            return pane.view
+        return pane.query_one("#cases") if page == "cases" else pane
 
     @property
     def _is_silent(self) -> bool:
@@ -282,16 +288,7 @@ class ReportScreen(BoardScreen):
         is_wide = self._page == "overview" and self.has_class("-wide")
         log, code = is_wide and not self._is_silent, is_wide and self._has_code
         self._show_overview()
-        panes: dict[str, Widget] = {
-            "overview": self.blocks,
-            "cases": self.cases_pane,
-            "log": self.printed,
-            "build": self.build,
-            "profile": self.profile,
-            "evidence": self.evidence,
-            "roof": self.roof,
-        }
-        for page, pane in panes.items():
+        for page, pane in self._panes.items():
             pane.display = page == self._page or (page == "log" and log)
         self.submitted.display = code
         self.query_one("#panes").set_class(log or code, "-beside")

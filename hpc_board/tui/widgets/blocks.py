@@ -1,7 +1,6 @@
 """Blocks of reports, drawn on the screen."""
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import msgspec
 from rich.cells import cell_len
@@ -16,7 +15,6 @@ from textual.widgets import Static
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
 from hpc_board.report.formatting import count_text
-from hpc_board.report.plain import narrow
 from hpc_board.tui.palette import Tone, plain_text
 
 _TONES = {
@@ -96,8 +94,8 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
 class _FittingTable(msgspec.Struct, frozen=True):
     """A table that drops whole number columns which do not fit, since a cut number would be wrong, and says so.
 
-    It drops as few columns as possible: those that leave, in their order, then the last ones first, and keeps the first
-    two, which identify the row. It wraps flexible columns instead.
+    It drops those that leave, in their order, then the last ones first, and keeps the first two numbers. It wraps
+    flexible columns instead.
     """
 
     table: blocks.Table
@@ -106,43 +104,26 @@ class _FittingTable(msgspec.Struct, frozen=True):
         kept = self._kept(options.max_width)
         columns = tuple(self.table.columns[index] for index in kept)
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
-        yield _drawn_table(blocks.Table(columns, rows), options.max_width)
+        yield _drawn_table(blocks.Table(columns, rows))
         if more := len(self.table.columns) - len(kept):
             yield Text(f"+{count_text(more, 'column')} on a wider terminal", Tone.MUTED.value)
 
     def _kept(self, width: int) -> list[int]:
-        kept = list(range(len(self.table.columns)))
         columns = self.table.columns
+        kept = list(range(len(columns)))
         leaving = sorted((column.leaves, index) for index, column in enumerate(columns) if column.leaves)
         first = [index for _, index in leaving]
         numbers = [index for index in kept if columns[index].right and index not in first][_NUMBERS_MIN:]
-        candidates = [*first, *(index for index in reversed(numbers) if not columns[index].stays)]
-        for count in range(len(candidates) + 1):
-            for gone in combinations(candidates, count):
-                kept = [index for index in range(len(self.table.columns)) if index not in gone]
-                if sum(map(self._least_width, kept)) + _GAP * (len(kept) - 1) <= width:
-                    return kept
+        for gone in (*first, *(index for index in reversed(numbers) if not columns[index].stays)):
+            if sum(map(self._least_width, kept)) + _GAP * (len(kept) - 1) <= width:
+                break
+            kept.remove(gone)
         return kept
 
     def _least_width(self, index: int) -> int:
-        return _least_width(self.table.columns[index], _width(self.table, index))
-
-
-def _width(table: blocks.Table, index: int) -> int:
-    return max(cell_len(text) for text in (table.columns[index].title, *(row[index] for row in table.rows)))
-
-
-def _least_width(column: blocks.Column, width: int) -> int:
-    return min(width, max(_FLEXIBLE_MIN, column.least)) if column.flexible else width
-
-
-def _widths(table: blocks.Table, width: int) -> list[int]:
-    """Return the widths of the columns: flexible ones are narrowed to their least widths, and at last below these."""
-    widths = [_width(table, index) for index in range(len(table.columns))]
-    excess = sum(widths) + _GAP * (len(widths) - 1) - width
-    excess = narrow(widths, list(map(_least_width, table.columns, widths)), excess)
-    narrow(widths, [1 if column.flexible else each for column, each in zip(table.columns, widths, strict=True)], excess)
-    return widths
+        table, column = self.table, self.table.columns[index]
+        width = max(cell_len(text) for text in (column.title, *(row[index] for row in table.rows)))
+        return min(width, max(_FLEXIBLE_MIN, column.least)) if column.flexible else width
 
 
 def _table(table: blocks.Table) -> RenderableType:
@@ -155,12 +136,11 @@ def _head(title: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _drawn_table(table: blocks.Table, width: int) -> Drawn:
+def _drawn_table(table: blocks.Table) -> Drawn:
     drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Tone.MUTED.value)
-    for column, cells in zip(table.columns, _widths(table, width), strict=True):
+    for column in table.columns:
         drawn.add_column(
             Text(_head(column.title)),
-            width=cells,
             justify="right" if column.right else "left",
             no_wrap=not column.flexible,
             overflow="fold",

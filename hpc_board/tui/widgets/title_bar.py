@@ -52,12 +52,8 @@ class TitleBar(Horizontal):
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
         line, static = Text(" · ", Tone.MUTED.value).join(words), self.query_one("#runs-state", Static)
-        before = static.content
-        # Only a line of another length lays the screen out again, which takes half a frame.
-        if not isinstance(before, Text) or before.cell_len != line.cell_len:
+        if static.content != line:
             static.update(line)
-        elif before != line:
-            static.update(line, layout=False)
 
 
 class _Path(Static):
