@@ -119,7 +119,7 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
 def _row_lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterable[Sequence[str]]:
     """Return the cells of each line of a row; only columns that wrap have more than one."""
     parts = [
-        _wrapped(cell, width, break_words=True) if column.wraps else [cell]
+        _wrapped(cell, width, break_words=True) if column.wraps and cell else [cell]
         for cell, column, width in zip(row, columns, widths, strict=True)
     ]
     return zip_longest(*parts, fillvalue="")

@@ -1242,7 +1242,7 @@ def test_an_interrupt_leaves_the_run_alone_and_says_how_to_come_back(board: Reco
     )
     os.close(slave)
     try:
-        shown = _until(master, b"run 1 CPU")
+        shown = _until(master, b"run 1  CPU")
         process.send_signal(signal.SIGINT)
         shown += _until(master, b"hpc-board cancel 1")
         assert process.wait(60) == 130

@@ -58,6 +58,10 @@ def test_a_narrow_terminal_keeps_number_state_and_time_of_a_run(width: int, line
     assert _text([(run_of(RunState.RUNNING), "test 3 of 9")], now, width).plain == line
 
 
+def test_a_run_without_a_detail_is_shown() -> None:
+    assert _text([(run_of(RunState.QUEUED), "")], AT, 80).plain == "run 12  H100  queued  0:00"
+
+
 def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
     message = "rows: 8192; columns: 2570; steps: 128; seed: 4244 (process 1 of 3)"
     step = Progress("2030-05-17T12:00:00Z", "benchmark", 2, 3, message)
