@@ -1,24 +1,31 @@
 """Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
 import csv
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from io import TextIOWrapper
-from itertools import islice
+from itertools import groupby, islice
 from typing import IO, Any
 
 import msgspec
 
+from hpc_board import __version__
 from hpc_board.admin.export.columns import CODE, COLUMNS, Column, Kind, Row, Value
-from hpc_board.domain.standing import Standing
+from hpc_board.boards.pages import page
+from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+from hpc_board.report.formatting import count_text
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import RankedBoard
+from hpc_board.web.rendering import asset, template
+from hpc_board.web.standings import ROWS_MAX, BoardTable, Section, board_table
 
 CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
 FORMATS = (CSV, JSON, PARQUET, HTML)
@@ -32,6 +39,18 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa:
 _PARQUET_ROWS = 20_000
 _PARQUET_ROWS_WITH_CODE = 50
 """The numbers of rows that are in memory at once."""
+
+
+_PIECES = 500
+"""The number of pieces of the page in one write."""
+
+
+class _PageTask(msgspec.Struct, frozen=True):
+    """A task on the page with its boards; `head` is None of one that has left the settings."""
+
+    name: str
+    head: Section | None
+    boards: Iterable[BoardTable]
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -104,12 +123,37 @@ class Export(msgspec.Struct, frozen=True):
         return self.store.export.runs(self.chosen, with_code=self.with_code)
 
     def _write_page(self, sink: IO[bytes]) -> Written:
-        from hpc_board.admin.export.page import write
-
+        """Write the boards of present versions as one file for a browser: no external resource, all data escaped."""
         ranked = self.store.export.ranked_boards(self.chosen)
-        boards = [board for board in ranked if board.task not in self.kept_back]
         lacking = len({board.task for board in ranked if board.task in self.kept_back})
-        return Written(0, write(sink, self.store, self.tasks, boards, self.at), lacking)
+        chosen = _present([board for board in ranked if board.task not in self.kept_back], self.tasks)
+        count, style = sum(map(len, chosen.values())), asset("page.css")
+        drawn = template("frozen.html").stream(
+            policy=f"default-src 'none'; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'",
+            style=style,
+            counts=f"{count_text(len(chosen), 'task')}, {count_text(count, 'board')}",
+            at=self.at,
+            names=[one_line(name) for name in chosen],
+            # Each task is read while it is written, so that memory holds one board at a time.
+            tasks=(self._page_task(name, boards) for name, boards in chosen.items()),
+            version=__version__,
+        )
+        drawn.enable_buffering(_PIECES)
+        drawn.dump(sink, encoding="utf-8")
+        return Written(0, count, lacking)
+
+    def _page_task(self, name: str, boards: Sequence[RankedBoard]) -> _PageTask:
+        task = self.tasks.get(name)
+        return _PageTask(one_line(name), None if task is None else Section.of(task), self._page_boards(task, boards))
+
+    def _page_boards(self, task: Task | None, boards: Sequence[RankedBoard]) -> Iterator[BoardTable]:
+        for board in boards:
+            shown = task or self.store.submissions.task(board.task, board.task_version)
+            found = page(self.store, shown, shown, board.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
+            if found.rows:
+                said = self.store.runs.numbered([row.run for row in found.rows])
+                days = self.store.export.bests_by_day(board.task, board.task_version, board.gpu)
+                yield board_table(shown, found, days, self.at, said)
 
     def _write_csv(self, sink: IO[bytes]) -> int:
         """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""
@@ -174,6 +218,22 @@ class Export(msgspec.Struct, frozen=True):
                 writer.write_table(pa.Table.from_pydict(cells, schema=schema))
                 count += len(batch)
         return count
+
+
+def _present(ranked: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> dict[str, list[RankedBoard]]:
+    """Return the boards by task: of its present version, or of the newest one if the task has left the settings."""
+    chosen = {}
+    for name, of_task in groupby(ranked, key=lambda key: key.task):
+        boards = list(of_task)
+        task = tasks.get(name)
+        version = boards[-1].task_version if task is None else task.version
+        chosen[name] = [board for board in boards if board.task_version == version]
+    return chosen
+
+
+def _hash(text: str) -> str:
+    """Return the name of an inline style in the page's content security policy."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _csv_cell(value: Value) -> str | int | float:
