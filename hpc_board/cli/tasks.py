@@ -47,7 +47,7 @@ python_option = click.option(
 def list_(open_: Open, as_json: bool) -> None:
     """List the tasks with their deadlines and GPUs."""
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.tables import tasks_table
+    from hpc_board.report.tasks import tasks_table
 
     board = open_()
     catalog = board.tasks.catalog()
@@ -82,7 +82,7 @@ def gpus(open_: Open, as_json: bool) -> None:
     The exit code is 3 if no scheduler answers.
     """
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.tables import gpus_table
+    from hpc_board.report.tasks import gpus_table
 
     statuses = open_().gpus.statuses()
     if as_json:

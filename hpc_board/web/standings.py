@@ -15,7 +15,7 @@ from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
-from hpc_board.report.tables import first_sentence
+from hpc_board.report.tasks import first_sentence
 from hpc_board.store.export import Best
 from hpc_board.web.rendering import template
 

@@ -165,7 +165,7 @@ def test_the_list_of_tasks_loads_neither_the_gateways_of_runs_nor_reports_that_i
     assert {each for each in own(loaded) if each.startswith("hpc_board.report.")} == {
         "hpc_board.report.blocks",
         "hpc_board.report.plain",
-        "hpc_board.report.tables",
+        "hpc_board.report.tasks",
     }
     gateways = {f"hpc_board.store.{name}" for name in ("runs", "submissions", "standings", "moderation", "feed")}
     of_runs = {"hpc_board.domain.run", "hpc_board.model.result", "hpc_board.runs.drafts", "hpc_board.runs.reconciler"}

@@ -22,7 +22,7 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.formatting import count_text, score_text, speedup_text
 from hpc_board.report.run_words import outcome, times, trust, verdict_text
-from hpc_board.report.tables import first_sentence
+from hpc_board.report.tasks import first_sentence
 from hpc_board.report.times import scatter_name, scatter_text
 from hpc_board.web.rendering import template
 from hpc_board.web.standings import ROWS_MAX, Section, board_table

@@ -31,7 +31,7 @@ from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
-from hpc_board.report.tables import gpus_table
+from hpc_board.report.tasks import gpus_table
 from hpc_board.store import Store
 from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory

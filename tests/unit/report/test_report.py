@@ -43,8 +43,7 @@ from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
 from hpc_board.report.runs import outcome_line, run_overview, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
-from hpc_board.report.tables import gpus_table, tasks_table
-from hpc_board.report.tasks import task_report
+from hpc_board.report.tasks import gpus_table, task_report, tasks_table
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.runs.world import world_in
 from tests.values import replace
