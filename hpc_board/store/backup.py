@@ -112,7 +112,7 @@ def contents(path: Path, named: Path | None = None) -> Contents:
 
 
 def _fault(db: Database) -> str:
-    """Return what is wrong in a database: its schema, a value that its column does not allow, or a task; else ""."""
+    """Return the fault of a database: in its schema, a value that its column does not allow, or a task; else ""."""
     from hpc_board.store.boards import created_board
     from hpc_board.store.schema import create
     from hpc_board.store.task_rows import task_value
@@ -128,7 +128,7 @@ def _fault(db: Database) -> str:
         return "it has no record of its version"
     if (found := db.value("PRAGMA quick_check(1)")) != "ok":
         return str(found)
-    # What runs is in these, and no check of a column knows it.
+    # Jobs run the code in these, and no check of a column covers it.
     for row in db.rows("tasks"):
         task_value(row)
     for row in db.rows("boards", "task_version IS NOT NULL"):

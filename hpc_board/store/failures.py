@@ -99,7 +99,7 @@ def _failure(error: Exception) -> tuple[str, str] | None:
 
 
 _DAMAGES = ("malformed JSON", "no such table", "no such column")
-"""SQLite's messages without a code of their own for what a damaged file lacks."""
+"""SQLite's messages, without codes of their own, for parts that a damaged file lacks."""
 
 
 def lacks_writing(error: sqlite3.Error, path: Path) -> bool:
