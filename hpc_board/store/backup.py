@@ -105,14 +105,14 @@ def contents(path: Path, named: Path | None = None) -> Contents:
                 )
             fault = _fault(db)
             if fault:
-                raise InputError(f"{told}: the backup is damaged ({one_line(fault, 200)})", hint="Take another one.")
+                raise InputError(f"{told}: the backup is damaged ({one_line(fault, 200)})", hint=_HINT)
             return Contents(*map(db.count, Contents.__struct_fields__))
     except UNREADABLE as error:
         raise InputError(f"{told}: the backup is damaged ({one_line(str(error), 200)})", hint=_HINT) from error
 
 
 def _fault(db: Database) -> str:
-    """Return the fault of a database: in its schema, a value that its column does not allow, or a task; else ""."""
+    """Return the first fault of a database, in its schema, a value or the definition of a task; "" without any."""
     from hpc_board.store.boards import created_board
     from hpc_board.store.schema import create
     from hpc_board.store.task_rows import task_value
@@ -128,7 +128,7 @@ def _fault(db: Database) -> str:
         return "it has no record of its version"
     if (found := db.value("PRAGMA quick_check(1)")) != "ok":
         return str(found)
-    # Jobs run the code in these, and no check of a column covers it.
+    # No check of a column covers these definitions, which decide about the programs that jobs run.
     for row in db.rows("tasks"):
         task_value(row)
     for row in db.rows("boards", "task_version IS NOT NULL"):

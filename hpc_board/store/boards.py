@@ -3,7 +3,6 @@
 To read them creates no database: every command that names a task reads them.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
@@ -141,17 +140,18 @@ def _add(db: Database, new: NewChange) -> None:
     moment = time_text(new.at)
     document = msgspec.to_builtins(new.options)
     if new.task is not None:
-        definition = json.loads(task_definition(new.task))
-        document["task"] = {key: value for key, value in definition.items() if key not in _VERSION_KEYS}
-        version = {"name": new.name, "version": new.task.version, "definition": json.dumps(definition)}
-        db.insert("tasks", {**version, "added_at": moment}, ignore=True)
+        definition = task_definition(new.task)
+        own = msgspec.json.decode(definition)
+        document["task"] = {key: value for key, value in own.items() if key not in _VERSION_KEYS}
+        version = {"name": new.name, "version": new.task.version, "definition": definition, "added_at": moment}
+        db.insert("tasks", version, ignore=True)
     db.insert(
         "boards",
         {
             "name": new.name,
             "action": new.action.value,
             "task_version": None if new.task is None else new.task.version,
-            "terms": json.dumps(document),
+            "terms": msgspec.json.encode(document).decode(),
             "by_user": plain_text(new.by_user),
             "at": moment,
             "reason": plain_text(new.reason),
@@ -172,7 +172,7 @@ def created_board(db: Database, row: Row) -> CreatedBoard:
     from hpc_board.store.task_rows import task_value
 
     change = _change(row)
-    own = json.loads(row["terms"]).get("task", {})
+    own = msgspec.json.decode(row["terms"]).get("task", {})
     version = db.row("tasks", "name = ? AND version = ?", [change.name, change.task_version])
     if version is None:
         raise UndecodableError(f"the board {change.name} lacks its version")
@@ -181,4 +181,4 @@ def created_board(db: Database, row: Row) -> CreatedBoard:
 
 
 def _change(row: Row) -> BoardChange:
-    return decoded(BoardChange, {**row, "terms": json.loads(row["terms"])})
+    return decoded(BoardChange, {**row, "terms": msgspec.json.decode(row["terms"])})

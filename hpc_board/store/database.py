@@ -11,15 +11,8 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from hpc_board.store.failures import (
-    creation_error,
-    foreign_error,
-    incomplete_error,
-    lacks_writing,
-    lost_error,
-    newer_error,
-    translated,
-)
+from hpc_board.errors import UnreadableError
+from hpc_board.store.failures import DAMAGED, ELSEWHERE, creation_error, lacks_writing, translated
 from hpc_board.store.folder import check_own, left_folder
 from hpc_board.store.sqlite import Database
 
@@ -131,7 +124,11 @@ class DatabaseFile:
         # A new one would give the numbers of its runs again, and their job folders are still there.
         left = left_folder(self.path.parent)
         if left is not None:
-            raise lost_error(self.path, left)
+            raise UnreadableError(
+                f"{self.path}: the database is missing, but {left} is the job folder of one of its runs",
+                hint="Put it back, or restore a backup with `hpc-board admin restore FILE`. To start an empty board, "
+                f"move {left.parent} aside.",
+            )
         return False
 
     def create(self) -> None:
@@ -250,11 +247,15 @@ def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
                 db.execute(f"PRAGMA user_version = {VERSION}")
         return
     if made_by != APPLICATION_ID:
-        raise foreign_error(path)
+        raise UnreadableError(f"{path}: this database was not made by hpc-board", hint=ELSEWHERE)
     if version > VERSION:
-        raise newer_error(path)
+        raise UnreadableError(
+            f"{path}: the database was made by a newer version of hpc-board",
+            hint="Upgrade hpc-board; this version could misread what the newer one stored.",
+        )
     if version < VERSION:
-        raise incomplete_error(path)
+        what, hint = DAMAGED
+        raise UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
 
 
 def _made_by(db: Database) -> tuple[int, int, bool]:

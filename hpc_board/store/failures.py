@@ -28,7 +28,7 @@ _UNOPENABLE = (
     "the database cannot be opened",
     "Check that the path is right and that you may read and write the file and its folder.",
 )
-_DAMAGED = (
+DAMAGED = (
     "the database is damaged",
     "Restore a backup: `hpc-board admin restore FILE`. `sqlite3 board.db .recover` may save newer rows.",
 )
@@ -36,8 +36,8 @@ _REFUSED = (
     "the database refuses a value",
     "Nothing was stored. This is a fault of hpc-board, or the scheduler printed something unknown: report it.",
 )
-_ELSEWHERE = "Point `board` at another folder, or move the file aside."
-_NOT_A_DATABASE = ("this file is not a database", _ELSEWHERE)
+ELSEWHERE = "Point `board` at another folder, or move the file aside."
+_NOT_A_DATABASE = ("this file is not a database", ELSEWHERE)
 _INPUT_OUTPUT = (
     "reading or writing the database failed",
     "Check the quota and the health of the file system, and that it supports locks (Lustre: mount option flock).",
@@ -51,7 +51,7 @@ _FAILURES = {
     sqlite3.SQLITE_READONLY: _UNWRITABLE,
     sqlite3.SQLITE_PERM: _UNWRITABLE,
     sqlite3.SQLITE_CANTOPEN: _UNOPENABLE,
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: _NOT_A_DATABASE,
     sqlite3.SQLITE_IOERR: _INPUT_OUTPUT,
 }
@@ -88,18 +88,18 @@ def _failure(error: Exception) -> tuple[str, str] | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         # Of the module sqlite3, this is the error for a text that is not UTF-8.
-        return _DAMAGED if isinstance(error, (UnicodeDecodeError, UndecodableError, sqlite3.OperationalError)) else None
+        return DAMAGED if isinstance(error, (UnicodeDecodeError, UndecodableError, sqlite3.OperationalError)) else None
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-        return _DAMAGED  # a row names a missing one
+        return DAMAGED  # a row names a missing one
     if code == sqlite3.SQLITE_CONSTRAINT_CHECK:
         return _REFUSED
     if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _DAMAGES):
-        return _DAMAGED
+        return DAMAGED
     return _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
 
 
 _DAMAGES = ("malformed JSON", "no such table", "no such column")
-"""SQLite's messages, without codes of their own, for parts that a damaged file lacks."""
+"""SQLite's messages about a damaged file that have no code of their own."""
 
 
 def lacks_writing(error: sqlite3.Error, path: Path) -> bool:
@@ -124,32 +124,4 @@ def creation_error(path: Path, error: OSError) -> StorageError:
     return StorageError(
         f"{path}: the database cannot be created ({error.strerror})",
         hint="Check that the folder exists or can be made, that you may write there, and that it has space left.",
-    )
-
-
-def foreign_error(path: Path) -> UnreadableError:
-    """Return the error to show for a database at `path` that belongs to another program."""
-    return UnreadableError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
-
-
-def incomplete_error(path: Path) -> UnreadableError:
-    """Return the error to show for a board's database at `path` that has lost the record of its version."""
-    what, hint = _DAMAGED
-    return UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
-
-
-def lost_error(path: Path, folder: Path) -> UnreadableError:
-    """Return the error to show for a database that was deleted, while the job `folder` of one of its runs is left."""
-    return UnreadableError(
-        f"{path}: the database is missing, but {folder} is the job folder of one of its runs",
-        hint="Put it back, or restore a backup with `hpc-board admin restore FILE`. To start an empty board, move "
-        f"{folder.parent} aside.",
-    )
-
-
-def newer_error(path: Path) -> UnreadableError:
-    """Return the error to show for a database at `path` that a newer hpc-board has changed."""
-    return UnreadableError(
-        f"{path}: the database was made by a newer version of hpc-board",
-        hint="Upgrade hpc-board; this version could misread what the newer one stored.",
     )
