@@ -1,130 +1,445 @@
 """Files of a login node, by SFTP over the connection that its commands use."""
 
-import re
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+import contextlib
+import errno
+import itertools
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.errors import SchedulerError
+from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport.sftp_files import STALL_SECONDS, SftpFiles
+from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
+from hpc_board.transport.sftp_session import STALL_SECONDS, SftpSession
 from hpc_board.transport.ssh import Connection
-from hpc_board.transport.time_budget import RETRY_SECONDS, close_quietly
+from hpc_board.transport.time_budget import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
 
 if TYPE_CHECKING:
-    from paramiko import Channel, SFTPClient
+    from paramiko import SFTPAttributes, SFTPClient
 
-    from hpc_board.transport.ssh_login import Link
+FILE_SECONDS: Final = 120.0
+"""The time-out of one query about files, or of one job folder, before the session counts as lost."""
 
-_CHUNK_BYTES = 32 * 1024
-_NOISE_BYTES_MAX = 64 * 1024
-_VERSION_ANSWER = re.compile(rb"\0[\0-\xff]{3}\x02\0\0\0\x03", re.DOTALL)
+_ENTRIES_MAX = 10_000
+_NAMES_BYTES_MAX = 4 * 1024 * 1024
+_DEPTH_MAX = 64
+
+T = TypeVar("T")
 
 
-class SshFiles(SftpFiles):
-    """Files that a login node sees."""
+class _Endless(OSError):
+    """A folder with more entries than one of hpc-board's; the session that lists it is closed."""
+
+
+class SshFiles:
+    """Files that a login node sees; safe to use from several threads, one question at a time.
+
+    After a question without an answer, further questions fail at once with the same error for a while.
+
+    SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
+    """
 
     def __init__(
-        self, connection: Connection, *, stall_seconds: float = STALL_SECONDS, retry_seconds: float = RETRY_SECONDS
+        self,
+        connection: Connection,
+        *,
+        stall_seconds: float = STALL_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        super().__init__(_SshSessions(connection), stall_seconds=stall_seconds, retry_seconds=retry_seconds)
+        self._connection = connection
+        self._stall_seconds = stall_seconds
+        self._lock = threading.Lock()
+        self._retry_delay = RetryDelay(retry_seconds)
+        self._session: SftpSession | None = None
 
+    def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
+        """Make `folder` with these files in it, whole or not at all; one that is there stays.
 
-class _SshSession:
-    """A session of the link's subsystem for files."""
+        Raises:
+            OSError: it cannot be written, or a path leads out of the folder.
+            SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
+        """
+        check_paths(folder, contents)
+        self._do(lambda sftp: _write_folder(sftp, folder, contents))
 
-    def __init__(self, name: str, link: "Link", channel: "Channel") -> None:
-        self._name = name
-        self._link = link
-        self._channel = channel
+    def write(self, path: Path, data: bytes) -> None:
+        """Put a file with this data at `path`, whole or not at all.
 
-    @cached_property
-    def sftp(self) -> "SFTPClient":
+        Raises:
+            OSError: it cannot be written.
+        """
+        draft = _draft_beside(path)
+        self._ask_server(lambda sftp: _replace(sftp, path, draft, data))
+
+    def ensure(self, path: Path, data: bytes) -> bool:
+        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
+
+        Returns:
+            Whether the file was written, or its time renewed.
+
+        Raises:
+            OSError: it cannot be written.
+            SchedulerError: the host cannot be reached; whether the file is there now is unknown.
+        """
+        draft = _draft_beside(path)
+        return self._do(lambda sftp: _ensure(sftp, path, draft, data))
+
+    def remove_unused(
+        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
+    ) -> Sequence[int]:
+        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Returns:
+            The size of each, also in a `dry_run`, which removes none.
+
+        Raises:
+            OSError: some of them may be left.
+        """
+        return self._ask_server(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """Return the names in a folder.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return frozenset(self._ask_server(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
+
+    def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
+        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
+
+        Links are not followed: one in place of the folder stays.
+
+        Raises:
+            OSError: something of it may be left.
+        """
+
+        def remove(sftp: "SFTPClient") -> None:
+            _remove(sftp, folder)
+            if not alone:
+                with contextlib.suppress(OSError):
+                    sftp.rmdir(str(folder.parent))
+
+        self._ask_server(remove)
+
+    def folders_in(self, folder: Path) -> Sequence[str]:
+        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._ask_server(lambda sftp: _folders_in(sftp, folder))
+
+    def sizes_in(self, folder: Path) -> Mapping[str, int]:
+        """Return the sizes of the regular files in a folder by their names.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._ask_server(lambda sftp: _sizes_in(sftp, folder))
+
+    def bytes_in(self, folder: Path) -> int:
+        """Return the size of all files below a folder; links are not followed.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._ask_server(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
+
+    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
+        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
+
+        SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
+        moment has its own user's file read.
+
+        Raises:
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._ask_server(lambda sftp: _read(sftp, path, limit, end))
+
+    def read_part(self, path: Path, start: int, limit: int) -> bytes:
+        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
+
+        Links are refused as `read` does.
+
+        Raises:
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotADirectoryError: its folder is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+
+        def read(sftp: "SFTPClient") -> bytes:
+            _check_is_folder(sftp, path.parent)
+            return _read_from(sftp, path, lambda _: start, limit)
+
+        return self._ask_server(read)
+
+    def is_file(self, path: Path) -> bool:
+        """Return whether the path is a visible regular file."""
+        try:
+            return self._ask_server(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
+        except OSError:
+            return False
+
+    def _ask_server(self, question: "Callable[[SFTPClient], T]") -> T:
+        try:
+            return self._do(question)
+        except SchedulerError as error:
+            raise OSError(errno.EHOSTUNREACH, error.message) from error
+
+    def _do(self, question: "Callable[[SFTPClient], T]") -> T:
+        """Run `question` and return its answer; a dead session is replaced, once.
+
+        Raises:
+            OSError: the server answers with an error.
+            SchedulerError: the account cannot be reached, or the connection was lost.
+        """
         import paramiko
 
-        try:
-            self._channel.invoke_subsystem("sftp")
-            # paramiko asks for a channel, and uses the methods of `_Quiet`.
-            return paramiko.SFTPClient(_Quiet(self._channel))
-        except _NoSftp as error:
-            complaint = self._channel.recv_stderr(_CHUNK_BYTES) if self._channel.recv_stderr_ready() else b""
-            raise self._without_sftp(SchedulerError, f"{error} {complaint.decode(errors='replace')}") from error
-        except paramiko.SSHException as error:
-            if not self._is_open():
-                raise
-            raise self._without_sftp(SchedulerRefused, "its server refuses the subsystem") from error
-        except BaseException:
-            close_quietly(self._channel)
-            raise
-
-    def _without_sftp(self, kind: type[SchedulerError], words: str) -> SchedulerError:
-        close_quietly(self._channel)
-        return kind(
-            f"{self._name} offers no SFTP: {one_line(words, 200) or 'the session ended at once'}",
-            hint="hpc-board needs what `sftp` needs: a line `Subsystem sftp` in the server's sshd_config, and start-up"
-            " files, such as ~/.bashrc, that start no other program in sessions without a terminal.",
+        words = ""
+        with self._lock:
+            self._retry_delay.check()
+            began = time.monotonic()
+            late = threading.Event()
+            silent = False
+            for _ in range(2):
+                try:
+                    session = self._opened()
+                    with closed_after(FILE_SECONDS, session) as late:
+                        return question(session.sftp)
+                except NotRegularFileError:
+                    raise
+                except _Endless:
+                    self._end()
+                    raise
+                except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
+                    silent = late.is_set() or isinstance(error, TimeoutError)
+                    if isinstance(error, OSError) and not silent and self._session is not None and self._session.alive:
+                        raise OSError(error.errno, _reason(error)) from error
+                    words = one_line(str(error) or "it was closed", 100)
+                    self._end()
+                if late.is_set():
+                    break
+            if silent:
+                silence = self._silence()
+                self._retry_delay.begin(silence, began)
+                raise silence
+        raise SchedulerError(
+            f"the connection to {self._connection.name} for files was lost: {words}",
+            hint="It is made again with the next question; nothing is lost.",
         )
 
-    def _is_open(self) -> bool:
-        """Return whether the connection still opens sessions, so that a refusal was the server's own answer."""
-        import paramiko
+    def _silence(self) -> SchedulerError:
+        return SchedulerError(
+            f"{self._connection.name} did not answer a question about files",
+            hint="The file system of the jobs' folder may hang, or a start-up file of the account, such as ~/.bashrc,"
+            " may start another program (`exec`). It is asked again in a while; nothing is lost.",
+        )
 
-        close_quietly(self._channel)
-        try:
-            close_quietly(self._link.open_session(STALL_SECONDS))
-        except paramiko.ChannelException:
+    def _opened(self) -> SftpSession:
+        """Return the session for files, made anew if there is none."""
+        if self._session is None or not self._session.alive:
+            self._end()
+            self._session = SftpSession(self._connection, self._stall_seconds)
+        return self._session
+
+    def _end(self) -> None:
+        if self._session is not None:
+            close_quietly(self._session)
+            self._session = None
+
+
+def _reason(error: OSError) -> str:
+    """Return the host's word for an error; the protocol has a single one for a full disk, a quota and other faults."""
+    words = one_line(error.strerror or str(error), 100)
+    return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
+
+
+def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
+    return _read_from(sftp, path, lambda size: max(0, size - limit) if end else 0, limit + 1)
+
+
+def _read_from(sftp: "SFTPClient", path: Path, start_in: Callable[[int], int], limit: int) -> bytes:
+    """Return at most `limit` bytes of a regular file from the place that `start_in` returns for its size."""
+    facts = sftp.lstat(str(path))
+    if not stat.S_ISREG(facts.st_mode or 0):
+        raise NotRegularFileError(f"{path.name} is not a regular file")
+    size = facts.st_size or 0
+    start = start_in(size)
+    with sftp.open(str(path), "rb") as file:
+        # Not by `readv`: its thread prints a traceback where the connection is lost.
+        file.seek(start)
+        return bytes(file.read(max(0, min(limit, size - start))))
+
+
+def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes]) -> None:
+    if _is_folder(sftp, folder):
+        return
+    _make_folders(sftp, folder.parent)
+    draft = draft_of(folder, contents)
+    _remove(sftp, draft)
+    try:
+        sftp.mkdir(str(draft), 0o700)
+        made = {draft}
+        for name, data in contents.items():
+            path = draft / name
+            for parent in reversed(path.relative_to(draft).parents):
+                if draft / parent not in made:
+                    sftp.mkdir(str(draft / parent), 0o700)
+                    made.add(draft / parent)
+            _write(sftp, path, data)
+        sftp.posix_rename(str(draft), str(folder))
+    except TimeoutError:
+        raise  # to tidy up would take as long again, and the next attempt does it
+    except OSError:
+        _remove(sftp, draft)
+        raise
+
+
+def _write(sftp: "SFTPClient", path: Path, data: bytes) -> None:
+    with sftp.open(str(path), "wx") as file:
+        file.set_pipelined(True)
+        file.write(data)
+    if sftp.lstat(str(path)).st_size != len(data):
+        raise OSError(errno.EIO, f"{path.name} was not written whole")
+
+
+def _draft_beside(path: Path) -> Path:
+    """Return where a file is written before it gets its name: one place for all attempts of one question."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def _replace(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        sftp.remove(str(draft))
+    _write(sftp, draft, data)
+    sftp.posix_rename(str(draft), str(path))
+
+
+def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        facts = sftp.lstat(str(path))
+        if stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data):
+            if time.time() - (facts.st_mtime or 0) < RENEW_SECONDS:
+                return False
+            sftp.utime(str(path), None)
             return True
-        except (paramiko.SSHException, EOFError, OSError):
-            return False
-        return True
-
-    @property
-    def alive(self) -> bool:
-        return self._link.alive and not self._channel.closed
-
-    def close(self) -> None:
-        self._channel.close()
+    _make_folders(sftp, path.parent)
+    _replace(sftp, path, draft, data)
+    return True
 
 
-class _SshSessions:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    @property
-    def name(self) -> str:
-        return self._connection.name
-
-    def open(self, stall_seconds: float) -> _SshSession:
-        link, channel = self._connection.channel()
-        channel.settimeout(stall_seconds)
-        return _SshSession(self.name, link, channel)
-
-
-class _NoSftp(Exception):
-    """A session that ended, or said something else, in the place of the server's first answer."""
+def _remove_unused(
+    sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool
+) -> list[int]:
+    oldest, sizes = time.time() - seconds, []
+    for entry in _entries(sftp, folder):
+        if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
+            with contextlib.suppress(FileNotFoundError):  # another client may do the same
+                if not dry_run:
+                    sftp.remove(str(folder / entry.filename))
+                sizes.append(entry.st_size or 0)
+    return sizes
 
 
-class _Quiet:
-    """A channel to an SFTP server from which the words of shell start-up files before its first answer are taken."""
+def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(sftp.stat(str(path)).st_mode or 0)
+    except FileNotFoundError:
+        return False
 
-    def __init__(self, channel: "Channel") -> None:
-        self._channel = channel
-        self._begun = False
-        self._first = b""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
+def _make_folders(sftp: "SFTPClient", path: Path) -> None:
+    if _is_folder(sftp, path):
+        return
+    if path != path.parent:
+        _make_folders(sftp, path.parent)
+    try:
+        sftp.mkdir(str(path), 0o700)
+    except OSError:
+        # Another client may have made it in the same moment; SFTP does not say which error this was.
+        if not _is_folder(sftp, path):
+            raise
 
-    def recv(self, size: int) -> bytes:
-        """Read at most `size` bytes of the server's answers; none at their end."""
-        while not self._begun:
-            data = bytes(self._channel.recv(_CHUNK_BYTES))
-            self._first += data
-            answer = _VERSION_ANSWER.search(self._first)
-            if answer is not None:
-                self._begun, self._first = True, self._first[answer.start() :]
-            elif not data or len(self._first) > _NOISE_BYTES_MAX:
-                raise _NoSftp(one_line(self._first.decode(errors="replace"), 80))
-        if not self._first:
-            return bytes(self._channel.recv(size))
-        part, self._first = self._first[:size], self._first[size:]
-        return part
+
+def _remove(sftp: "SFTPClient", folder: Path) -> None:
+    """Remove the files of an interrupted attempt; a link in their place is not followed."""
+    try:
+        if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
+            return
+    except OSError:
+        return
+    folders = [folder]
+    for path, size in _below(sftp, folder):
+        if size is None:
+            folders.append(path)
+        else:
+            sftp.remove(str(path))
+    for path in reversed(folders):
+        sftp.rmdir(str(path))
+
+
+def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]]:
+    """Yield all entries below a folder, each file with its size, each folder without one before its own entries.
+
+    Links are not followed.
+    """
+    count, left = 1, [folder]
+    while left:
+        path = left.pop()
+        if count > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
+            raise OSError(errno.ELOOP, f"{folder.name} has too many folders in one another")
+        for entry in _entries(sftp, path):
+            if stat.S_ISDIR(entry.st_mode or 0):
+                count += 1
+                left.append(path / entry.filename)
+                yield path / entry.filename, None
+            else:
+                yield path / entry.filename, entry.st_size or 0
+
+
+def _folders_in(sftp: "SFTPClient", folder: Path) -> list[str]:
+    """Return the names of folders in a folder, of _ENTRIES_MAX entries at most."""
+    _check_is_folder(sftp, folder)
+    entries = itertools.islice(sftp.listdir_iter(str(folder), read_aheads=1), _ENTRIES_MAX)
+    return [entry.filename for entry in entries if stat.S_ISDIR(entry.st_mode or 0)]
+
+
+def _sizes_in(sftp: "SFTPClient", folder: Path) -> dict[str, int]:
+    _check_is_folder(sftp, folder)
+    entries = _entries(sftp, folder)
+    return {entry.filename: entry.st_size or 0 for entry in entries if stat.S_ISREG(entry.st_mode or 0)}
+
+
+def _check_is_folder(sftp: "SFTPClient", folder: Path) -> None:
+    """Require that a path is a folder itself, and no link to one.
+
+    Raises:
+        NotADirectoryError: it is not.
+    """
+    if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
+
+
+def _entries(sftp: "SFTPClient", folder: Path) -> "list[SFTPAttributes]":
+    """Return the entries of a folder.
+
+    Raises:
+        _Endless: they are more than a folder of hpc-board's has; a server could send them without end.
+    """
+    entries: list[SFTPAttributes] = []
+    size = 0
+    for entry in sftp.listdir_iter(str(folder), read_aheads=1):
+        entries.append(entry)
+        size += len(entry.filename)
+        if len(entries) > _ENTRIES_MAX or size > _NAMES_BYTES_MAX:
+            raise _Endless(errno.EOVERFLOW, f"{folder.name} has too many entries")
+    return entries
