@@ -21,11 +21,6 @@ class LocalFiles:
     """Files of this machine and its mounts; safe to use from several threads."""
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
-        """Make `folder` with these files in it, whole or not at all; one that is there stays.
-
-        Raises:
-            OSError: it cannot be written, or a path leads out of the folder.
-        """
         check_paths(folder, contents)
         if folder.is_dir():
             return
@@ -47,22 +42,9 @@ class LocalFiles:
             raise
 
     def write(self, path: Path, data: bytes) -> None:
-        """Put a file with this data at `path`, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         write_whole(path, data, mode=None)
 
     def ensure(self, path: Path, data: bytes) -> bool:
-        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
-
-        Returns:
-            Whether the file was written, or its time renewed.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         with suppress(FileNotFoundError):
             facts = path.lstat()
             if stat.S_ISREG(facts.st_mode) and facts.st_size == len(data):
@@ -77,14 +59,6 @@ class LocalFiles:
     def remove_unused(
         self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
     ) -> Sequence[int]:
-        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
-
-        Returns:
-            The size of each, also in a `dry_run`, which removes none.
-
-        Raises:
-            OSError: some of them may be left.
-        """
         oldest, sizes = time.time() - seconds, []
         for path in filter(lambda path: unneeded(path.name), folder.iterdir()):
             with suppress(FileNotFoundError):  # another client may do the same
@@ -96,22 +70,10 @@ class LocalFiles:
         return sizes
 
     def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder; of very many some.
-
-        Raises:
-            OSError: it is not there, or cannot be read.
-        """
         with _entries(folder) as entries:
             return frozenset(entry.name for entry in itertools.islice(entries, _ENTRIES_MAX))
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
-        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
-
-        Links are not followed: one in place of the folder stays.
-
-        Raises:
-            OSError: something of it may be left.
-        """
         if folder.is_symlink():
             raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
         if folder.is_dir():
@@ -121,22 +83,10 @@ class LocalFiles:
                 folder.parent.rmdir()
 
     def folders_in(self, folder: Path) -> Sequence[str]:
-        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
-        """
         with _entries(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def sizes_in(self, folder: Path) -> Mapping[str, int]:
-        """Return the sizes of the regular files in a folder by their names; of very many some.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
-        """
         with _entries(folder) as entries:
             some = itertools.islice(entries, _ENTRIES_MAX)
             return {
@@ -146,11 +96,6 @@ class LocalFiles:
             }
 
     def bytes_in(self, folder: Path) -> int:
-        """Return the size of all files below a folder; links are not followed.
-
-        Raises:
-            OSError: it is not there, or cannot be read now.
-        """
         opened = _open_folder(folder)
         try:
             total = 0
@@ -161,25 +106,12 @@ class LocalFiles:
             os.close(opened)
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            OSError: it is not there, or cannot be read.
-        """
         with self._opened(path) as file:
             if end:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
             return file.read(limit + 1)
 
     def read_part(self, path: Path, start: int, limit: int) -> bytes:
-        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            NotADirectoryError: its folder is a link.
-            OSError: it is not there, or cannot be read.
-        """
         folder = _open_folder(path.parent)
         try:
             with self._opened(Path(f"/proc/self/fd/{folder}", path.name)) as file:
@@ -189,7 +121,6 @@ class LocalFiles:
             os.close(folder)
 
     def is_file(self, path: Path) -> bool:
-        """Return whether the path is a visible regular file: a job may have closed its folder."""
         try:
             return stat.S_ISREG(path.lstat().st_mode)
         except OSError:

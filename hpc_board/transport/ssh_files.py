@@ -58,67 +58,26 @@ class SshFiles:
         self._session: SftpSession | None = None
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
-        """Make `folder` with these files in it, whole or not at all; one that is there stays.
-
-        Raises:
-            OSError: it cannot be written, or a path leads out of the folder.
-            SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
-        """
         check_paths(folder, contents)
         self._do(lambda sftp: _write_folder(sftp, folder, contents))
 
     def write(self, path: Path, data: bytes) -> None:
-        """Put a file with this data at `path`, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         draft = _draft_beside(path)
         self._ask_server(lambda sftp: _replace(sftp, path, draft, data))
 
     def ensure(self, path: Path, data: bytes) -> bool:
-        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
-
-        Returns:
-            Whether the file was written, or its time renewed.
-
-        Raises:
-            OSError: it cannot be written.
-            SchedulerError: the host cannot be reached; whether the file is there now is unknown.
-        """
         draft = _draft_beside(path)
         return self._do(lambda sftp: _ensure(sftp, path, draft, data))
 
     def remove_unused(
         self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
     ) -> Sequence[int]:
-        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
-
-        Returns:
-            The size of each, also in a `dry_run`, which removes none.
-
-        Raises:
-            OSError: some of them may be left.
-        """
         return self._ask_server(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
 
     def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder.
-
-        Raises:
-            OSError: it is not there, or cannot be read now.
-        """
         return frozenset(self._ask_server(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
-        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
-
-        Links are not followed: one in place of the folder stays.
-
-        Raises:
-            OSError: something of it may be left.
-        """
-
         def remove(sftp: "SFTPClient") -> None:
             _remove(sftp, folder)
             if not alone:
@@ -128,54 +87,18 @@ class SshFiles:
         self._ask_server(remove)
 
     def folders_in(self, folder: Path) -> Sequence[str]:
-        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
-        """
         return self._ask_server(lambda sftp: _folders_in(sftp, folder))
 
     def sizes_in(self, folder: Path) -> Mapping[str, int]:
-        """Return the sizes of the regular files in a folder by their names.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
-        """
         return self._ask_server(lambda sftp: _sizes_in(sftp, folder))
 
     def bytes_in(self, folder: Path) -> int:
-        """Return the size of all files below a folder; links are not followed.
-
-        Raises:
-            OSError: it is not there, or cannot be read now.
-        """
         return self._ask_server(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
-
-        SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
-        moment has its own user's file read.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            OSError: it is not there, or cannot be read now.
-        """
         return self._ask_server(lambda sftp: _read(sftp, path, limit, end))
 
     def read_part(self, path: Path, start: int, limit: int) -> bytes:
-        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
-
-        Links are refused as `read` does.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            NotADirectoryError: its folder is a link.
-            OSError: it is not there, or cannot be read now.
-        """
-
         def read(sftp: "SFTPClient") -> bytes:
             _check_is_folder(sftp, path.parent)
             return _read_from(sftp, path, lambda _: start, limit)
@@ -183,7 +106,6 @@ class SshFiles:
         return self._ask_server(read)
 
     def is_file(self, path: Path) -> bool:
-        """Return whether the path is a visible regular file."""
         try:
             return self._ask_server(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
         except OSError:
@@ -268,7 +190,11 @@ def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
 
 
 def _read_from(sftp: "SFTPClient", path: Path, start_in: Callable[[int], int], limit: int) -> bytes:
-    """Return at most `limit` bytes of a regular file from the place that `start_in` returns for its size."""
+    """Return at most `limit` bytes of a regular file from the place that `start_in` returns for its size.
+
+    SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
+    moment has its own user's file read.
+    """
     facts = sftp.lstat(str(path))
     if not stat.S_ISREG(facts.st_mode or 0):
         raise NotRegularFileError(f"{path.name} is not a regular file")

@@ -70,7 +70,6 @@ class MasterSession:
         )
 
     def exec_command(self, command: str, *options: str) -> None:
-        """Begin `command`, for the login shell."""
         with self._their_stream as stream, self._their_errors as errors:
             self._process = subprocess.Popen(
                 (*self._command, *options, "--", self._host, command),
@@ -81,7 +80,6 @@ class MasterSession:
             )
 
     def invoke_subsystem(self, name: str) -> None:
-        """Begin a subsystem of the server."""
         self.exec_command(name, "-s")
 
     def send(self, data: bytes | memoryview) -> int:
@@ -92,18 +90,15 @@ class MasterSession:
             return len(data)
 
     def recv(self, size: int) -> bytes:
-        """Return the next bytes, b"" at the end."""
         try:
             return self._stream.recv(size)
         except ConnectionResetError:
             return b""
 
     def recv_ready(self) -> bool:
-        """Return whether there are bytes to receive."""
         return bool(_next(self._stream))
 
     def recv_stderr_ready(self) -> bool:
-        """Return whether there are bytes of the standard error to receive."""
         return bool(_next(self._errors))
 
     @property
@@ -113,11 +108,9 @@ class MasterSession:
 
     @property
     def closed(self) -> bool:
-        """Return whether the session has ended."""
         return self._stream.fileno() < 0 or self.exit_status_ready()
 
     def exit_status_ready(self) -> bool:
-        """Return whether the command has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def recv_exit_status(self) -> int:
@@ -125,11 +118,9 @@ class MasterSession:
         return -1 if self._process is None else self._process.wait()
 
     def get_name(self) -> str:
-        """Return the name of the session in the library's log."""
         return "master"
 
     def close(self) -> None:
-        """End the session, from any thread."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
