@@ -122,7 +122,7 @@ def _socket(place: Destination, complaints: int, under: contextlib.ExitStack) ->
         try:
             direct = under.enter_context(socket.create_connection((place.host, place.port), place.connect_seconds))
         except UnicodeError as error:
-            raise OSError("the host's name is no valid one") from error
+            raise OSError("invalid host name") from error
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_SECONDS * 1000)
         return direct

@@ -325,7 +325,7 @@ def test_a_host_that_cannot_be_reached_is_told() -> None:
 @pytest.mark.parametrize("name", ["a..b", 70 * "a"])
 def test_a_name_that_no_host_can_have_is_told(home: Path, name: str) -> None:
     (home / ".ssh" / "config").write_text(f"Host far\n  HostName {name}\n")
-    with pytest.raises(SchedulerError, match="far cannot be reached: the host's name is no valid one") as told:
+    with pytest.raises(SchedulerError, match="far cannot be reached: invalid host name") as told:
         Connection(Login("far", USER)).link()
     assert "works; a VPN may be down" in told.value.hint
 
