@@ -147,11 +147,11 @@ def _fit(table: Table, width: int | None) -> tuple[list[int], list[int]]:
             break
         kept.remove(index)
     widths = [full[index] for index in kept]
-    narrow(widths, [1] * len(kept), narrow(widths, [least[index] for index in kept], excess(full)))
+    _narrow(widths, [1] * len(kept), _narrow(widths, [least[index] for index in kept], excess(full)))
     return kept, widths
 
 
-def narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
+def _narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
     """Narrow the widest column by a cell at a time, none below its `least`, and return the excess that is left."""
     while excess > 0:
         wider = [index for index, each in enumerate(widths) if each > least[index]]
