@@ -28,7 +28,7 @@ _BOARDS = "SELECT name FROM boards WHERE id > ? AND id <= ?"
 _DECISIONS = "SELECT kind, subject FROM decisions WHERE id > ? AND id <= ?"
 
 Marks = tuple[int, ...]
-"""The newest rows of the tables, by their order."""
+"""The newest rows of the tables, by their order: equal ones mean that a reader sees no change."""
 
 
 class Addition(msgspec.Struct, frozen=True):

@@ -1,19 +1,13 @@
-"""The state of a whole board at a glance: a mark of its newest rows, its leaderboards, and its runs in flight."""
+"""The state of a whole board at a glance: its leaderboards, and its runs in flight."""
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment
-
-_MARK = """
-SELECT (SELECT MAX(id) FROM submissions), (SELECT MAX(id) FROM events), (SELECT MAX(id) FROM boards),
-       (SELECT MAX(id) FROM decisions), (SELECT MAX(id) FROM remarks)
-"""
 
 # The index that ranks `scores` has each of these columns.
 _LEADERBOARDS = """
@@ -30,16 +24,6 @@ SELECT submissions.task, events.state, submissions.submitted_at
  CROSS JOIN submissions ON submissions.id = runs.submission
  CROSS JOIN events ON events.id = (SELECT MAX(newest.id) FROM events AS newest WHERE newest.run = in_flight.run)
 """
-
-
-class Mark(NamedTuple):
-    """The numbers of the newest rows: equal marks mean that nothing a reader sees has changed in between."""
-
-    submission: int | None
-    event: int | None
-    board: int | None
-    decision: int | None
-    remark: int | None
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -62,11 +46,6 @@ class OverviewGateway:
 
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
-
-    def mark(self) -> Mark:
-        """Return the numbers of the newest rows."""
-        with self._file.reading() as db:
-            return Mark(*db.execute(_MARK).fetchone())
 
     def activity(self, task: str, task_version: str) -> tuple[Activity, ...]:
         """Return the leaderboards of a version of a task that have entries, by the name of the GPU."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.board.context import Installation
     from hpc_board.model.task import Task
-    from hpc_board.store.overview import Activity, Mark
+    from hpc_board.store.additions import Marks
+    from hpc_board.store.overview import Activity
 
 FEED_MAX = 100
 """The maximum number of changes on the page of the feed."""
@@ -48,7 +49,7 @@ class _PageMark(NamedTuple):
     """The settings' installation, the board's newest rows, and the minute: while these stay, so does every page."""
 
     installation: "ReferenceType[Installation]"
-    rows: "Mark"
+    rows: "Marks"
     minute: datetime
 
 
@@ -74,7 +75,7 @@ class Pages:
             # A page says times by the minute alone, so that one that is made again for a closed board's rows stays
             # the same. A former installation ends although a page of its time is kept.
             minute = datetime.now(UTC).replace(second=0, microsecond=0)
-            mark = _PageMark(ref(board.context.installation), board.context.store.overview.mark(), minute)
+            mark = _PageMark(ref(board.context.installation), board.context.store.additions.marks(), minute)
             kept = self._kept.pop(path, None)
             if kept is None or kept[0] != mark:
                 made = page(board, path, minute)

@@ -37,7 +37,7 @@ from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
-from hpc_board.store.overview import Mark, OverviewGateway
+from hpc_board.store.additions import AdditionGateway, Marks
 from hpc_board.store.submissions import SubmissionGateway
 from tests.service import serving
 from tests.slurm.lab import free_ports
@@ -393,11 +393,11 @@ def test_a_database_that_cannot_be_read_is_told(
 ) -> None:
     passed(board, "bob", 1e-3)
 
-    def fail(_: OverviewGateway) -> Mark:
+    def fail(_: AdditionGateway) -> Marks:
         raise StorageError("the disk is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(OverviewGateway, "mark", fail)
+        broken.setattr(AdditionGateway, "marks", fail)
         answer = ask(door, "/")
     assert (answer.status, "disk" in answer.text) == (500, False)
     assert sum('"page failed", "route": "boards"' in line and "the disk is gone" in line for line in lines) == 1
@@ -1010,16 +1010,16 @@ def test_the_mark_changes_with_all_that_readers_see(board: Recorded) -> None:
     store = Store(board.board.settings.board / "board.db")
     opened_board = Board(board.board.settings, user=OWNER)
     run = passed(board, "ada", 1e-3)
-    marks = [store.overview.mark()]
+    marks = [store.additions.marks()]
     for change in (
         lambda: store.runs.record(board.add(user="bob").id, status_of(RunState.QUEUED)),
         lambda: opened_board.moderation.remove([run.submission], reason="x"),
         lambda: closed(board),
     ):
         change()
-        marks.append(store.overview.mark())
+        marks.append(store.additions.marks())
     assert len(set(marks)) == len(marks)
-    assert store.overview.mark() == marks[-1]
+    assert store.additions.marks() == marks[-1]
 
 
 def test_the_overview_counts_runs_that_count_and_those_in_flight(board: Recorded) -> None:
