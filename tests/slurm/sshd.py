@@ -176,7 +176,7 @@ class Sshd:
     def client_home(self, folder: Path, known: str | None = None) -> Path:
         """A home folder whose SSH files let its user log in."""
         ssh = folder / ".ssh"
-        ssh.mkdir(parents=True, mode=0o700)
+        ssh.mkdir(parents=True, mode=0o700, exist_ok=True)
         shutil.copy(self.client_key, ssh / "id_ed25519")
         (ssh / "known_hosts").write_text(self.known_hosts_line if known is None else known)
         write_ssh_files(ssh)

@@ -1,7 +1,6 @@
 """Files of a login node, by a real OpenSSH server on loopback."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -95,8 +94,7 @@ def test_a_start_up_file_that_leads_elsewhere_is_told(
 
 def test_a_server_without_sftp_is_told(home: Path, tmp_path: Path) -> None:
     with short_folder() as folder, Sshd(folder / "d", sftp=False) as bare:
-        (home / ".ssh" / "known_hosts").write_text(bare.known_hosts_line)
-        shutil.copy(bare.client_key, home / ".ssh" / "id_ed25519")
+        bare.client_home(home)
         connection = Connection(Login("127.0.0.1", USER, bare.port))
         assert SshHost(connection).run(["echo", "in"], timeout_seconds=60).stdout == "in\n"
         with pytest.raises(SchedulerRefused, match="offers no SFTP: its server refuses") as told:

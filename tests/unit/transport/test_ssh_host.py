@@ -452,8 +452,7 @@ def test_a_running_master_serves_for_commands_and_files_without_a_login(server: 
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_host_with_few_sessions_on_a_connection_gets_several_connections(home: Path, most: int) -> None:
     with short_folder() as folder, Sshd(folder / "d", options=(f"MaxSessions {most}",)) as limited:
-        (home / ".ssh" / "known_hosts").write_text(limited.known_hosts_line)
-        shutil.copy(limited.client_key, home / ".ssh" / "id_ed25519")
+        limited.client_home(home)
         connection = Connection(login(limited))
         host, files = SshHost(connection), SshFiles(connection)
         files.ensure(home / "far" / "file", b"in")
@@ -467,8 +466,7 @@ def test_a_host_with_few_sessions_on_a_connection_gets_several_connections(home:
 
 def test_a_host_that_opens_no_session_is_told(home: Path) -> None:
     with short_folder() as folder, Sshd(folder / "d", options=("MaxSessions 0",)) as limited:
-        (home / ".ssh" / "known_hosts").write_text(limited.known_hosts_line)
-        shutil.copy(limited.client_key, home / ".ssh" / "id_ed25519")
+        limited.client_home(home)
         assert "opens no further session" in refusal(limited).message
 
 
