@@ -248,19 +248,6 @@ async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.Monk
         assert not app.pane.is_moving
 
 
-async def test_the_rows_of_pages_are_made_with_them_and_not_again() -> None:
-    app = Numbers(30)
-    async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: shown(pilot, "This is 30."))
-        question, then = app.pane.reading()
-        app.drawn.clear()
-        answer = question()
-        assert set(app.drawn) == set(app.pane.window.items)
-        app.drawn.clear()
-        then(answer)
-        assert app.drawn == []
-
-
 @pytest.mark.parametrize(("wanted", "selected"), [("95", "95"), ("83", "100")])
 async def test_a_list_that_is_read_before_it_has_a_size_knows_later_what_fits_beside_its_first_item(
     wanted: str, selected: str

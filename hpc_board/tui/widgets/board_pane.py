@@ -1,7 +1,7 @@
 """The board of one GPU: its rows, the marks between them, and a summary line."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -18,7 +18,7 @@ from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import GAP, SIDES, Column, Row
+from hpc_board.tui.widgets.grid import GAP, SIDES, Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.standing_cells import Layout, cells, columns, name_cells
 
@@ -146,10 +146,6 @@ class BoardPane(ListPane[Placed]):
         if not window.below:
             for run in self._removed:
                 yield max(0, len(window.items) - 1), f"removed-{run.id}", run
-
-    def rows_of(self, parts: Iterable[Part[Placed]]) -> Mapping[str, Row]:
-        del parts
-        return {}
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown = self._line(line)

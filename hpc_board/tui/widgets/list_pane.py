@@ -87,13 +87,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
 
 
-class Pages(msgspec.Struct, Generic[T], frozen=True):
-    """The pages that a question has read, with the rows of their items by key."""
-
-    parts: tuple[Part[T], ...]
-    rows: Mapping[str, Row]
-
-
 class ListPane(Vertical, Generic[T]):
     """A list that shows the pages it is given, and posts `Wanted` for others.
 
@@ -165,8 +158,6 @@ class ListPane(Vertical, Generic[T]):
         """True from a change of the words until the list has been read by them."""
         self._is_filling = False
         self._rows: dict[str, Row] = {}
-        self._rows_read: Mapping[str, Row] = {}
-        """The rows of the last pages, made with them."""
         self._items: dict[str, Any] = {}
         self._indexes: list[int] = []
         self._index_of: dict[str, int] = {}
@@ -288,21 +279,13 @@ class ListPane(Vertical, Generic[T]):
         """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
 
-    def reading(self) -> tuple[Callable[[], Pages[T]], Callable[[Pages[T]], None]]:
-        """Return the question for the visible pages, to run in a thread, and the handler of its answer.
-
-        The thread also makes the rows, which takes longer than a frame.
-        """
+    def reading(self) -> tuple[Callable[[], Sequence[Part[T]]], Callable[[Sequence[Part[T]]], None]]:
+        """Return the question for the visible pages, to run in a thread, and the handler of its answer."""
         if self._pages is None:
             raise RuntimeError(f"the list {self.id} has no pages")
         page = self._pages(self.words)
         spans = self._window.spans(self._first_in_sight, self.grid.screenful)
-
-        def question() -> Pages[T]:
-            parts = tuple(page(span) for span in spans)
-            return Pages(parts, self.rows_of(parts))
-
-        return question, partial(self._take, self._turn)
+        return lambda: [page(span) for span in spans], partial(self._take, self._turn)
 
     def show(self, parts: Iterable[Part[T]]) -> None:
         """Show pages in addition to the known items."""
@@ -454,11 +437,6 @@ class ListPane(Vertical, Generic[T]):
         for index, item in enumerate(self._window.items):
             yield index, self._kind.key(item), item
 
-    def rows_of(self, parts: Iterable[Part[T]]) -> Mapping[str, Row]:
-        """Return the rows of the items of pages, by key; called in a thread."""
-        items = {self._kind.key(item): item for part in parts for item in part.items}
-        return {key: Row(key, self.cells_of(item)) for key, item in items.items()}
-
     def prepare(self) -> None:
         """Prepare for the lines of other pages before they are shown."""
 
@@ -496,18 +474,16 @@ class ListPane(Vertical, Generic[T]):
         if self._is_known:
             self.read_on()
 
-    def _take(self, turn: int, pages: Pages[T]) -> None:
+    def _take(self, turn: int, parts: Sequence[Part[T]]) -> None:
         # The filter may have changed since the question.
         if turn == self._turn:
-            self._rows_read = pages.rows
             self._is_narrowing = False
-            self.show(pages.parts)
-            self._rows_read = {}
+            self.show(parts)
 
     def _show_window(self, read: set[str]) -> None:
         self._is_known = True
         lines = list(self.lines())
-        known = {**{key: row for key, row in self._rows.items() if key not in read}, **self._rows_read}
+        known = {key: row for key, row in self._rows.items() if key not in read}
         self._rows = {key: known[key] if key in known else Row(key, self.cells_of(line)) for _, key, line in lines}
         self._items = {key: line for _, key, line in lines}
         self._indexes = [index for index, _, _ in lines]
