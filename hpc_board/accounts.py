@@ -118,7 +118,7 @@ def home(environ: Mapping[str, str]) -> Path:
     except RuntimeError as error:
         raise InputError(
             "this account has no home folder: HOME is not set, and the machine has no entry for its user.",
-            hint="Set HOME to a folder that this account may write.",
+            hint="Set HOME to a folder that this account can write.",
         ) from error
 
 
@@ -135,5 +135,5 @@ def login_name() -> str:
     except (KeyError, OSError) as error:
         raise InputError(
             "this account has no name to log in with: USER is not set, and the machine has no entry for its user.",
-            hint="Give `user` under the cluster's `ssh` in the settings.",
+            hint="Set `user` under the cluster's `ssh` in the settings.",
         ) from error

@@ -105,7 +105,7 @@ def new_file(path: Path, *, force: bool, most: int = 0o666) -> Iterator[BinaryIO
         elif mode is not None and not stat.S_ISREG(mode):
             raise InputError(
                 f"{path} exists and is not a regular file",
-                hint="Give the name of a file with -o; what is there stays as it is.",
+                hint="Choose another file with -o; nothing was overwritten.",
             )
         else:
             # Told before the caller's work, and again at its end.
@@ -128,11 +128,11 @@ def user_errors(path: Path) -> Iterator[None]:
         yield
     except FileExistsError as error:
         raise InputError(
-            f"{shown_path(path)} exists already", hint="Give another name, or --force to overwrite it."
+            f"{shown_path(path)} exists already", hint="Choose another name, or use --force to overwrite it."
         ) from error
     except OSError as error:
         raise InputError(
-            f"{shown_path(path)} cannot be written: {error.strerror}", hint="Give another file or folder."
+            f"{shown_path(path)} cannot be written: {error.strerror}", hint="Choose another file or folder."
         ) from error
 
 
@@ -146,11 +146,11 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
         folder.mkdir()
     except FileExistsError as error:
         raise InputError(
-            f"{shown_path(folder)} exists already", hint="Give another name; what is there stays as it is."
+            f"{shown_path(folder)} exists already", hint="Choose another name; nothing was overwritten."
         ) from error
     except OSError as error:
         raise InputError(
-            f"{shown_path(folder)} cannot be made: {error.strerror}", hint="Give another place."
+            f"{shown_path(folder)} cannot be created: {error.strerror}", hint="Choose another folder."
         ) from error
     try:
         for name, text in contents.items():
@@ -159,7 +159,7 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{folder} cannot be written: {error.strerror}", hint="Give another place.") from error
+        raise InputError(f"{folder} cannot be written: {error.strerror}", hint="Choose another folder.") from error
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     except OSError as error:
         raise BoardError(
             f"temporary files cannot be written: {error.strerror or error}",
-            hint="Is there space for them? TMPDIR may name another folder.",
+            hint="Check the free space, or set TMPDIR to another folder.",
         ) from error
 
 
@@ -258,9 +258,7 @@ def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = o
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if len(data) > bytes_max:
-        raise InputError(
-            f"{shown_path(path)} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller."
-        )
+        raise InputError(f"{shown_path(path)} is too large (limit {bytes_max:,} bytes).", hint="Make the file smaller.")
     return data
 
 
@@ -275,7 +273,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
         case NotRegularFileError():
             return InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.")
         case PermissionError():
-            return InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'")
+            return InputError(f"{name}: permission denied.", hint=f"Try: ls -l '{name}'")
         case OSError():
             return InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.")
     return InputError(f"{name} is not a path: {error}.", hint="Check the path.")
@@ -321,8 +319,8 @@ def decoded(data: bytes, source: str) -> str:
     """
     if b"\0" in data:
         raise InputError(
-            f"{source} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
-            hint="Give a text file in UTF-8.",
+            f"{source} contains a NUL byte at offset {data.index(0)}: is it a binary file?",
+            hint="Use a text file in UTF-8.",
         )
     try:
         return data.decode()

@@ -264,7 +264,7 @@ def _clusters_and_gpus(
     gpus = [_gpu(document, name, part, clusters, written, base, sandbox) for name, part in section.gpus.items()]
     _check_gpu_names(document, tuple(section.gpus))
     if not gpus and not document.faults:
-        document.fault(("gpus",), "no GPU is given; a board needs at least one")
+        document.fault(("gpus",), "no GPU is defined; a board needs at least one")
     return tuple(clusters.values()), tuple(gpu for gpu in gpus if gpu is not None)
 
 
@@ -273,7 +273,7 @@ def _this_machine_and_its_gpus(
 ) -> tuple[tuple[Cluster, ...], tuple[Gpu, ...]]:
     sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
     if section.jobs.account is not None:
-        document.fault(("jobs", "account"), "is given without clusters; jobs of this machine run in this account")
+        document.fault(("jobs", "account"), "requires `clusters`; jobs on this machine run under this account")
     here = _this_machine()
     return (here,), _machine_gpus(here, sandbox)
 
@@ -281,7 +281,7 @@ def _this_machine_and_its_gpus(
 def _service(document: "Document", base: Path, address: str) -> Path | SshAddress:
     for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit", "prune_days"):
         if document.has((key,)):
-            document.fault((key,), "is given beside service, which has its own")
+            document.fault((key,), "conflicts with `service`, which has its own")
     place: Path | SshAddress = base
     try:
         place = service_address(address) if "://" in address else _inside(document, ("service",), base, address)
@@ -294,7 +294,7 @@ def _service(document: "Document", base: Path, address: str) -> Path | SshAddres
 def _check_web(document: "Document", section: ServeSection) -> None:
     if section.web is None:
         if section.metrics:
-            document.fault(("serve", "metrics"), "is given without web, the address for it")
+            document.fault(("serve", "metrics"), "requires `web`, the address for it")
         return
     from ipaddress import ip_address
 
@@ -331,7 +331,7 @@ def _inside(document: "Document", place: Place, base: Path, path: str) -> Path:
     try:
         return straight(base / Path(path).expanduser())
     except RuntimeError:
-        document.fault(place, f'there is no home folder for "{path}"')
+        document.fault(place, f'unknown home folder in "{path}"')
         return base / path
 
 
@@ -371,7 +371,7 @@ def _cluster(document: "Document", name: str, part: Part, base: Path, jobs: Jobs
         document.fault((*place, "poll_seconds"), f"expected at least {least} for {known.title}")
     remote = section if isinstance(section, RemoteClusterSection) else None
     if jobs.account is not None and remote is None:
-        document.fault(("jobs", "account"), f"is for Slurm; cluster {name} runs its jobs in this account")
+        document.fault(("jobs", "account"), f"requires Slurm; cluster {name} runs its jobs under this account")
     others = "" if remote is None or remote.ssh is not None else jobs.account or ""
     cluster = Cluster(
         name,
@@ -387,9 +387,9 @@ def _cluster(document: "Document", name: str, part: Part, base: Path, jobs: Jobs
 
 def _check_jobs(document: "Document", section: JobsSection) -> None:
     if section.account is None and section.folder is not None:
-        document.fault(("jobs", "folder"), "is given without account; `board` is the folder for jobs then")
+        document.fault(("jobs", "folder"), "requires `account`; without it, `board` is the folder for jobs")
     elif section.account is not None and section.folder is None:
-        document.fault(("jobs", "folder"), f"is missing; {section.account} needs a folder of its own for the jobs")
+        document.fault(("jobs", "folder"), f"is missing; jobs of {section.account} need a folder of their own")
     elif section.folder:
         _check_far_path(document, ("jobs", "folder"), section.folder)
 
@@ -400,7 +400,7 @@ def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, s
     def words(key: str) -> str:
         sections = {each.title: getattr(each, which) for each in kinds()}
         owners = [title for title, section in sections.items() if key in section.__struct_fields__]
-        return f"is for {', '.join(owners)}; cluster {cluster} has the scheduler {scheduler}" if owners else ""
+        return f"requires {', '.join(owners)}; cluster {cluster} has the scheduler {scheduler}" if owners else ""
 
     return words
 
@@ -410,7 +410,7 @@ def _login(document: "Document", place: Place, section: RemoteClusterSection, ba
     if ssh is None:
         return None
     if ssh.proxy_jump is not None and ssh.proxy_command is not None:
-        document.fault((*place, "ssh", "proxy_command"), "is given beside proxy_jump; there is one way to a host")
+        document.fault((*place, "ssh", "proxy_command"), "conflicts with `proxy_jump`; use one of them")
     key = None if ssh.key is None else _inside(document, (*place, "ssh", "key"), base, ssh.key)
     if key is not None:
         _check_path(document, (*place, "ssh", "key"), key, Path.is_file, "file")
@@ -428,9 +428,9 @@ def _board_folder(document: "Document", place: Place, section: RemoteClusterSect
     folder = section.board_folder or ""
     if not document.has((*place, "ssh")):
         if document.has((*place, "board_folder")):
-            document.fault((*place, "board_folder"), "is given without ssh; `board` is the folder for jobs then")
+            document.fault((*place, "board_folder"), "requires `ssh`; without it, `board` is the folder for jobs")
     elif not document.has((*place, "board_folder")):
-        document.fault((*place, "board_folder"), "is missing; with ssh, a folder of the cluster has to take the jobs")
+        document.fault((*place, "board_folder"), "is missing; with `ssh`, it is the cluster's folder for jobs")
     elif folder:
         _check_far_path(document, (*place, "board_folder"), folder)
     return folder
@@ -461,7 +461,7 @@ def _gpu(
     if not document.has(("clusters", section.cluster)):
         near = suggestion(section.cluster, written)
         known = ", ".join(written) or "none"
-        document.fault((*place, "cluster"), f'there is no cluster "{section.cluster}".{near} Clusters: {known}')
+        document.fault((*place, "cluster"), f'unknown cluster "{section.cluster}".{near} Clusters: {known}')
     cluster = cluster or Cluster(section.cluster, EMBEDDED)
     image = section.sandbox.image if section.sandbox is not None else None
     if cluster.ssh is not None and image is not None and not image.startswith("/"):
@@ -470,7 +470,7 @@ def _gpu(
     confined = sandbox if section.sandbox is None else _sandbox(document, (*place, "sandbox"), section.sandbox, base)
     if container is not None and confined is not None and confined.runtime is SandboxRuntime.APPTAINER:
         document.fault(
-            (*place, "container"), f"cannot go with {confined.setting}: there is no Apptainer within a container"
+            (*place, "container"), f"conflicts with {confined.setting}: Apptainer does not run inside a container"
         )
     here = scheduler is not None and scheduler.on_this_machine and container is None
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
@@ -517,17 +517,17 @@ def _check_container_runtime(
     possible = scheduler.container_runtimes
     if section.runtime not in possible:
         known = ", ".join(sorted(possible))
-        document.fault(place, f"{section.runtime} is none of cluster {cluster.name}, which has {known}")
+        document.fault(place, f"{section.runtime} is not available on cluster {cluster.name}, which has {known}")
 
 
 def _check_gpu_names(document: "Document", names: Sequence[str]) -> None:
     folded: dict[str, str] = {}
     for name in names:
         if name.casefold() == "all":
-            document.fault(("gpus", name), 'is reserved: "all" stands for every GPU')
+            document.fault(("gpus", name), 'is reserved: "all" means every GPU')
         first = folded.setdefault(name.casefold(), name)
         if first != name:
-            document.fault(("gpus", name), f"differs from {first} in upper and lower case only")
+            document.fault(("gpus", name), f"differs from {first} only in case")
 
 
 def _sandbox(document: "Document", place: Place, section: SandboxSection | None, base: Path) -> Sandbox | None:
@@ -536,7 +536,7 @@ def _sandbox(document: "Document", place: Place, section: SandboxSection | None,
     if section.runtime == "apptainer" and section.image is None:
         document.fault((*place, "image"), "is missing; apptainer needs the path of one, such as /shared/kernels.sif")
     if section.runtime != "apptainer" and section.image is not None:
-        document.fault((*place, "image"), f"is given although {section.runtime} takes no image")
+        document.fault((*place, "image"), f"conflicts with {section.runtime}, which takes no image")
     if section.runtime == "none":
         return None
     image = "" if section.image is None else str(_inside(document, (*place, "image"), base, section.image))
@@ -550,7 +550,7 @@ def _container(
         return None
     image = section.image
     if image.startswith("-"):
-        document.fault((*place, "image"), f'"{image}" would be an option')
+        document.fault((*place, "image"), f'"{image}" would be read as an option')
     if section.runtime is ContainerRuntime.APPTAINER:
         if cluster.ssh is not None and not image.startswith("/"):
             document.fault((*place, "image"), f"expected a full path, as cluster {cluster.name} sees it")

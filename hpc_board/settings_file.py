@@ -58,7 +58,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
             path.stat()
         except PermissionError as error:
             raise InputError(
-                f"{path}: this account may not read it, or not enter its folder; {origin} names it.",
+                f"{path}: permission denied; {origin} names it.",
                 hint="Ask its owner for access, or name another file.",
             ) from error
         except (OSError, ValueError):
@@ -66,7 +66,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
         if not _is_there(path):
             raise InputError(
                 f"{path}: there is no such settings file; {origin} names it.",
-                hint=f"Correct {origin}, or leave it out to use the default settings.",
+                hint=f"Correct {origin}, or omit it to use the default settings.",
             )
         return path
     ours = _system_owners() | {os.geteuid()}

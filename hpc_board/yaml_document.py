@@ -75,7 +75,7 @@ class Document:
             line = text.count("\n", 0, int(error.position)) + 1
             raise _not_yaml(path, str(error.reason), line) from error
         except (ValueError, OverflowError) as error:
-            raise _not_yaml(path, f"an escaped character does not exist: {error}") from error
+            raise _not_yaml(path, f"invalid escape sequence: {error}") from error
         except RecursionError as error:
             raise _not_yaml(path, f"nested more than {_DEPTH_MAX} levels deep") from error
         return cls(path, root or yaml.MappingNode(f"{_TAG}map", []), hint)
@@ -145,7 +145,7 @@ class Document:
     def _value(self, node: yaml.Node, type_: Any, place: Place) -> Any:
         self._values += 1
         if self._values > _VALUES_MAX:
-            raise _not_yaml(self.path, f"holds more than {_VALUES_MAX} values, counting aliases")
+            raise _not_yaml(self.path, f"contains more than {_VALUES_MAX} values, counting aliases")
         if len(place) > _DEPTH_MAX:
             raise _not_yaml(self.path, f"nested more than {_DEPTH_MAX} levels deep", node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
@@ -199,7 +199,7 @@ class Document:
             self.fault(place, f"is not a known key.{suggestion(key, allowed)} Allowed: {', '.join(allowed)}")
         else:
             near = suggestion(key, allowed)
-            self.warnings.append(f"line {self._lines[place]}: the key {_path(place)} is not known, and ignored.{near}")
+            self.warnings.append(f"line {self._lines[place]}: unknown key {_path(place)} is ignored.{near}")
 
     def _mapping(self, node: yaml.MappingNode, key_type: Any, value_type: Any, place: Place) -> dict[str, Any]:
         found = {}
@@ -222,7 +222,7 @@ class Document:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self.faults.append(Fault(_path(place), "a key is not text but a list or a mapping", line))
+                self.faults.append(Fault(_path(place), "a key is a list or a mapping; expected text", line))
             elif key_node.value in entries:
                 self.faults.append(Fault(_path((*place, key_node.value)), "is given twice", line))
             else:
@@ -233,7 +233,7 @@ class Document:
     def _scalar(self, node: yaml.ScalarNode, type_: Any, place: Place) -> Any:
         text = str(node.value)
         if not is_simple(text) and re.search(_CONTROL, text):
-            self.fault(place, "holds a control character")
+            self.fault(place, "contains a control character")
             return msgspec.UNSET
         if node.tag not in _NUMBERS and node.tag not in _TEXTS:
             self.fault(place, f"has the tag {one_line(node.tag)}, which is not supported")
@@ -317,7 +317,7 @@ _LIBYAML = _libyaml_loader()
 
 def _not_yaml(path: Path, message: str, line: int = 0) -> DocumentError:
     return DocumentError(
-        one_line(str(path), 300), [Fault("", one_line(message, 300), line)], hint="Repair the YAML of the file."
+        one_line(str(path), 300), [Fault("", one_line(message, 300), line)], hint="Correct the YAML of the file."
     )
 
 

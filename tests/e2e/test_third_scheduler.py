@@ -109,14 +109,14 @@ def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> Non
             "box.poll_seconds: expected at least 0.05 seconds for At Once",
         ),
         ({**CLUSTER, "shel": "sh"}, GPU, 'clusters.box.shel: is not a known key. Did you mean "shell"?'),
-        ({**CLUSTER, "client": "cli"}, GPU, "clusters.box.client: is for Slurm; cluster box has the scheduler at-once"),
+        ({**CLUSTER, "client": "cli"}, GPU, "clusters.box.client: requires Slurm; cluster box has the scheduler"),
         (
             {"scheduler": "at_once"},
             GPU,
             'expected one of slurm, local, at-once, found "at_once". Did you',
         ),
-        ({"scheduler": "local"}, GPU, "gpus.X86.lane: is for At Once; cluster box has the scheduler local"),
-        (CLUSTER, {**GPU, "partition": "p"}, "gpus.X86.partition: is for Slurm; cluster box has the scheduler at-once"),
+        ({"scheduler": "local"}, GPU, "gpus.X86.lane: requires At Once; cluster box has the scheduler local"),
+        (CLUSTER, {**GPU, "partition": "p"}, "gpus.X86.partition: requires Slurm; cluster box has"),
         (CLUSTER, {"cluster": "box"}, "gpus.X86.lane: is missing"),
         (
             CLUSTER,
@@ -126,7 +126,7 @@ def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> Non
         (
             CLUSTER,
             {**GPU, "container": {"runtime": "pyxis", "image": "a"}},
-            "gpus.X86.container.runtime: pyxis is none of cluster box, which has apptainer, enroot",
+            "gpus.X86.container.runtime: pyxis is not available on cluster box, which has apptainer, enroot",
         ),
     ],
 )

@@ -98,8 +98,8 @@ def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("jobs", "cluster", "fault"),
     [
-        ("{account: run}", "slurm", "jobs.folder: is missing; run needs a folder of its own for the jobs"),
-        ("{folder: /jobs}", "slurm", "jobs.folder: is given without account; `board` is the folder for jobs then"),
+        ("{account: run}", "slurm", "jobs.folder: is missing; jobs of run need a folder of their own"),
+        ("{folder: /jobs}", "slurm", "jobs.folder: requires `account`; without it, `board` is the folder for jobs"),
         (
             "{account: run, folder: jobs}",
             "slurm",
@@ -115,7 +115,7 @@ def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> N
         (
             "{account: run, folder: /jobs}",
             "local",
-            "jobs.account: is for Slurm; cluster main runs its",
+            "jobs.account: requires Slurm; cluster main runs its",
         ),
         ("{account: run, folder: /jobs}", "slurm, client: pyslurm", "pyslurm sends jobs in this account alone"),
     ],
@@ -193,9 +193,7 @@ def test_a_text_that_is_no_address_of_the_page_is_a_fault(tmp_path: Path, addres
 
 
 def test_metrics_on_tcp_need_an_address(tmp_path: Path) -> None:
-    assert faults(tmp_path, "serve: {metrics: true}") == [
-        "line 1: serve.metrics: is given without web, the address for it"
-    ]
+    assert faults(tmp_path, "serve: {metrics: true}") == ["line 1: serve.metrics: requires `web`, the address for it"]
 
 
 def test_the_name_of_the_page_arrives_and_is_a_name_alone(tmp_path: Path) -> None:
@@ -319,7 +317,7 @@ def test_a_path_that_climbs_is_shown_without_its_detour_unless_a_link_is_on_the_
     assert load(own / "../own/hpc-board.yaml", {}).board == tmp_path / "b"
     assert load(written(own, "board: link/../b"), {}).board.resolve() == tmp_path / "far/b"
     assert faults(tmp_path, "board: ~nobody-of-this-name/b") == [
-        'line 1: board: there is no home folder for "~nobody-of-this-name/b"'
+        'line 1: board: unknown home folder in "~nobody-of-this-name/b"'
     ]
 
 
@@ -348,16 +346,14 @@ gpus:
     ]
     assert found[0].startswith('line 1: taskz: is not a known key. Did you mean "tasks"?')
     assert found[1] == f"line 2: tasks[0]: {tmp_path}/missing is not a folder"
-    assert found[4] == (
-        'line 7: gpus.H100.cluster: there is no cluster "mian". Did you mean "main"? Clusters: main, other'
-    )
+    assert found[4] == ('line 7: gpus.H100.cluster: unknown cluster "mian". Did you mean "main"? Clusters: main, other')
 
 
 def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> None:
     text = "clusters: {here: {scheduler: locl}}\ngpus: {CPU: {cluster: her, device: cpu}}\n"
     scheduler, cluster = faults(tmp_path, text)
     assert scheduler.startswith("line 1: clusters.here.scheduler: ")
-    assert cluster == 'line 2: gpus.CPU.cluster: there is no cluster "her". Did you mean "here"? Clusters: here'
+    assert cluster == 'line 2: gpus.CPU.cluster: unknown cluster "her". Did you mean "here"? Clusters: here'
 
 
 @pytest.mark.parametrize(
@@ -377,7 +373,7 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
         ("account: --wrap=x", "account: expected a value for sbatch"),
         ("reservation: 'x\n\n  #SBATCH'", "reservation: expected a value for sbatch"),
         ('python: "a\\nb"', "python: expected one line of text"),
-        ('python: "a\\e[31mb"', "python: holds a control character"),
+        ('python: "a\\e[31mb"', "python: contains a control character"),
         ("env: {A-B: x}", "env.A-B: expected the name of an environment variable"),
         ("env: {A: [x]}", "env.A: expected one line of text, found a list."),
         ("modules: cuda", "modules: expected a list"),
@@ -386,7 +382,7 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
         ("template: missing.j2", "template: "),
         ("container: {runtime: docker, image: a.sif}", "container.runtime: expected one of apptainer, pyxis, enroot"),
         ("container: {runtime: apptainer}", "container.image: is missing"),
-        ("container: {runtime: enroot, image: --rw}", 'container.image: "--rw" would be an option'),
+        ("container: {runtime: enroot, image: --rw}", 'container.image: "--rw" would be read as an option'),
         ("include: [cutlass]", "include[0]: expected the full path of a folder"),
         ("include: ['/a,b']", "include[0]: expected the full path of a folder"),
         ("std: c++11", "std: expected one of c++14, c++17, c++20, c++23"),
@@ -394,7 +390,7 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
         ("container: {runtime: enroot, image: a, mounts: ['/a b']}", "container.mounts[0]: expected the full path"),
         (
             "container: {runtime: enroot, image: a}, sandbox: {runtime: apptainer, image: b}",
-            "container: cannot go with gpus.H100.sandbox",
+            "container: conflicts with gpus.H100.sandbox",
         ),
     ],
 )
@@ -406,15 +402,15 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
 @pytest.mark.parametrize(
     ("cluster", "fault"),
     [
-        ("scheduler: local, client: pyslurm", "client: is for Slurm; cluster main has the scheduler local"),
+        ("scheduler: local, client: pyslurm", "client: requires Slurm; cluster main has the scheduler local"),
         ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
         ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: is no full path"),
         ("scheduler: slurm, slurm_cluster: all", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, slurm_cluster: 'a,b'", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, client: pyslurm, slurm_cluster: a", "client: pyslurm asks the cluster of a slurm.conf"),
-        ("scheduler: local, slurm_conf: /a", "slurm_conf: is for Slurm; cluster main has the scheduler local"),
-        ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with ssh, a folder of the cluster"),
-        ("scheduler: slurm, board_folder: /x", "board_folder: is given without ssh"),
+        ("scheduler: local, slurm_conf: /a", "slurm_conf: requires Slurm; cluster main has the scheduler local"),
+        ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with `ssh`, it is the cluster"),
+        ("scheduler: slurm, board_folder: /x", "board_folder: requires `ssh`"),
         ("scheduler: slurm, board_folder: x, ssh: {host: a}", "board_folder: expected a full path such as"),
         ("scheduler: slurm, board_folder: /a/../b, ssh: {host: a}", "board_folder: expected a full path such as"),
         ("scheduler: slurm, board_folder: /, ssh: {host: a}", "board_folder: expected a full path such as"),
@@ -425,11 +421,11 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
         ("scheduler: slurm, board_folder: /x, ssh: {host: a, key: none}", "ssh.key: "),
         (
             "scheduler: slurm, board_folder: /x, ssh: {host: a, proxy_jump: b, proxy_command: c}",
-            "ssh.proxy_command: is given beside proxy_jump",
+            "ssh.proxy_command: conflicts with `proxy_jump`",
         ),
         (
             "scheduler: local, ssh: {host: a}",
-            "ssh: is for Slurm; cluster main has the scheduler local",
+            "ssh: requires Slurm; cluster main has the scheduler local",
         ),
         ("scheduler: slurm, poll_seconds: 0.5", "poll_seconds: expected at least 1 second"),
         ("scheduler: local, poll_seconds: 0", "poll_seconds: expected a number of seconds"),
@@ -470,7 +466,7 @@ def test_an_image_on_another_machine_needs_a_full_path(tmp_path: Path) -> None:
 def test_what_only_slurm_understands_is_refused_on_a_local_cluster(tmp_path: Path) -> None:
     found = gpu_faults(tmp_path, "partition: p, account: a, sbatch: [--x], time: 5", scheduler="local")
     assert found == [
-        f"line 3: gpus.H100.{key}: is for Slurm; cluster main has the scheduler local"
+        f"line 3: gpus.H100.{key}: requires Slurm; cluster main has the scheduler local"
         for key in ("partition", "account", "sbatch")
     ]
 
@@ -485,14 +481,14 @@ def test_a_name_that_cannot_be_written_safely_is_refused(tmp_path: Path, name: s
 def test_gpu_names_that_people_would_confuse_are_refused(tmp_path: Path) -> None:
     text = "clusters: {b: {scheduler: local}}\ngpus: {L4: {cluster: b}, l4: {cluster: b}, All: {cluster: b}}"
     assert faults(tmp_path, text) == [
-        "line 2: gpus.l4: differs from L4 in upper and lower case only",
-        'line 2: gpus.All: is reserved: "all" stands for every GPU',
+        "line 2: gpus.l4: differs from L4 only in case",
+        'line 2: gpus.All: is reserved: "all" means every GPU',
     ]
 
 
 def test_a_board_has_at_least_one_gpu(tmp_path: Path) -> None:
     assert faults(tmp_path, "clusters: {b: {scheduler: local}}") == [
-        "gpus: no GPU is given; a board needs at least one"
+        "gpus: no GPU is defined; a board needs at least one"
     ]
 
 
@@ -628,7 +624,7 @@ def test_settings_that_others_may_write_are_refused_unless_the_user_names_them(
     file.write_text(OWN)
     assert loaded(home).board == file.parent / "mine"
     file.chmod(mode)
-    with pytest.raises(InputError, match=rf"may be written by others \(mode {mode:o}\)") as caught:
+    with pytest.raises(InputError, match=rf"is writable by others \(mode {mode:o}\)") as caught:
         loaded(home)
     assert str(file) in caught.value.message
     assert "chmod go-w" in caught.value.hint
@@ -642,7 +638,7 @@ def test_settings_below_a_folder_that_others_may_write_are_refused(home: Path, p
     file = home / place
     file.write_text(OWN)
     file.parent.chmod(0o777)
-    with pytest.raises(InputError, match=rf"{file.parent} may be written by others"):
+    with pytest.raises(InputError, match=rf"{file.parent} is writable by others"):
         loaded(home)
     file.parent.chmod(0o1777)
     assert loaded(home).board == file.parent / "mine"
@@ -664,7 +660,7 @@ def test_a_link_to_settings_is_as_safe_as_the_folder_that_it_leads_to(home: Path
     (home / place).symlink_to("../" * (len(Path(place).parts) - 1) + "shared/config.yaml")
     assert loaded(home).board.name == "mine"
     shared.chmod(0o777)
-    with pytest.raises(InputError, match=rf"{shared} may be written by others"):
+    with pytest.raises(InputError, match=rf"{shared} is writable by others"):
         loaded(home)
 
 
@@ -786,8 +782,8 @@ def test_apptainer_needs_an_image_and_nothing_else_takes_one(tmp_path: Path) -> 
     )
     assert faults(tmp_path, text.replace("runtime: apptainer, image", "runtime: bubblewrap, image")) == [
         "line 2: defaults.sandbox.image: is missing; apptainer needs the path of one, such as /shared/kernels.sif",
-        "line 5: gpus.B.sandbox.image: is given although bubblewrap takes no image",
-        "line 6: gpus.C.sandbox.image: is given although none takes no image",
+        "line 5: gpus.B.sandbox.image: conflicts with bubblewrap, which takes no image",
+        "line 6: gpus.C.sandbox.image: conflicts with none, which takes no image",
     ]
 
 
@@ -819,7 +815,8 @@ def test_the_image_of_a_job_is_a_path_or_what_its_runtime_takes(tmp_path: Path) 
 
 def test_pyxis_needs_slurm(tmp_path: Path) -> None:
     (fault,) = faults(tmp_path, CONTAINERS.replace("runtime: enroot", "runtime: pyxis"))
-    assert fault == "line 5: gpus.C.container.runtime: pyxis is none of cluster box, which has apptainer, enroot"
+    told = "line 5: gpus.C.container.runtime: pyxis is not available on cluster box"
+    assert fault == f"{told}, which has apptainer, enroot"
 
 
 def test_an_image_of_apptainer_on_another_machine_needs_a_full_path(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:
     assert task.libraries == ("cublas",)
     assert task.gpus == ("B200", "H100")
     assert task.harness == "isolated"
-    assert task.warnings == ("line 37: the key milestones is not known, and ignored.",)
+    assert task.warnings == ("line 37: unknown key milestones is ignored.",)
 
 
 def test_a_cuda_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:
@@ -306,10 +306,10 @@ def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
         ("pipe", "pipe is not a regular file"),
         (".", "is a folder, not a file"),
         ("loop", "loop"),
-        ("large.py", "is too large: more than 1,000,000 bytes"),
+        ("large.py", "is too large (limit 1,000,000 bytes)"),
         ("binary.py", "is it a binary file?"),
         ("latin.py", "is it UTF-8?"),
-        ('"a\\0b"', "holds a control character"),
+        ('"a\\0b"', "contains a control character"),
     ],
 )
 def test_a_source_that_may_not_or_cannot_be_read_is_a_fault(tmp_path: Path, source: str, fault: str) -> None:

@@ -238,7 +238,7 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "aliases that multiply": (
         with_test(f"{{size: 3, seed: 1, {ALIASES}}}"),
-        "the document: holds more than 100000 values, counting aliases",
+        "the document: contains more than 100000 values, counting aliases",
     ),
     "an alias of itself": (
         with_line("config: &a {main: *a}"),
@@ -266,7 +266,7 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "a control character": (
         changed("Double every number.", '"\\e]0;owned"'),
-        "line 5: description: holds a control character",
+        "line 5: description: contains a control character",
     ),
     "very many files": (
         changed("lang: py", "".join(f"  - {{name: f{n}, source: reference.py}}\n" for n in range(1000)) + "lang: py"),

@@ -187,7 +187,7 @@ def test_a_new_task_has_a_name_that_a_task_can_have(tmp_path: Path, monkeypatch:
 def test_a_new_task_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = call("new", tmp_path / "nowhere/mine")
     assert done.exit_code == 2
-    assert "cannot be made: No such file or directory" in done.stderr
+    assert "cannot be created: No such file or directory" in done.stderr
 
 
 def test_a_new_task_that_cannot_be_written_whole_leaves_nothing(

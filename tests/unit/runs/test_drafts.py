@@ -73,7 +73,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     [
         ("a.py", b"", "is empty"),
         ("a.py", b" \n\n", "is empty"),
-        ("a.py", b"#" * 1_000_001, "is too large: more than 1,000,000 bytes"),
+        ("a.py", b"#" * 1_000_001, "is too large (limit 1,000,000 bytes)"),
         ("a.py", b"ab\0", "NUL byte at offset 2"),
         ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
         ("a.txt", b"x", "Give a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file"),
@@ -362,7 +362,7 @@ def test_a_mode_in_which_a_task_has_nothing_to_run_is_refused(mode: str, task: T
 
 
 def test_a_mistyped_key_for_the_cases_is_told_where_they_are_missing() -> None:
-    warning = 'line 7: the key test is not known, and ignored. Did you mean "tests"?'
+    warning = 'line 7: unknown key test is ignored. Did you mean "tests"?'
     with pytest.raises(InputError) as caught:
         drafted(task="add_py", gpus=["CPU"], catalog=Catalog((replace(ADD, tests=(), warnings=("other", warning)),)))
     assert caught.value.hint.endswith(f"`tests` in its task.yml. There, {warning}")

@@ -171,7 +171,7 @@ def test_unknown_keys_are_told_when_tasks_are_listed_and_checked(board: Recorded
     done = call(board, "task", "check", path)
     assert done.exit_code == 0
     assert "line 8: the key milestones is not known" in done.stdout
-    assert 'line 9: the key test_timeuot is not known, and ignored. Did you mean "test_timeout"?' in done.stdout
+    assert 'line 9: unknown key test_timeuot is ignored. Did you mean "test_timeout"?' in done.stdout
 
 
 # Findings before a run
