@@ -48,6 +48,6 @@ def require_texts(task: Task) -> None:
     """
     if task.published_version:
         raise InputError(
-            f"the texts of {task.name}'s files stay with the service.",
+            f"the service does not send the files of task {task.name}.",
             hint=f"`hpc-board task {task.name}` shows the description and the cases; the task's author has the files.",
         )

@@ -21,5 +21,5 @@ def in_utc(moment: datetime) -> datetime:
             return moment.astimezone(UTC)
         problem = "has no time zone"
     except OverflowError:
-        problem = "is no time of the calendar in UTC"
-    raise InputError(f"the time {moment.isoformat()} {problem}.", hint="Give one in UTC, such as 2026-11-22T18:00Z.")
+        problem = "cannot be expressed in UTC"
+    raise InputError(f"the time {moment.isoformat()} {problem}.", hint="Use a time in UTC, such as 2026-11-22T18:00Z.")

@@ -161,7 +161,7 @@ class OptionRules(msgspec.Struct, frozen=True):
                 raise Refused(
                     f"the option --{name} in {origin} is not permitted on this board: `{self.setting}` in its settings "
                     f"permits {permitted}.",
-                    hint="Leave it out, or ask the board's admin.",
+                    hint="Omit it, or ask the board's admin.",
                 )
 
     def effective(self, command: JobOptions, header: JobOptions, file_name: str) -> JobOptions:
@@ -175,19 +175,19 @@ class OptionRules(msgspec.Struct, frozen=True):
         self.check(command, "the command")
         found = command.over(header)
         if len(found.sbatch) > SBATCH_OPTIONS_MAX:
-            raise InputError(f"there are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
+            raise InputError(f"too many sbatch options: {len(found.sbatch)} (limit {SBATCH_OPTIONS_MAX}).")
         return found
 
 
 def fault(name: str, value: str) -> str:
     """Return the fault of an option's value; empty without one."""
     if name not in (*OPTION_NAMES, *CHOICE_NAMES):
-        return f"there is no option {one_line(name, 80)}.{suggestion(name, OPTION_NAMES)}"
+        return f"unknown job option {one_line(name, 80)}.{suggestion(name, OPTION_NAMES)}"
     shown = one_line(value, 80)
     if not value:
         return f"--{name} needs a value"
     if len(value) > _CHARACTERS_MAX:
-        return f"--{name} has {len(value)} characters, more than {_CHARACTERS_MAX}"
+        return f"--{name} is too long: {len(value)} characters (limit {_CHARACTERS_MAX})"
     if name == "time":
         try:
             time_limit_seconds(value)
@@ -226,9 +226,9 @@ def _extra_fault(extra: str) -> str:
         return f'--sbatch: expected {words}, found "{one_line(extra, 80)}"'
     name = match["name"]
     if name in OPTION_NAMES:
-        return f"--sbatch: --{name} has an option of its own, --{name}"
+        return f"--sbatch: use the option --{name} instead"
     if name not in SBATCH_NAMES:
-        return f"--sbatch: --{name} is not possible; possible are {', '.join(SBATCH_NAMES)}"
+        return f"--sbatch: --{name} is not supported; supported: {', '.join(SBATCH_NAMES)}"
     return ""
 
 
@@ -241,7 +241,7 @@ def check(options: JobOptions, origin: str) -> None:
     for name, value in (*options.plain.items(), *(("sbatch", extra) for extra in options.sbatch)):
         wrong = fault(name, value)
         if wrong:
-            raise InputError(f"{wrong}, in {origin}.", hint="Correct the value, or leave the option out.")
+            raise InputError(f"{wrong}, in {origin}.", hint="Correct the value, or omit the option.")
 
 
 def completed(text: str, names: Sequence[str]) -> str | None:
@@ -265,7 +265,7 @@ def parsed(text: str) -> JobOptions:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise InputError(f'"{one_line(text, 80)}": a quotation mark has no end.') from error
+        raise InputError(f'unterminated quote in "{one_line(text, 80)}".') from error
     plain: dict[str, str] = {}
     extras: list[str] = []
     left = iter(words)
@@ -273,7 +273,7 @@ def parsed(text: str) -> JobOptions:
         name, equals, value = word.removeprefix("--").partition("=")
         if name not in (*OPTION_NAMES, *CHOICE_NAMES) or not (equals or word.startswith("--")):
             raise InputError(
-                f'"{one_line(word, 80)}" is no option of a job.{suggestion(name, OPTION_NAMES)}',
+                f'unknown job option "{one_line(word, 80)}".{suggestion(name, OPTION_NAMES)}',
                 hint=f"Options: {', '.join(f'--{each}' for each in OPTION_NAMES)}.",
             )
         value = value if equals else next(left, "")

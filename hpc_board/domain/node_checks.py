@@ -98,7 +98,7 @@ def _with_verdict(check: NodeCheck, medians: Mapping[tuple[str, str], float], us
     if check.verdict is not NodeVerdict.OK:
         return check
     if usual and check.device != usual:
-        return replace(check, verdict=NodeVerdict.WRONG, reason=f"it has {check.device}, and most nodes have {usual}")
+        return replace(check, verdict=NodeVerdict.WRONG, reason=f"it has {check.device}, but most nodes have {usual}")
     slow = [
         f"{speed.name} at {shares[speed.name]:.0%} of the median"
         for speed in check.speeds

@@ -32,19 +32,19 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
         faults.append("it belongs to another run")
     if run.status.job_id and result.job_id != run.status.job_id:
-        faults.append(f"it comes from job {result.job_id or 'unknown'}, and the run's job is {run.status.job_id}")
+        faults.append(f"it comes from job {result.job_id or 'unknown'}, but the run's job is {run.status.job_id}")
     elif not _JOB_ID.fullmatch(result.job_id):
-        faults.append("it names no job")
+        faults.append("it has no job ID")
     sent = {"harness": run.harness_sha256, "task": run.task_version, "submission": run.code_sha256}
     for name, sha256 in sent.items():
         if result.provenance.get(f"{name}_sha256") != sha256:
             faults.append(f"it was made with another {name}")
     found = result.provenance.get("gpu_name")
     if device is not Device.CPU and isinstance(found, str) and not is_model(run.gpu, found):
-        faults.append(f"its GPU was {found}, and the board is for {run.gpu}")
+        faults.append(f"its GPU was {found}, but the run is for {run.gpu}")
     if result.verdict is Verdict.PASS:
         if result.interrupted:
-            faults.append("it says that the run passed, and that it was interrupted")
+            faults.append("it reports the run as both passed and interrupted")
         tests = task.tests if run.mode in (Mode.TEST, Mode.SANITIZE, Mode.RANKED) else ()
         benchmarks = () if run.mode in (Mode.TEST, Mode.SANITIZE) else task.benchmarks
         faults += _case_faults(result.cases, "test", tests)
@@ -92,19 +92,19 @@ def is_model(gpu: str, device_name: str) -> bool:
 def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> list[str]:
     mine = [case for case in cases if case.phase == phase]
     if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
-        return [f"its {phase} cases are not those that were sent"]
+        return [f"its {phase} cases differ from those that were sent"]
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
 
 
 def _timing_faults(cases: Sequence[Case]) -> list[str]:
     mine = [case for case in cases if case.phase == "benchmark" and not _is_consistent(case.timing)]
-    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+    return [f"invalid times of benchmark case {case.index + 1}" for case in mine]
 
 
 def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
     """Yield the faults of times that a task's own eval reported, without samples."""
     mine = [case for case in cases if case.phase == "benchmark" and not _is_own_report(case.timing)]
-    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+    return [f"invalid times of benchmark case {case.index + 1}" for case in mine]
 
 
 def _is_own_report(timing: Timing | None) -> bool:
@@ -116,7 +116,7 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
     try:
         limits = Limits.of_task(task.limits, str(device or Device.CPU))
     except ValueError as error:
-        return [f"the task's limits are not those of this version of hpc-board: {error}"]
+        return [f"the task's limits do not match this version of hpc-board: {error}"]
     workers = limits.workers if mode is Mode.RANKED else 1
     faults = []
     for case in cases:
@@ -136,7 +136,7 @@ def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> 
     if len(counts) < workers or any(count < needed for count, needed in counts):
         yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
     if timing.median_ns < limits.floor_seconds * 1e9:
-        yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+        yield f"takes {timing.median_ns:g} ns, less than the minimum of {limits.floor_seconds * 1e9:g} ns"
 
 
 def _time_that_counts(timing: Timing) -> float:

@@ -309,7 +309,7 @@ PROLOG_FAILED = "the node's prolog failed"
 RETRY = "retry"
 """The first word of the reason of a run that is sent again."""
 
-REQUEUED = "the scheduler has put its job back"
+REQUEUED = "the scheduler requeued its job"
 """The first words of the reason of a run whose job was requeued more often than its retries allow."""
 
 RETRIED = frozenset({RunState.NODE_FAIL, RunState.PREEMPTED})
@@ -324,7 +324,7 @@ def array_of(token: str) -> str:
 _UNLISTED = "not listed"
 """The words in the source of a status whose job is not in the queue."""
 
-UNREADABLE = "its job has ended, and it waits until its folder can be read; cancel it to give the result up"
+UNREADABLE = "its job has ended, but its folder cannot be read yet; cancel the run to discard its result"
 """The reason of a run whose result may be there and cannot be read."""
 
 _ENDED_AS = {

@@ -65,7 +65,7 @@ def directives(source: str) -> Directives:
         if match is None:
             break
         if number > HEADER_LINES_MAX:
-            raise DirectiveError(f"over {HEADER_LINES_MAX:,} comment lines precede the code; a header has fewer")
+            raise DirectiveError(f"too many comment lines before the code (limit {HEADER_LINES_MAX:,})")
         words = match[1].split()
         if not words or words[0] not in MARKERS or match[1][0].isspace():
             continue

@@ -97,7 +97,7 @@ def task_faults(task: Task) -> Iterator[str]:
     timeouts = task.timeouts
     for seconds in (timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds):
         if not 1 <= seconds <= TIMEOUT_SECONDS_MAX:
-            yield f"the timeout {seconds} is no number of seconds from 1 to {TIMEOUT_SECONDS_MAX}"
+            yield f"the timeout {seconds} is not from 1 to {TIMEOUT_SECONDS_MAX} seconds"
     for gpu in task.gpus:
         if not _is_name(gpu):
             yield f"the GPU {_shown(gpu)} is not {NAME_WORDS}"
@@ -122,34 +122,34 @@ def task_faults(task: Task) -> Iterator[str]:
 
 def _file_faults(files: Sequence[TaskFile]) -> Iterator[str]:
     if len(files) > FILES_MAX:
-        yield f"it has {len(files)} files, and {FILES_MAX} are the maximum"
+        yield f"too many files: {len(files)} (limit {FILES_MAX})"
         return
     layout, total = Layout(), 0
     for file in files:
         if not is_plain_path(file.name):
             yield f'the file name {_shown(file.name)} is not a relative path without ".."'
         elif not layout.add(file.name):
-            yield f"the file name {_shown(file.name)} is taken by another file"
+            yield f"duplicate file name {_shown(file.name)}"
         size = len((file.text or "").encode(errors="replace"))
         total += size
         if size > FILE_BYTES_MAX:
-            yield f"the file {_shown(file.name)} has more than {FILE_BYTES_MAX:,} bytes"
+            yield f"the file {_shown(file.name)} exceeds the limit of {FILE_BYTES_MAX:,} bytes"
     if total > TASK_BYTES_MAX:
-        yield f"its files have more than {TASK_BYTES_MAX:,} bytes"
+        yield f"its files exceed the limit of {TASK_BYTES_MAX:,} bytes"
     submissions = sum(file.text is None for file in files)
     if submissions != 1:
-        yield f"it has {submissions} files for the submission, and one is needed"
+        yield f"expected one file for the submission, found {submissions}"
 
 
 def _case_faults(kind: str, cases: Sequence[Mapping[str, CaseValue]]) -> Iterator[str]:
     for index, case in enumerate(cases):
         for key, value in case.items():
             if not re.fullmatch(CASE_KEY, key):
-                yield f"the {kind} {index} has the key {_shown(key)}, which is no name of an argument"
+                yield f"the {kind} {index} has the key {_shown(key)}, which is not a valid argument name"
             try:
                 case_value(value)
             except ValueError as error:
-                yield f"the {kind} {index} has a wrong {_shown(key)}: {error}"
+                yield f"the {kind} {index} has an invalid {_shown(key)}: {error}"
 
 
 def _milestone_faults(milestones: Sequence[Milestone]) -> Iterator[str]:

@@ -62,8 +62,8 @@ class Usage(msgspec.Struct, frozen=True):
         least = -(-(MEMORY_MIB if self.on_gpu else CPU_MEMORY_MIB) // 1024)
         enough = max(least, math.ceil(peak * _RESERVE / _GIB))
         if peak >= _TIGHT * asked:
-            return f"nearly used up, `memory: {max(enough, math.ceil(asked / _GIB) + 1)}G` is safe"
-        return f"`memory: {enough}G` would do" if 2 * enough * _GIB <= asked else ""
+            return f"nearly used up; `memory:  {max(enough, math.ceil(asked / _GIB) + 1)}G` is safe"
+        return f"`memory: {enough}G` is enough" if 2 * enough * _GIB <= asked else ""
 
     @property
     def cpu_advice(self) -> str:
@@ -72,7 +72,7 @@ class Usage(msgspec.Struct, frozen=True):
         if not self.on_gpu or busy is None or asked is None:
             return ""
         enough = max(CPUS, math.ceil(busy) + 1)
-        return f"`cpus_per_task: {enough}` would do" if 2 * enough <= asked else ""
+        return f"`cpus_per_task: {enough}` is enough" if 2 * enough <= asked else ""
 
 
 def usage_of(result: Result) -> Usage | None:

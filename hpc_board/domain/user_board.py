@@ -170,8 +170,8 @@ def change_summary(change: BoardChange, before: BoardChange | None) -> str:
         for each in _of_terms(before.options, change.options)
     ]
     if change.task_version != before.task_version:
-        told.insert(0, "task, standings anew")
-    return "; ".join(told) or "task, standings stay"
+        told.insert(0, "task, standings restart")
+    return "; ".join(told) or "task, standings kept"
 
 
 def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:

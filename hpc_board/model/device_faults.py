@@ -12,7 +12,7 @@ class DeviceFault(NamedTuple):
     remedy: str
 
 
-_RESUBMIT = "Resubmit; if it repeats, show the message to the admin"
+_RESUBMIT = "Rerun; if it fails again, show the message to the admin"
 
 
 def _fault(pattern: str, words: str, remedy: str) -> DeviceFault:
@@ -28,7 +28,7 @@ DEVICE_FAULTS = (
     ),
     _fault(
         r"visible devices: 'MIG-|Insufficient Permissions",
-        "the job may not use its MIG device or GPU",
+        "the job has no permission to use its MIG device or GPU",
         "Show it to the admin: the MIG device has to exist, and the job's account and control group have to open its "
         "files in /dev/nvidia-caps.",
     ),
@@ -40,7 +40,7 @@ DEVICE_FAULTS = (
     ),
     _fault(
         r"\bECC\b|nvlink|hardware error",
-        "the GPU has a memory or link error of its hardware",
+        "the GPU has a hardware error (memory or link)",
         f"{_RESUBMIT}: the node should be drained, and the GPU reset.",
     ),
     _fault(
@@ -51,7 +51,7 @@ DEVICE_FAULTS = (
     _fault(
         r"compute capability \S+, and gpus\.",
         "the node's GPU is not the one of the board's settings",
-        "Show it to the admin: `request` leads to another kind of GPU than `arch` names.",
+        "Show it to the admin: `request` selects another GPU model than `arch` names.",
     ),
     _fault(
         r"system not yet initialized",
@@ -66,7 +66,7 @@ DEVICE_FAULTS = (
     _fault(
         r"no (CUDA|ROCm|HIP)-capable device|no (CUDA|HIP) GPUs|no NVIDIA driver|initialization (error|failed)"
         r"|startup failure",
-        "the GPU cannot be used, or no longer",
+        "the GPU is not usable",
         f"{_RESUBMIT}: the node is broken, or `request` in the settings lacks a GPU.",
     ),
 )

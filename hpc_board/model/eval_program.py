@@ -54,22 +54,22 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
     submissions = {file.name for file in task.files if file.text is None}
     if task.multi_gpu:
         faults += [
-            (key, f"have a world_size that is no whole number from 1 to {RANKS_MAX}")
+            (key, f"have an invalid world_size: expected a whole number from 1 to {RANKS_MAX}")
             for key, cases in (("tests", task.tests), ("benchmarks", task.benchmarks))
             if not all(_is_world_size(case.get("world_size", 1)) for case in cases)
         ]
     prints_score = any(PurePosixPath(name).stem == _FIRST_GENERATION for name in submissions)
     if prints_score and len(task.benchmarks) > 1:
-        faults.append(("benchmarks", "can be one alone for an eval that prints one score"))
+        faults.append(("benchmarks", "must have one entry for an eval that prints one score"))
     faults += [
-        ("libraries", f"{name[:80]!r} is no name of a library, such as cublas")
+        ("libraries", f"invalid library name {name[:80]!r}: expected a name such as cublas")
         for name in task.libraries
         if not _LIBRARY.fullmatch(name)
     ]
     if of_python:
         main = str(task.config.get("main", _MAIN))
         if "main" not in task.config and main not in {file.name for file in task.files}:
-            faults.append(("config.main", f"is missing, and {main} is none of `files`"))
+            faults.append(("config.main", f"is missing, and {main} is not in `files`"))
         elif main in submissions:
             faults.append(("config.main", "is the submission, which cannot judge itself"))
         return EvalProgram(main=main, libraries=task.libraries, prints_score=prints_score), faults
@@ -82,7 +82,7 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
         prints_score=prints_score,
     )
     if not task.config.get("sources"):
-        faults.append(("config.sources", "is missing: it names the files that are compiled"))
+        faults.append(("config.sources", "is missing: list the files to compile"))
     faults += _source_faults(program, submissions)
     return program, faults
 
@@ -93,10 +93,10 @@ def _is_world_size(value: Any) -> bool:
 
 def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[tuple[str, str]]:
     if program.sources and submissions.issuperset(program.sources):
-        yield "config.sources", "holds the submission alone, and nothing that judges it"
+        yield "config.sources", "contains the submission only; add the program that judges it"
     for each in program.include_dirs:
         if ".." in PurePosixPath(each).parts:
-            yield "config.include_dirs", f"{each[:80]!r} leaves the task's folder"
+            yield "config.include_dirs", f"{each[:80]!r} is outside of the task's folder"
 
 
 def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, faults: Faults) -> tuple[str, ...]:
@@ -115,11 +115,11 @@ def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, fault
 def _defines(task: Task, faults: Faults) -> dict[str, str]:
     value: Any = task.config.get("defines") or {}
     if not isinstance(value, dict) or len(value) > _ITEMS_MAX:
-        faults.append(("config.defines", f"expected at most {_ITEMS_MAX} names with their values"))
+        faults.append(("config.defines", f"expected at most {_ITEMS_MAX} names with values"))
         return {}
     defines = {str(name): "" if text is None else str(text) for name, text in value.items()}
     faults += [
-        ("config.defines", f"{name[:80]!r} is no name of a macro, or its value is not on one line")
+        ("config.defines", f"invalid macro {name[:80]!r}: expected an identifier with a value on one line")
         for name, text in defines.items()
         if not _IDENTIFIER.fullmatch(name) or not _VALUE.fullmatch(text) or not text.isprintable()
     ]

@@ -96,7 +96,7 @@ def limit_faults(values: Mapping[str, float]) -> dict[str, str]:
     faults: dict[str, str] = {}
     for name, value in values.items():
         if name not in known:
-            faults[name] = f"{name} is no limit; there are {', '.join(known)}"
+            faults[name] = f"unknown limit {name}; limits: {', '.join(known)}"
             continue
         least, most = known[name].metadata["least"], known[name].metadata["most"]
         if isinstance(value, bool) or not least <= value <= most:

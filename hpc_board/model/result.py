@@ -273,7 +273,7 @@ class Result(Value):
 
 
 def _no_constant(name: str) -> float:
-    raise ResultError(f"result.json holds {name}")
+    raise ResultError(f"result.json contains {name}")
 
 
 def device_peak(result: Result) -> Peak | None:
@@ -376,7 +376,7 @@ class _Fields:
             number = isinstance(value, (int, float)) and abs(value) < 1e300
             scalar = value is None or isinstance(value, str) or number
             if not scalar or len(key) > 200 or len(str(value)) > TEXT_MAX:
-                raise ResultError(f"{self._place}.{key[:200]} is not a short text, number or truth value")
+                raise ResultError(f"{self._place}.{key[:200]} is not a short text, number or boolean")
         return dict(self._value)
 
 

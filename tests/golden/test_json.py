@@ -51,7 +51,7 @@ class Case:
     """The reason for which the output of a served board differs."""
 
 
-_TEXTS = "the texts of a task's files stay with the service"
+_TEXTS = "the service does not send the files of task"
 _OWN_FILES = "the command works with the board's own settings and files"
 _BY_ITSELF = "the service may have advanced the run before the command begins"
 _ADVANCED = "a pass would send the runs of all users, and its answers are in the output"

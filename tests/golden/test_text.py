@@ -30,7 +30,7 @@ CASES = (
     Case("list", ["list"], settings=BUNDLED),
     Case("gpus", ["gpus"]),
     Case("task", ["task scan", "task histo", "task course"]),
-    Case("task.check", ["task check histo"], files_alone="the texts of a task's files stay with the service"),
+    Case("task.check", ["task check histo"], files_alone="the service does not send the files of task"),
     Case("runs", ["runs"]),
     Case("status", ["status"], files_alone="a pass would send the runs of all users"),
     Case(

@@ -23,8 +23,8 @@ from tests.harness.harness_file import Edit, edited
 
 NODE_S = {
     "CUDA error: CUDA-capable device(s) is/are busy or unavailable": "the GPU is held by another process",
-    "CUDA error: uncorrectable ECC error encountered": "the GPU has a memory or link error",
-    "CUDA error: uncorrectable NVLink error detected during the execution": "the GPU has a memory or link error",
+    "CUDA error: uncorrectable ECC error encountered": "the GPU has a hardware error",
+    "CUDA error: uncorrectable NVLink error detected during the execution": "the GPU has a hardware error",
     "CUDA error: CUDA driver version is insufficient for CUDA runtime version": "the node's driver is too old",
     "CUDA error: the provided PTX was compiled with an unsupported toolchain.": "the node's driver is too old",
     "CUDA error: system has unsupported display driver / cuda driver combination": "the node's driver is too old",
@@ -32,9 +32,9 @@ NODE_S = {
     "The NVIDIA driver on your system is too old (found version 11040).": "the node's driver is too old",
     "CUDA error: system not yet initialized": "the node's GPUs are not initialized",
     "CUDA error: MPS server is not ready to accept new MPS client requests": "the node's MPS server refuses the job",
-    "CUDA error: no CUDA-capable device is detected": "the GPU cannot be used, or no longer",
-    "HIP error: no ROCm-capable device is detected": "the GPU cannot be used, or no longer",
-    "No CUDA GPUs are available": "the GPU cannot be used, or no longer",
+    "CUDA error: no CUDA-capable device is detected": "the GPU is not usable",
+    "HIP error: no ROCm-capable device is detected": "the GPU is not usable",
+    "No CUDA GPUs are available": "the GPU is not usable",
     "Triton Error [CUDA]: GPU is lost": "the GPU was lost during the run",
 }
 """Messages of CUDA 13, HIP and PyTorch, and the beginning of our words for each."""
@@ -123,7 +123,7 @@ def test_the_manual_has_each_fault_of_a_gpu() -> None:
 
 def test_a_mig_device_that_the_job_may_not_open_is_told() -> None:
     text = "no cuda device can be used on this node: PyTorch 2.11.0 is built for 13.0; visible devices: 'MIG-1e2f'"
-    assert with_words(text).startswith("the job may not use its MIG device or GPU: no cuda device")
+    assert with_words(text).startswith("the job has no permission to use its MIG device or GPU: no cuda device")
 
 
 def test_a_capture_s_own_rules_are_no_fault_of_the_node() -> None:
@@ -163,7 +163,7 @@ def test_a_submission_s_word_of_a_lost_gpu_counts_if_a_process_without_it_says_s
     result = evaluate(tmp_path, LOST, harness=edited(edits)).result
     assert result.verdict is verdict, result.message
     assert [case.verdict for case in result.cases] == [Verdict.EXCEPTION] * len(result.cases)
-    told = "the GPU cannot be used, or no longer: RuntimeError: CUDA error: no CUDA-capable device is detected; test"
+    told = "the GPU is not usable: RuntimeError: CUDA error: no CUDA-capable device is detected; test"
     assert told in result.message or not edits
 
 
@@ -171,7 +171,9 @@ def test_a_submission_s_word_of_a_lost_gpu_counts_if_a_process_without_it_says_s
 def test_the_judge_puts_the_words_before_an_error_of_the_gpu(error: Exception) -> None:
     frame = _failed("ref_kernel fails", error, "cuda")
     assert frame["verdict"] is Verdict.DEVICE_ERROR
-    assert frame["message"].startswith(("the GPU was lost during the run: ", "the job may not use its MIG device"))
+    assert frame["message"].startswith(
+        ("the GPU was lost during the run: ", "the job has no permission to use its MIG device")
+    )
 
 
 @pytest.mark.parametrize(

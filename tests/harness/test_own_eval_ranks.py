@@ -58,7 +58,7 @@ def test_each_start_has_a_free_port() -> None:
 @pytest.mark.parametrize("size", [0, 65, "two", True])
 def test_a_number_of_ranks_that_no_node_has_is_a_fault(size: object) -> None:
     task = ranks_task(tests=({"world_size": size},))
-    assert eval_program(task)[1] == [("tests", "have a world_size that is no whole number from 1 to 64")]
+    assert eval_program(task)[1] == [("tests", "have an invalid world_size: expected a whole number from 1 to 64")]
 
 
 def test_the_world_is_that_of_the_largest_case() -> None:

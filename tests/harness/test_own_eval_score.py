@@ -62,4 +62,4 @@ def test_scores_are_found_wherever_the_stream_is_cut() -> None:
 def test_one_score_fits_one_benchmark() -> None:
     program, faults = eval_program(scoring_task(benchmarks=({}, {})))
     assert program.prints_score
-    assert faults == [("benchmarks", "can be one alone for an eval that prints one score")]
+    assert faults == [("benchmarks", "must have one entry for an eval that prints one score")]

@@ -212,7 +212,7 @@ def test_a_tool_under_which_no_worker_can_use_the_gpu_blames_nobody_s_kernel(tmp
     fails = f"{device}        if frame['traced']:\n            raise RuntimeError('CUDA error: initialization error')\n"
     result = sanitized(tmp_path, edits=(Edit("worker/worker.py", device, fails),)).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert result.message.startswith("under memcheck, the GPU cannot be used, or no longer: RuntimeError: CUDA error")
+    assert result.message.startswith("under memcheck, the GPU is not usable: RuntimeError: CUDA error")
 
 
 def test_a_submission_that_cannot_be_loaded_is_told_under_each_tool(tmp_path: Path, on_path: Path) -> None:

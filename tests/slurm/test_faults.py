@@ -688,8 +688,8 @@ def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many
     put_back(site, run)
     site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
     urgent(site, "sleep 1")
-    over = site.until(run, fits=lambda run: run.status.reason.startswith("the scheduler has put its job back"))
-    assert over.status.reason == "the scheduler has put its job back 2 times, and `retries` allows 1"
+    over = site.until(run, fits=lambda run: run.status.reason.startswith("the scheduler requeued its job"))
+    assert over.status.reason == "the scheduler requeued its job 2 times, and `retries` allows 1"
     site.over(run)
     site.later(RESULT_GRACE)
     assert site.until(run, RunState.PREEMPTED).status.reason == over.status.reason
@@ -792,7 +792,7 @@ def test_a_job_that_the_kernel_kills_for_its_memory(
     told = site.files.json("run", str(run.id))["usage"]
     assert told["memory_asked_bytes"] == 250 * 2**20
     assert 0.9 * 250 * 2**20 <= told["memory_peak_bytes"] <= 250 * 2**20
-    assert told["advice"] == ["nearly used up, `memory: 2G` is safe"]
+    assert told["advice"] == ["nearly used up; `memory:  2G` is safe"]
     site.job_until(run, "OUT_OF_MEMORY")
     site.happened_once(ended)
 

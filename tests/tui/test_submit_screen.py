@@ -908,7 +908,7 @@ async def test_the_options_field_completes_checks_and_sends_what_the_board_permi
 @pytest.mark.parametrize(
     ("options", "words", "hint"),
     [
-        ("time=abc", 'expected a time up to a year as "MM"', "Correct the value, or leave the option out."),
+        ("time=abc", 'expected a time up to a year as "MM"', "Correct the value, or omit the option."),
         ("time=999", "--time 999 is longer than 0:", "Give a shorter time, or leave the option out."),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_node_below_nine_tenths_of_the_median_is_slow_and_another_model_is_wro
     wrong = compared([node("n1"), node("n2", 10.0, device="NVIDIA A100"), node("n3")])
     assert [each.of_median["matmul"] for each in wrong] == [1.0, 0.1, 1.0]
     assert [str(each.verdict) for each in wrong] == ["ok", "wrong", "ok"]
-    assert wrong[1].reason == "it has NVIDIA A100, and most nodes have NVIDIA H100"
+    assert wrong[1].reason == "it has NVIDIA A100, but most nodes have NVIDIA H100"
     text = plain(node_checks_report([*slow, *wrong]), 120)
     assert "7 nodes: 5 ok, 1 slow, 1 wrong." in text
 

@@ -618,8 +618,8 @@ def test_the_history_says_what_each_update_changed(place: Recorded) -> None:
     assert [row[-2] for row in rows] == [
         "deadline; code shown: after deadline",
         "members: bob, @course",
-        "task, standings stay",
-        "task, standings anew",
+        "task, standings kept",
+        "task, standings restart",
     ]
 
 

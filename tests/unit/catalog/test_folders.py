@@ -542,7 +542,7 @@ OWN = MINIMAL + "hpc_board: {harness: task}\n"
         ("config: {main: evil.py}", 'config.main: "evil.py" is none of `files`.'),
         ("config: {main: submission.py}", "config.main: is the submission, which cannot judge itself"),
         ("config: {main: reference.py, sources: [a.cu]}", "config.sources: is not known."),
-        ("config: {main: reference.py}\nlibraries: ['cublas; rm']", "libraries: 'cublas; rm' is no name of a library"),
+        ("config: {main: reference.py}\nlibraries: ['cublas; rm']", "libraries: invalid library name 'cublas; rm'"),
     ],
 )
 def test_a_program_in_python_that_cannot_be_started_is_a_fault(tmp_path: Path, config: str, fault: str) -> None:
@@ -553,16 +553,19 @@ def test_a_program_in_python_that_cannot_be_started_is_a_fault(tmp_path: Path, c
 @pytest.mark.parametrize(
     ("config", "fault"),
     [
-        ("{}", "config.sources: is missing: it names the files that are compiled"),
-        ("{sources: [submission.py]}", "config.sources: holds the submission alone, and nothing that judges it"),
+        ("{}", "config.sources: is missing: list the files to compile"),
+        ("{sources: [submission.py]}", "config.sources: contains the submission only; add the program that judges it"),
         ("{sources: [nothing.cu]}", 'config.sources[0]: "nothing.cu" is none of `files`.'),
         ("{sources: reference.py}", "config.sources: expected a list of at most 100, each the name of a file"),
         ("{sources: [reference.py], main: eval.py}", "config.main: is not known."),
         ("{sources: [reference.py], source: [a]}", 'config.source: is not known. Did you mean "sources"?'),
         ("{sources: [reference.py], compile_flags: ['/O2']}", "config.compile_flags: expected an option that begins"),
-        ("{sources: [reference.py], include_dirs: ['../..']}", "config.include_dirs: '../..' leaves the task's folder"),
-        ("{sources: [reference.py], defines: {'A B': '1'}}", "config.defines: 'A B' is no name of a macro"),
-        ("{sources: [reference.py], defines: [A]}", "config.defines: expected at most 100 names with their values"),
+        (
+            "{sources: [reference.py], include_dirs: ['../..']}",
+            "config.include_dirs: '../..' is outside of the task's folder",
+        ),
+        ("{sources: [reference.py], defines: {'A B': '1'}}", "config.defines: invalid macro 'A B'"),
+        ("{sources: [reference.py], defines: [A]}", "config.defines: expected at most 100 names with values"),
     ],
 )
 def test_a_program_that_cannot_be_compiled_is_a_fault(tmp_path: Path, config: str, fault: str) -> None:

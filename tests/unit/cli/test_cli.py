@@ -728,7 +728,7 @@ def test_options_come_from_the_settings_the_header_and_the_command(slurm_options
         ),
         (("--time=never",), 2, "--time: expected a time up to a year"),
         (("--account=a b",), 2, '--account: expected a name of letters, digits and _ . @ + -, found "a b"'),
-        (("--sbatch=--uid=root",), 2, "--sbatch: --uid is not possible"),
+        (("--sbatch=--uid=root",), 2, "--sbatch: --uid is not supported"),
         (("--qos=",), 2, "--qos needs a value."),
         (("--gpu", "near", "--account=a"), 2, "cluster here (scheduler local) has no option --account"),
     ],

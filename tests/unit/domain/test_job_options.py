@@ -70,7 +70,7 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
         ("kernel", "a{99999999999}", '--kernel: invalid regular expression "a{99999999999}": the repetition number'),
         ("kernel", "a\nb", "--kernel: expected printable ASCII characters"),
         ("kernel", "é", "--kernel: expected printable ASCII characters"),
-        ("kernel", "a" * 256, "--kernel has 256 characters, more than 255"),
+        ("kernel", "a" * 256, "--kernel is too long: 256 characters (limit 255)"),
         ("case", "0", "--case: expected the number of a case, from 1"),
         ("case", "-1", "--case: expected the number of a case, from 1"),
         ("set", "ful", 'unknown set "ful". Did you mean "full"? Sets: basic, detailed, full, roofline'),

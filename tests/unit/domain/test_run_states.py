@@ -66,7 +66,7 @@ def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards
     for hours in range(1, 30):
         status = next_status(status, news, NOON + timedelta(hours=hours), result_problem=words, unreadable=True)
         assert (status.state, status.source) == (RunState.COLLECTING, f"squeue: X; {words}")
-        assert "cancel it" in status.reason
+        assert "cancel the run" in status.reason
     later = NOON + timedelta(hours=30)
     first = next_status(status, news, later)
     assert (first.state, first.reason) == (RunState.COLLECTING, "")

@@ -292,7 +292,7 @@ def test_tools_may_have_spaces_between_and_are_those_of_the_gpu() -> None:
     [
         (f"#!POPCORN gpus {'H100 ' * 101}\n", (), "101 names of GPUs"),
         ("", ("H100,A100," * 51,), "103 names of GPUs"),
-        ("#\n" * 10_001, (), "over 10,000 comment lines"),
+        ("#\n" * 10_001, (), "too many comment lines before the code (limit 10,000)"),
     ],
 )
 def test_a_file_and_its_options_name_few_gpus_and_have_a_short_header(

@@ -158,7 +158,7 @@ def test_a_job_without_an_answer_that_has_ended_and_is_forgotten_is_not_sent_aga
     if state is RunState.FINISHED:
         assert ended.status.job_id == job_id
     else:
-        assert "it names no job" in ended.status.reason
+        assert "it has no job ID" in ended.status.reason
 
 
 def test_a_silent_scheduler_gets_no_jobs_during_its_rest(

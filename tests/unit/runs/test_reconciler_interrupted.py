@@ -130,7 +130,7 @@ def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) 
     world.advance()
     ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
-    assert "it says that the run passed, and that it was interrupted" in ended.status.reason
+    assert "it reports the run as both passed and interrupted" in ended.status.reason
 
 
 def test_a_partial_result_of_another_run_ends_it_as_any_other_would(world: World) -> None:

@@ -153,7 +153,7 @@ def test_a_requeue_by_the_scheduler_is_a_try_and_one_too_many_ends_the_run(world
         assert failed(world, run, JobStatus(JobState.RUNNING, restarts=restarts)).state is RunState.RUNNING
     assert not world.scheduler.cancelled
     over = failed(world, run, JobStatus(JobState.PENDING, reason="waiting", restarts=3))
-    assert over.status.reason == "the scheduler has put its job back 3 times, and `retries` allows 2"
+    assert over.status.reason == "the scheduler requeued its job 3 times, and `retries` allows 2"
     assert world.scheduler.cancelled == [over.status.job_id]
     ended = failed(world, run, JobStatus(JobState.CANCELLED, restarts=3))
     assert (ended.state, ended.status.reason, ended.retry) == (RunState.PREEMPTED, over.status.reason, 0)

@@ -40,7 +40,7 @@ def test_a_command_that_needs_the_texts_of_a_task_says_that_the_service_keeps_th
     (own / "eval.py").write_text(f"# {REFERENCE}\n")
     done = command(door, *words)
     assert done.exit_code == 2
-    assert f"the texts of {'own' if 'own' in words else 'narrow'}'s files stay with the service" in done.stderr
+    assert f"the service does not send the files of task {'own' if 'own' in words else 'narrow'}" in done.stderr
 
 
 def test_the_files_of_a_task_are_shown_to_be_with_the_service(door: Path) -> None:
