@@ -71,7 +71,6 @@ class SshStream:
         self._begun = False
 
     def send(self, data: bytes) -> None:
-        """Send `data`, whole."""
         try:
             self._channel.sendall(data)
         except OSError:
@@ -80,7 +79,6 @@ class SshStream:
             raise
 
     def receive(self) -> bytes:
-        """Return the next bytes, b"" at the end."""
         data = bytes(self._channel.recv(_CHUNK_BYTES))
         if not data and not self._link.alive:
             raise ConnectionResetError(f"the connection to {one_line(self._address.host, 100)} was lost")
@@ -90,11 +88,9 @@ class SshStream:
         return data
 
     def limit(self, seconds: float | None) -> None:
-        """Let `send` and `receive` wait so long at most."""
         self._channel.settimeout(seconds)
 
     def is_open(self) -> bool:
-        """Return whether neither bytes nor the end have come unasked."""
         channel = self._channel
         return self._link.alive and not (channel.closed or channel.eof_received or channel.recv_ready())
 

@@ -108,19 +108,15 @@ class SocketStream:
         self._socket = connected
 
     def send(self, data: bytes) -> None:
-        """Send `data`, whole."""
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        """Return the next bytes, b"" at the end."""
         return self._socket.recv(_CHUNK_BYTES)
 
     def limit(self, seconds: float | None) -> None:
-        """Let `send` and `receive` wait so long at most."""
         self._socket.settimeout(seconds)
 
     def is_open(self) -> bool:
-        """Return whether neither bytes nor the end have come unasked."""
         waiting = select.poll()
         waiting.register(self._socket, select.POLLIN)
         return not waiting.poll(0)
@@ -130,5 +126,4 @@ class SocketStream:
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
