@@ -1,13 +1,14 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
+from rich.console import RenderableType
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -57,10 +58,17 @@ class TypedSelect(Select[_Value]):
     It takes letters, digits, `_` and `-`, so that no name acts as keys of the screen.
     """
 
-    choices: Sequence[_Value] = ()
-    """The values that letters select."""
     _begun = ""
     _typed_at = 0.0
+
+    def __init__(self, options: Sequence[tuple[str, _Value]], **more: Any) -> None:
+        self._choices = tuple(value for _, value in options)
+        super().__init__(options, **more)
+
+    def set_options(self, options: Iterable[tuple[RenderableType, _Value]]) -> None:
+        options = tuple(options)
+        self._choices = tuple(value for _, value in options)
+        super().set_options(options)
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         del key
@@ -78,10 +86,10 @@ class TypedSelect(Select[_Value]):
 
     def _select_begun(self) -> None:
         """Select the next choice that begins with the typed letters; a repeated letter is one of its own."""
-        here = self.choices.index(self.value) if self.value in self.choices else -1
+        here = self._choices.index(self.value) if self.value in self._choices else -1
         for begun in dict.fromkeys((self._begun, self._begun[0] if len(set(self._begun)) == 1 else self._begun)):
             start = max(0, here + (len(begun) == 1))
-            for choice in (*self.choices[start:], *self.choices[:start]):
+            for choice in (*self._choices[start:], *self._choices[:start]):
                 if str(choice).casefold().startswith(begun):
                     self.value = choice
                     return
@@ -180,9 +188,7 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field"):
                     yield Label("Mode")
                     modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
-                    select = TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
-                    select.choices = tuple(MODE_HELP)
-                    yield select
+                    yield TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
@@ -355,6 +361,7 @@ class SubmitScreen(BoardScreen):
             own = (select, *select.walk_children(Widget), self.query_one(KeyLine))
             if select.expanded and not any(widget.region.contains_point(event.screen_offset) for widget in own):
                 select.expanded = False
+                select.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "watch" and self._unfit_to_watch:
@@ -449,7 +456,6 @@ class SubmitScreen(BoardScreen):
 
     def _show_tasks(self, catalog: Catalog) -> None:
         self._tasks = tuple(task.name for task in catalog.tasks)
-        self.task_select.choices = self._tasks
         with self.prevent(Select.Changed):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
