@@ -31,7 +31,7 @@ _FAULTS_SHOWN_MAX = 100
 _ENTRY_MARK = b"PK\x01\x02"
 _ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_HINT = "Pack the folder anew, for example with: python3 -m zipfile -c task.zip FOLDER"
+_HINT = "Pack the folder again, for example with: python3 -m zipfile -c task.zip FOLDER"
 
 
 def pack(folder: Path) -> bytes:
@@ -48,8 +48,9 @@ def pack(folder: Path) -> bytes:
             size += len(data)
             if number >= ENTRIES_MAX or size > UNPACKED_BYTES_MAX:
                 raise InputError(
-                    f"{one_line(str(folder), 300)} has over {ENTRIES_MAX:,} files or {UNPACKED_BYTES_MAX:,} bytes.",
-                    hint="Give the folder of a task alone.",
+                    f"{one_line(str(folder), 300)} exceeds the limit of {ENTRIES_MAX:,} files or "
+                    f"{UNPACKED_BYTES_MAX:,} bytes.",
+                    hint="Use the folder of one task.",
                 )
             archive.writestr(str(path.relative_to(folder)), data)
     return found.getvalue()
@@ -76,7 +77,7 @@ def unpack(path: Path, target: Path) -> None:
     data = read_bytes(path, ARCHIVE_BYTES_MAX)
     # Each entry that is read takes hundreds of bytes of memory, so they are counted before.
     if data.count(_ENTRY_MARK) > ENTRIES_MAX:
-        raise InputError(f"{name} holds more than {ENTRIES_MAX:,} files.", hint=_HINT)
+        raise InputError(f"{name} contains more than {ENTRIES_MAX:,} files.", hint=_HINT)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -88,11 +89,11 @@ def unpack(path: Path, target: Path) -> None:
             for entry in entries:
                 _write(archive, entry, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
-        raise InputError(f"{name} is no zip archive, or a damaged one: {one_line(str(error))}.", hint=_HINT) from error
+        raise InputError(f"{name} is not a zip archive, or is damaged: {one_line(str(error))}.", hint=_HINT) from error
     except OSError as error:
         raise InputError(
             f"{name} cannot be unpacked into {target}: {error.strerror or error}.",
-            hint="Is there space for temporary files? TMPDIR may name another folder.",
+            hint="Check the free space, or set TMPDIR to another folder.",
         ) from error
 
 
@@ -122,16 +123,16 @@ def _faults(entries: list[zipfile.ZipInfo]) -> Iterator[Fault]:
             continue
         path = PurePosixPath(entry.filename)
         if path in files or (path in folders and not _is_folder(entry)):
-            yield Fault(shown, "has the name of another entry")
+            yield Fault(shown, "has the same name as another entry")
         elif any(parent in files for parent in path.parents):
-            yield Fault(shown, "lies below another file")
+            yield Fault(shown, "is below another file")
         folders.update(path.parents)
         if _is_folder(entry):
             folders.add(path)
         else:
             files[path] = shown
     if total > UNPACKED_BYTES_MAX:
-        yield Fault("", f"its files have {total:,} bytes together, more than {UNPACKED_BYTES_MAX:,}")
+        yield Fault("", f"its files are too large: {total:,} bytes (limit {UNPACKED_BYTES_MAX:,})")
 
 
 def _is_folder(entry: zipfile.ZipInfo) -> bool:
@@ -146,9 +147,9 @@ def _faults_of(entry: zipfile.ZipInfo) -> Iterator[str]:
     elif path.is_absolute() or name[1:2] == ":":
         yield "has an absolute path"
     elif ".." in path.parts:
-        yield "climbs out of its folder"
+        yield "is outside of its folder"
     elif not path.parts or len(path.parts) > _DEPTH_MAX or any(len(os.fsencode(part)) > 255 for part in path.parts):
-        yield "has a name that no file can have, or too many folders above it"
+        yield "has an invalid file name, or too many parent folders"
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind == stat.S_IFLNK:
         yield "is a link"
@@ -159,4 +160,4 @@ def _faults_of(entry: zipfile.ZipInfo) -> Iterator[str]:
     if entry.compress_type not in _METHODS:
         yield "is compressed by another method than deflate"
     if entry.file_size > max(_RATIO_FREE_BYTES, RATIO_MAX * entry.compress_size):
-        yield f"is a bomb: {entry.file_size:,} bytes from {entry.compress_size:,}"
+        yield f"is a zip bomb: {entry.file_size:,} bytes from {entry.compress_size:,}"

@@ -113,9 +113,9 @@ def read(path: Path) -> Catalog:
         own_until = deadline(document, (*place, "deadline"), problem.deadline) or until
         folder = root / problem.directory
         if problem.name in found:
-            document.fault((*place, "name"), f'"{problem.name}" is taken by another problem')
+            document.fault((*place, "name"), f'duplicate name "{problem.name}"')
         elif not _lies_in(folder, root):
-            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" lies outside of {root}')
+            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" is outside of {root}')
         elif not is_file(folder / TASK_FILE):
             document.fault((*place, "directory"), f'"{one_line(problem.directory)}" has no {TASK_FILE} in it')
         else:

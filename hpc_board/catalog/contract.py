@@ -116,13 +116,13 @@ def case_faults(
     for key in case:
         if key not in generator.names and not generator.open_ended:
             takes = one_line(", ".join(generator.names)) or "no arguments"
-            yield key, f"is no argument of {GENERATOR}, which takes {takes}.{suggestion(key, generator.names)}"
+            yield key, f"is not an argument of {GENERATOR}, which takes {takes}.{suggestion(key, generator.names)}"
     for name in generator.required:
         if name not in case and name not in supplied:
-            yield "", f"has no {one_line(name, 80)}, which {GENERATOR} needs"
+            yield "", f"lacks {one_line(name, 80)}, which {GENERATOR} requires"
     seed = case.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int):
-        yield "seed", "expected a whole number, from which other seeds are made"
+        yield "seed", "expected a whole number, from which other seeds are derived"
 
 
 @lru_cache(maxsize=1)

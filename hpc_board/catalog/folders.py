@@ -47,7 +47,7 @@ TASK_FILE = "task.yml"
 HINT = "Correct these lines of the task file."
 """The remedy for faults of a task file."""
 
-_ABOVE_HINT = "Or keep the file beside the task's folder, and give the folder above both: `hpc-board create {} FOLDER`."
+_ABOVE_HINT = "Or keep the file beside the task's folder, and use the folder above both: `hpc-board create {} FOLDER`."
 """The remedy for a file above the task's folder that is not there, with the place of the task's name."""
 
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
@@ -324,12 +324,12 @@ def _check_config(document: Document, section: TaskDocument) -> None:
     if section.lang == "py":
         main = config.get("main")
         if isinstance(main, str) and main not in names:
-            document.fault(("config", "main"), f'"{one_line(main)}" is none of `files`.{suggestion(main, names)}')
+            document.fault(("config", "main"), f'"{one_line(main)}" is not in `files`.{suggestion(main, names)}')
         return
     sources = config.get("sources")
     for index, source in enumerate(sources if isinstance(sources, list) else ()):
         if source not in names:
-            document.fault(("config", "sources", index), f'"{one_line(source)}" is none of `files`.')
+            document.fault(("config", "sources", index), f'"{one_line(source)}" is not in `files`.')
 
 
 class _Sources:
@@ -356,7 +356,7 @@ class _Sources:
                     (*place, "name"), f'expected a relative path without "..", found "{one_line(entry.name)}"'
                 )
             elif not layout.add(entry.name):
-                self._document.fault((*place, "name"), f'"{entry.name}" is taken by another file')
+                self._document.fault((*place, "name"), f'duplicate file name "{entry.name}"')
             elif entry.source == SUBMISSION:
                 files[name] = TaskFile(name, None)
             else:
@@ -374,7 +374,7 @@ class _Sources:
             self._note(path)
             path = self._resolved(path)
             if not path.is_relative_to(self._root):
-                self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')
+                self._document.fault(place, f'"{one_line(source)}" is outside of {self._root}')
                 self._tell_of_folder_above(source)
                 return None
             text = read_text(path, FILE_BYTES_MAX)
@@ -384,12 +384,12 @@ class _Sources:
                 self._tell_of_folder_above(source)
             return None
         except (OSError, RuntimeError, ValueError) as error:
-            self._document.fault(place, f'"{one_line(source)}" is no path that can be followed: {error}')
+            self._document.fault(place, f'invalid path "{one_line(source)}": {error}')
             return None
         within = self._bytes <= TASK_BYTES_MAX
         self._bytes += len(text.encode())
         if within and self._bytes > TASK_BYTES_MAX:
-            self._document.fault(place, f"the files of the task have more than {TASK_BYTES_MAX:,} bytes")
+            self._document.fault(place, f"the files of the task exceed the limit of {TASK_BYTES_MAX:,} bytes")
         return text
 
     def _tell_of_folder_above(self, source: str) -> None:

@@ -106,7 +106,7 @@ def tasks(places: Sequence[Path], known: TaskCache | None = None) -> Catalog:
             if task.name not in found:
                 found[task.name], origins[task.name] = task, folder
             elif origins[task.name].resolve() != folder.resolve():
-                message = f'the name "{task.name}" belongs to {origins[task.name]} already'
+                message = f'the name "{task.name}" is already used by {origins[task.name]}'
                 faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=HINT))
     known.keep(looked_at)
     return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))

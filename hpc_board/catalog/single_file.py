@@ -73,14 +73,14 @@ def _of_python(path: Path, text: str) -> dict[str, str]:
     try:
         tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        fault = Fault("", one_line(f"is no Python: {error}", 500), getattr(error, "lineno", None) or 0)
+        fault = Fault("", one_line(f"invalid Python: {error}", 500), getattr(error, "lineno", None) or 0)
         raise DocumentError(one_line(str(path), 300), [fault], hint="Correct this line.") from error
     names = defined(tree)
     faults = [Fault(name, "is not defined") for name in _FUNCTIONS if not names & {name, "*"}]
     generator, check = signature(text, GENERATOR), signature(text, CHECK)
     if generator is not None and generator.required:
         wanted = ", ".join(generator.required)
-        faults.append(Fault(GENERATOR, f"needs {wanted}, and a single file has no cases to take them from"))
+        faults.append(Fault(GENERATOR, f"needs {wanted}, but a single file has no cases to provide them"))
     if faults:
         raise DocumentError(one_line(str(path), 300), faults, hint=_HINT)
     takes_inputs = check is not None and check.names[:1] and check.names[0] in _INPUTS

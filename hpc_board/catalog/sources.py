@@ -41,8 +41,8 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
         return _of_folder(source, None, str(source), problem_set=problem_set)
     if problem_set is not None and source.suffix != ".zip":
         raise InputError(
-            f"{one_line(str(source), 300)} is one file, and no folder or zip with the competition {problem_set} in it.",
-            hint="Leave out --problem-set, or give the folder.",
+            f"{one_line(str(source), 300)} is a file, not a folder or zip with the competition {problem_set}.",
+            hint="Omit --problem-set, or use the folder.",
         )
     if source.name == TASK_FILE:
         return _of_folder(source.parent, None, str(source))
@@ -50,7 +50,7 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
         what = "neither a folder nor a file that tasks are read from" if os.path.lexists(source) else "not there"
         raise InputError(
             f"{one_line(str(source), 300)} is {what}.",
-            hint=f"Give a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
+            hint=f"Use a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
         )
     if source.suffix in competition.ENDINGS:
         return competition.read(source)
@@ -82,7 +82,7 @@ def packed_path(path: Path) -> PackedSource:
         return PackedSource(path.name, data)
     raise InputError(
         f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
-        hint="Give the folder that holds it, or a zip of that folder.",
+        hint="Use the folder that contains it, or a zip of that folder.",
     )
 
 
@@ -123,7 +123,7 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
         found = _of_folder(folder, folder, str(source))
     else:
         raise InputError(
-            f"{one_line(str(source), 300)}: the task would be called as the file, and that is not {NAME_WORDS}.",
+            f"{one_line(str(source), 300)}: the task takes the name of the file, which is not {NAME_WORDS}.",
             hint="Rename the file.",
         )
     return Catalog(found.tasks, tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults))
@@ -173,8 +173,8 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
     if len(inner) != 1 or depth == _DEPTH_MAX:
         raise InputError(
-            f"{one_line(shown, 300)} holds no task: there is no {TASK_FILE}.",
-            hint=f"Give a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
+            f"{one_line(shown, 300)} contains no task: {TASK_FILE} is missing.",
+            hint=f"Use a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
         )
     return _of_folder(inner[0], root or folder, shown, depth + 1, problem_set)
 
@@ -189,8 +189,8 @@ def _competitions_called(name: str, competitions: list[Path], shown: str) -> lis
     if not found:
         names = [each.stem for each in competitions]
         raise InputError(
-            f"{one_line(shown, 300)} holds no competition {one_line(name, 80)}.{suggestion(name, names)}",
-            hint=f"It holds: {', '.join(map(one_line, names)) or 'none'}.",
+            f"{one_line(shown, 300)} contains no competition {one_line(name, 80)}.{suggestion(name, names)}",
+            hint=f"It contains: {', '.join(map(one_line, names)) or 'none'}.",
         )
     return found
 
@@ -198,8 +198,8 @@ def _competitions_called(name: str, competitions: list[Path], shown: str) -> lis
 def _check_number(tasks: int, shown: str) -> None:
     if tasks > competition.TASKS_MAX:
         raise InputError(
-            f"{one_line(shown, 300)} holds more than {competition.TASKS_MAX} tasks.",
-            hint="Give them in several parts.",
+            f"{one_line(shown, 300)} contains more than {competition.TASKS_MAX} tasks.",
+            hint="Split them into several parts.",
         )
 
 
@@ -211,7 +211,7 @@ def _joint_catalog(found: Iterable[Task | DocumentError]) -> Catalog:
         if isinstance(each, DocumentError):
             faults.append(each)
         elif each.name in tasks:
-            faults.append(DocumentError(each.name, [Fault("name", "is that of two tasks")], hint="Rename one of them."))
+            faults.append(DocumentError(each.name, [Fault("name", "is used by two tasks")], hint="Rename one of them."))
         else:
             tasks[each.name] = each
     return Catalog(tuple(tasks.values()), tuple(faults))

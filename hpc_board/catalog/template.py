@@ -50,7 +50,7 @@ def _header(task: Task, mark: str, gpus: Sequence[str], note: str) -> Iterator[s
     if task.gpus and gpus:
         yield f"{mark}!POPCORN gpus {' '.join(gpus)}"
     yield mark
-    yield f"{mark} A start for {task.name}. What to do:"
+    yield f"{mark} Template for {task.name}. The task:"
     yield mark
     lines = printable(task.description).strip().splitlines()
     for line in lines[:_DESCRIPTION_LINES_MAX]:
@@ -61,9 +61,9 @@ def _header(task: Task, mark: str, gpus: Sequence[str], note: str) -> Iterator[s
     yield mark
     yield f"{mark} Deadline: {utc_words(task.deadline)}"
     if task.gpus and gpus:
-        yield f"{mark} The second line names the GPUs that a submission goes to where no --gpu is given."
+        yield f"{mark} The second line names the GPUs that a submission goes to if --gpu is not given."
     elif gpus:
-        yield f"{mark} A second line `{mark}!POPCORN gpus {' '.join(gpus)}` sends it there where no --gpu is given."
+        yield f"{mark} A second line `{mark}!POPCORN gpus {' '.join(gpus)}` sends it there if --gpu is not given."
     elif note:
         yield f"{mark} {note}"
 
@@ -133,7 +133,7 @@ def template_name(
         there = f" Tasks that have one: {', '.join(elsewhere[:3])}." if elsewhere else ""
         raise InputError(f"task {task.name} has no template for {wanted}.{there}", hint=f"It has: {names}.")
     if language_of(file_name) not in (None, wanted.language):
-        raise InputError(f"{file_name} has the ending of another language than {wanted}.")
+        raise InputError(f"the extension of {file_name} does not match the language {wanted}.")
     return str(wanted)
 
 

@@ -249,7 +249,7 @@ async def test_reference_and_starter_are_read_as_text() -> None:
         assert "return data  # [bold]right[/bold]" in text_of(pilot.app)
         await press(pilot, "right_square_bracket")
         assert "#!POPCORN leaderboard vectoradd" in text_of(pilot.app)
-        assert "A start for vectoradd." in text_of(pilot.app)
+        assert "Template for vectoradd. The task:" in text_of(pilot.app)
         await press(pilot, *["left_square_bracket"] * 2)
         assert "Vector addition" in text_of(pilot.app)
 

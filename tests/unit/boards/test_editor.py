@@ -1247,7 +1247,7 @@ def test_one_of_several_competitions_is_chosen_in_a_folder_and_in_a_zip(place: R
         assert [each["name"] for each in found] == ["hard_v1"]
     done = call(place, "admin", "sync", folder, "--problem-set", "hardd")
     assert done.exit_code == 2
-    assert 'holds no competition hardd. Did you mean "hard"?' in done.stderr
+    assert 'contains no competition hardd. Did you mean "hard"?' in done.stderr
     assert call(place, "admin", "sync", folder / "problems" / "hard.yaml", "--problem-set", "x").exit_code == 2
 
 

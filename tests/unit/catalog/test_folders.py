@@ -298,11 +298,11 @@ def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
     ("source", "fault"),
     [
         ("missing.py", "missing.py: there is no such file"),
-        ("../../outside.py", '"../../outside.py" lies outside of'),
-        ("/etc/passwd", '"/etc/passwd" lies outside of'),
-        ("../..", '"../.." lies outside of'),
-        ("link.py", '"link.py" lies outside of'),
-        ("link/outside.py", '"link/outside.py" lies outside of'),
+        ("../../outside.py", '"../../outside.py" is outside of'),
+        ("/etc/passwd", '"/etc/passwd" is outside of'),
+        ("../..", '"../.." is outside of'),
+        ("link.py", '"link.py" is outside of'),
+        ("link/outside.py", '"link/outside.py" is outside of'),
         ("pipe", "pipe is not a regular file"),
         (".", "is a folder, not a file"),
         ("loop", "loop"),
@@ -355,7 +355,7 @@ def test_a_linked_task_folder_does_not_open_the_folders_around_its_target(tmp_pa
     (tmp_path / "root/add_py").symlink_to(folder_with(tmp_path / "elsewhere"))
     catalog = tasks([tmp_path / "root"])
     assert catalog.tasks == ()
-    assert "lies outside of" in str(catalog.faults[0])
+    assert "is outside of" in str(catalog.faults[0])
 
 
 @pytest.mark.parametrize(
@@ -366,9 +366,9 @@ def test_a_linked_task_folder_does_not_open_the_folders_around_its_target(tmp_pa
         (["."], "expected a relative path"),
         (["a\\\\b.py"], "expected a relative path"),
         (["x" * 256], "expected a relative path"),
-        (["a.py", "./a.py"], '"./a.py" is taken by another file'),
-        (["a", "a/b.py"], '"a/b.py" is taken by another file'),
-        (["a/b.py", "a"], '"a" is taken by another file'),
+        (["a.py", "./a.py"], 'duplicate file name "./a.py"'),
+        (["a", "a/b.py"], 'duplicate file name "a/b.py"'),
+        (["a/b.py", "a"], 'duplicate file name "a"'),
     ],
 )
 def test_a_file_name_that_leaves_its_folder_or_is_taken_is_refused(
@@ -392,7 +392,7 @@ def test_the_files_of_a_task_have_a_common_limit(tmp_path: Path) -> None:
     entries = "".join(f"  - {{name: f{index}.py, source: large.py}}\n" for index in range(9))
     folder = folder_with(tmp_path, MINIMAL.replace("lang:", f"{entries}lang:"))
     (folder / "large.py").write_text("#" * 1_000_000)
-    assert faults(folder) == ["line 11: files[9].source: the files of the task have more than 8,000,000 bytes"]
+    assert faults(folder) == ["line 11: files[9].source: the files of the task exceed the limit of 8,000,000 bytes"]
 
 
 def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_of_two_tasks_with_one_name_the_first_counts(tmp_path: Path) -> None:
     catalog = tasks([first, second])
     assert [task.seed for task in catalog.tasks] == [5]
     (error,) = catalog.faults
-    assert f'the name "add_py" belongs to {first}/add_py already' in error.message
+    assert f'the name "add_py" is already used by {first}/add_py' in error.message
     assert error.file == f"{second}/add_py/task.yml"
 
 
@@ -539,7 +539,7 @@ OWN = MINIMAL + "hpc_board: {harness: task}\n"
 @pytest.mark.parametrize(
     ("config", "fault"),
     [
-        ("config: {main: evil.py}", 'config.main: "evil.py" is none of `files`.'),
+        ("config: {main: evil.py}", 'config.main: "evil.py" is not in `files`.'),
         ("config: {main: submission.py}", "config.main: is the submission, which cannot judge itself"),
         ("config: {main: reference.py, sources: [a.cu]}", "config.sources: is not known."),
         ("config: {main: reference.py}\nlibraries: ['cublas; rm']", "libraries: invalid library name 'cublas; rm'"),
@@ -555,7 +555,7 @@ def test_a_program_in_python_that_cannot_be_started_is_a_fault(tmp_path: Path, c
     [
         ("{}", "config.sources: is missing: list the files to compile"),
         ("{sources: [submission.py]}", "config.sources: contains the submission only; add the program that judges it"),
-        ("{sources: [nothing.cu]}", 'config.sources[0]: "nothing.cu" is none of `files`.'),
+        ("{sources: [nothing.cu]}", 'config.sources[0]: "nothing.cu" is not in `files`.'),
         ("{sources: reference.py}", "config.sources: expected a list of at most 100, each the name of a file"),
         ("{sources: [reference.py], main: eval.py}", "config.main: is not known."),
         ("{sources: [reference.py], source: [a]}", 'config.source: is not known. Did you mean "sources"?'),

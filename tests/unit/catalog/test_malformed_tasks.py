@@ -86,15 +86,15 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "a source outside": (
         with_file("{name: task.py, source: ../../outside.py}"),
-        'line 4: files[2].source: "../../outside.py" lies outside of',
+        'line 4: files[2].source: "../../outside.py" is outside of',
     ),
     "an absolute source": (
         with_file("{name: task.py, source: /etc/passwd}"),
-        'line 4: files[2].source: "/etc/passwd" lies outside of',
+        'line 4: files[2].source: "/etc/passwd" is outside of',
     ),
     "a link that leads outside": (
         with_file("{name: task.py, source: link.py}"),
-        'line 4: files[2].source: "link.py" lies outside of',
+        'line 4: files[2].source: "link.py" is outside of',
     ),
     "a pipe as a source": (
         with_file("{name: task.py, source: pipe}"),
@@ -110,7 +110,7 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "a name that is taken": (
         with_file("{name: reference.py, source: reference.py}"),
-        'line 4: files[2].name: "reference.py" is taken by another file',
+        'line 4: files[2].name: duplicate file name "reference.py"',
     ),
     "two submissions": (
         with_file('{name: other.py, source: "@SUBMISSION@"}'),
@@ -122,15 +122,15 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "an unknown main": (
         with_line("config: {main: evaluate.py}"),
-        'line 10: config.main: "evaluate.py" is none of `files`.',
+        'line 10: config.main: "evaluate.py" is not in `files`.',
     ),
     "a misspelt main": (
         with_line("config: {main: referense.py}"),
-        'line 10: config.main: "referense.py" is none of `files`. Did you mean "reference.py"?',
+        'line 10: config.main: "referense.py" is not in `files`. Did you mean "reference.py"?',
     ),
     "an unknown source to compile": (
         with_line("config: {sources: [submission.py, eval.cu]}").replace("lang: py", "lang: cu"),
-        'line 10: config.sources[1]: "eval.cu" is none of `files`.',
+        'line 10: config.sources[1]: "eval.cu" is not in `files`.',
     ),
     "no language": (
         changed("lang: py\n", ""),
@@ -146,19 +146,19 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "a case without a seed": (
         with_test("{size: 3}"),
-        "line 7: tests[0]: has no seed, which generate_input needs",
+        "line 7: tests[0]: lacks seed, which generate_input requires",
     ),
     "a benchmark without a size": (
         changed("{size: 50, seed: 2}", "{seed: 2}"),
-        "line 9: benchmarks[0]: has no size, which generate_input needs",
+        "line 9: benchmarks[0]: lacks size, which generate_input requires",
     ),
     "an argument that the generator does not take": (
         with_test("{size: 3, seed: 1, sizes: 4}"),
-        "line 7: tests[0].sizes: is no argument of generate_input, which takes size, seed. Did you mean",
+        "line 7: tests[0].sizes: is not an argument of generate_input, which takes size, seed. Did you mean",
     ),
     "a seed that is no number": (
         with_test("{size: 3, seed: one}"),
-        "line 7: tests[0].seed: expected a whole number, from which other seeds are made",
+        "line 7: tests[0].seed: expected a whole number, from which other seeds are derived",
     ),
     "a case that is no mapping": (
         with_test("[3, 1]"),

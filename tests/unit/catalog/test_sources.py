@@ -145,13 +145,13 @@ def test_two_tasks_of_one_name_are_a_fault(tmp_path: Path) -> None:
         folder_of(tmp_path, name, DOCUMENT + "name: same\n")
     found = read(tmp_path)
     assert [task.name for task in found.tasks] == ["same"]
-    assert "is that of two tasks" in found.faults[0].message
+    assert "is used by two tasks" in found.faults[0].message
 
 
 def test_a_folder_that_holds_no_task_is_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=r"holds no task: there is no task\.yml"):
+    with pytest.raises(InputError, match=r"contains no task: task\.yml is missing"):
         read(tmp_path)
 
 
@@ -160,7 +160,7 @@ def test_folders_in_folders_are_not_followed_without_end(tmp_path: Path) -> None
     (tmp_path / "loop").mkdir()
     (tmp_path / "loop/inner").symlink_to(tmp_path / "loop")
     for name in ("deep", "loop"):
-        with pytest.raises(InputError, match="holds no task"):
+        with pytest.raises(InputError, match="contains no task"):
             read(tmp_path / name)
 
 
@@ -170,7 +170,7 @@ def test_a_source_of_very_many_tasks_is_refused(tmp_path: Path, monkeypatch: pyt
     if kind == "folder":
         for index in range(3):
             folder_of(tmp_path, f"task{index}")
-        with pytest.raises(InputError, match="holds more than 2 tasks"):
+        with pytest.raises(InputError, match="contains more than 2 tasks"):
             read(tmp_path)
         return
     path = competition(tmp_path, COMPETITION + "  - {directory: set/other, name: third}\n")
@@ -179,7 +179,7 @@ def test_a_source_of_very_many_tasks_is_refused(tmp_path: Path, monkeypatch: pyt
         return
     path.write_text(COMPETITION)
     (tmp_path / "more.yaml").write_text(COMPETITION.replace("_v2", "_v3"))
-    with pytest.raises(InputError, match="holds more than 2 tasks"):
+    with pytest.raises(InputError, match="contains more than 2 tasks"):
         read(tmp_path)
 
 
@@ -232,7 +232,7 @@ def test_the_faults_of_a_task_in_a_zip_name_the_zip(tmp_path: Path, scratch: Pat
     document = DOCUMENT.replace("source: reference.py", "source: ../../../outside.py")
     path = packed(tmp_path / "set.zip", ("double/task.yml", document + "templates: {Python: missing.py}\n"))
     found = faults(path)
-    assert found[0].startswith(f'line 3: files[1].source: "../../../outside.py" lies outside of {path}')
+    assert found[0].startswith(f'line 3: files[1].source: "../../../outside.py" is outside of {path}')
     assert found[1].startswith(f"line 10: templates.Python: {path}/double/missing.py: there is no such file")
     assert str(scratch) not in "".join(found)
     assert list(scratch.iterdir()) == []
@@ -254,14 +254,14 @@ def written(path: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
 @pytest.mark.parametrize(
     ("info", "fault"),
     [
-        (entry("../outside.py"), "../outside.py: climbs out of its folder"),
-        (entry("a/../../outside.py"), "a/../../outside.py: climbs out of its folder"),
+        (entry("../outside.py"), "../outside.py: is outside of its folder"),
+        (entry("a/../../outside.py"), "a/../../outside.py: is outside of its folder"),
         (entry("/etc/cron.d/x"), "/etc/cron.d/x: has an absolute path"),
         (entry("C:/x"), "C:/x: has an absolute path"),
         (entry("a\\..\\b"), "has a name with control characters or backslashes"),
         (entry("a\x1b[31mb"), "has a name with control characters or backslashes"),
-        (entry("x" * 256), "has a name that no file can have"),
-        (entry("d/" * 40 + "x"), "has a name that no file can have, or too many folders above it"),
+        (entry("x" * 256), "has an invalid file name"),
+        (entry("d/" * 40 + "x"), "has an invalid file name, or too many parent folders"),
         (entry("task.yml", mode=stat.S_IFLNK | 0o777), "task.yml: is a link"),
         (entry("pipe", mode=stat.S_IFIFO | 0o644), "pipe: is a device, a pipe or a socket"),
         (entry("null", mode=stat.S_IFCHR | 0o644), "null: is a device, a pipe or a socket"),
@@ -285,7 +285,7 @@ def test_every_fault_of_an_archive_is_told_at_once(tmp_path: Path, scratch: Path
         (entry("c"), b"x"),
         (entry("c/d"), b"x"),
     )
-    assert faults(path) == ["../a: climbs out of its folder", "b: is a link", "c/d: lies below another file"]
+    assert faults(path) == ["../a: is outside of its folder", "b: is a link", "c/d: is below another file"]
     assert list(scratch.iterdir()) == []
 
 
@@ -293,7 +293,7 @@ def test_every_fault_of_an_archive_is_told_at_once(tmp_path: Path, scratch: Path
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "./a"), ("a/b", "a"), ("a", "a/")])
 def test_two_entries_of_one_name_are_refused(tmp_path: Path, scratch: Path, names: tuple[str, str]) -> None:
     (found,) = faults(written(tmp_path / "set.zip", *((entry(name), b"") for name in names)))
-    assert found.endswith("has the name of another entry")
+    assert found.endswith("has the same name as another entry")
     assert list(scratch.iterdir()) == []
 
 
@@ -301,12 +301,12 @@ def test_bombs_are_refused_by_their_ratio_their_size_and_their_number(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zeros = packed(tmp_path / "zeros.zip", ("task.yml", b"0" * 5_000_000))
-    assert faults(zeros)[0].startswith("task.yml: is a bomb: 5,000,000 bytes from ")
+    assert faults(zeros)[0].startswith("task.yml: is a zip bomb: 5,000,000 bytes from ")
     noise = packed(tmp_path / "noise.zip", *((f"{index}", os.urandom(1000)) for index in range(50)))
     monkeypatch.setattr(archive, "UNPACKED_BYTES_MAX", 40_000)
-    assert faults(noise) == ["the document: its files have 50,000 bytes together, more than 40,000"]
+    assert faults(noise) == ["the document: its files are too large: 50,000 bytes (limit 40,000)"]
     monkeypatch.setattr(archive, "ENTRIES_MAX", 49)
-    with pytest.raises(InputError, match="holds more than 49 files"):
+    with pytest.raises(InputError, match="contains more than 49 files"):
         read(noise)
     monkeypatch.setattr(archive, "ARCHIVE_BYTES_MAX", 40_000)
     with pytest.raises(InputError, match=r"is too large \(limit 40,000 bytes\)"):
@@ -319,7 +319,7 @@ def test_a_file_that_is_larger_than_its_entry_says_is_damaged(tmp_path: Path, sc
     for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", data, data.index(mark) + offset, 100)
     (tmp_path / "lying.zip").write_bytes(data)
-    with pytest.raises(InputError, match="a damaged one"):
+    with pytest.raises(InputError, match="is damaged"):
         read(tmp_path / "lying.zip")
     assert list(scratch.iterdir()) == []
 
@@ -420,10 +420,10 @@ def test_each_form_of_the_check_in_a_folder_is_judged(tmp_path: Path, answer: st
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (REFERENCE, ["generate_input: needs size, seed, and a single file has no cases to take them from"]),
+        (REFERENCE, ["generate_input: needs size, seed, but a single file has no cases to provide them"]),
         (SUBMISSION, [f"{name}: is not defined" for name in ("generate_input", "ref_kernel", "check_implementation")]),
-        ("def f(:\n", ["line 1: the document: is no Python: invalid syntax (<unknown>, line 1)"]),
-        ("x = '\\ud800'\ndef f(:\n", ["line 2: the document: is no Python: invalid syntax (<unknown>, line 2)"]),
+        ("def f(:\n", ["line 1: the document: invalid Python: invalid syntax (<unknown>, line 1)"]),
+        ("x = '\\ud800'\ndef f(:\n", ["line 2: the document: invalid Python: invalid syntax (<unknown>, line 2)"]),
     ],
 )
 def test_a_single_file_that_is_no_whole_task_says_what_it_lacks(
@@ -441,7 +441,7 @@ def test_a_description_with_anything_in_it_becomes_one(tmp_path: Path) -> None:
 
 
 def test_a_single_file_is_named_as_a_task_can_be(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the task would be called as the file"):
+    with pytest.raises(InputError, match="the task takes the name of the file"):
         read(whole(tmp_path, name="my task.py"))
 
 
@@ -609,7 +609,7 @@ def test_a_single_problem_may_share_files_with_others_of_its_competition(tmp_pat
         "problems:\n  - {directory: ['a'], name: x}\n",
     ):
         (tmp_path / "other.yaml").write_text(text)
-        with pytest.raises(InputError, match=r"secret\.py\" lies outside"):
+        with pytest.raises(InputError, match=r"secret\.py\" is outside"):
             sound_tasks(folder)
 
 
@@ -635,7 +635,7 @@ problems:
         "problems[4].deadline",
     ]
     assert [fault.line for fault in own.faults] == [3, 4, 5, 6]
-    assert f'"../outside" lies outside of {tmp_path}/problems' in own.faults[1].message
+    assert f'"../outside" is outside of {tmp_path}/problems' in own.faults[1].message
     assert others.faults[0].path == "seed"
 
 

@@ -406,7 +406,7 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
     assert "It has: Python, Triton, C++" in elsewhere.stderr
     other = call(board, "template", "matmul", "--language", "triton", "-o", board.folder / "mine.cu")
     assert (other.exit_code, (board.folder / "mine.cu").exists()) == (2, False)
-    assert "mine.cu has the ending of another language than Triton." in other.stderr
+    assert "the extension of mine.cu does not match the language Triton." in other.stderr
     unknown = call(board, "template", "matmul", "--language", "Gloun")
     assert 'unknown language Gloun. Did you mean "Gluon"?' in unknown.stderr
     for ending, language in (("py", "Python"), ("cpp", "C++"), ("cu", "CUDA"), ("hip", "HIP")):

@@ -85,7 +85,7 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
         ("./nowhere", "nowhere is not there"),
         ("nowhere.zip", "nowhere.zip is not there"),
         ("./kernel.toml", "kernel.toml is neither a folder nor a file that tasks are read from"),
-        ("empty", "empty holds no task: there is no task.yml"),
+        ("empty", "empty contains no task: task is missing.yml"),
         ("vectoraddpy", 'Did you mean "vectoradd_py"?'),
     ],
 )
