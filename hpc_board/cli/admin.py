@@ -7,19 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
-from hpc_board.cli.exits import Group
+from hpc_board.admin.detect import detected_settings
+from hpc_board.board import Board
+from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.export import Since
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
-from hpc_board.errors import InputError
+from hpc_board.cli.output import confirm, print_blocks, print_json, remark
+from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.errors import BoardError, InputError
+from hpc_board.files import write_file
+from hpc_board.model.names import NAME, NAME_WORDS
+from hpc_board.report.diagnostics import diagnostics_report, node_checks_report
+from hpc_board.report.formatting import count_text
+from hpc_board.report.usage import pruned_report
+from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView, NodeCheckView
+from hpc_board.report.views.setup import BackupView, ContentsView, DetectionView, PrunedView, RestoredView
+from hpc_board.service.client import RemoteBoard
+from hpc_board.service.diagnosis import diagnose_client, diagnose_python, diagnose_service
+from hpc_board.settings_file import FILE_MODE
+from hpc_board.store.backup import Contents
+from hpc_board.transport.this_host import ThisHost
 
 if TYPE_CHECKING:
     from hpc_board.admin.probe import Checked
-    from hpc_board.board import Board
-    from hpc_board.domain.diagnostic import Diagnostic
-    from hpc_board.report.views.setup import ContentsView
-    from hpc_board.store.backup import Contents
 
 
 @click.group(
@@ -46,23 +59,12 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     does not report and those that you must choose. No job is sent, and no
     settings are read.
     """
-    from hpc_board.admin.detect import detected_settings
-    from hpc_board.cli.output import remark
-    from hpc_board.files import write_file
-    from hpc_board.model.names import NAME, NAME_WORDS
-    from hpc_board.settings_file import FILE_MODE
-    from hpc_board.transport.this_host import ThisHost
-
     if as_json and output is not None:
         raise click.UsageError("--json and --output exclude each other.")
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_settings(ThisHost(), cluster=cluster)
     if as_json:
-        from hpc_board.cli.output import print_json
-        from hpc_board.report.views.diagnostics import DiagnosticView
-        from hpc_board.report.views.setup import DetectionView
-
         diagnostics = [DiagnosticView.of(each) for each in detected.diagnostics]
         print_json(DetectionView(text=detected.text, gpus=list(detected.gpus), diagnostics=diagnostics))
         return
@@ -117,10 +119,6 @@ def check(
     slow; nodes that are down are listed without a job. The exit code is 3 if
     a node is broken or has another model.
     """
-    from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.diagnostics import diagnostics_report
-
     if each_node:
         if no_job:
             raise click.UsageError("--each-node excludes --no-job.")
@@ -133,8 +131,6 @@ def check(
     if board.settings.socket is not None:
         checked = [_beside_service(board, each) for each in checked]
     if as_json:
-        from hpc_board.report.views.diagnostics import GpuCheckView
-
         print_json(
             [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked]
         )
@@ -147,12 +143,8 @@ def check(
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-def _beside_service(board: "Board", checked: "Checked") -> "Checked":
+def _beside_service(board: Board, checked: "Checked") -> "Checked":
     """Return a check with the difference of its Python from the one that the board's service would find."""
-    from msgspec.structs import replace
-
-    from hpc_board.service.diagnosis import diagnose_python
-
     used = checked.inspection.executable if checked.inspection else ""
     found = diagnose_python(board.settings, checked.gpu, used, "python")
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
@@ -161,14 +153,8 @@ def _beside_service(board: "Board", checked: "Checked") -> "Checked":
 def _check_nodes(
     open_: Open, gpus: tuple[str, ...], timeout: float | None, at_once: int | None, *, as_json: bool
 ) -> None:
-    from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.diagnostics import diagnostics_report, node_checks_report
-
     refused, checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
     if as_json:
-        from hpc_board.report.views.diagnostics import NodeCheckView
-
         without_nodes = [NodeCheckView.refused(each.gpu, each.diagnostics) for each in refused]
         print_json([*without_nodes, *map(NodeCheckView.of, checks)])
     else:
@@ -192,19 +178,11 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     way to it. Nothing is sent or changed. The exit code is 3 if there is a
     problem.
     """
-    from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.domain.diagnostic import Diagnostic, Severity
-    from hpc_board.errors import BoardError
-    from hpc_board.report.diagnostics import diagnostics_report
-
     try:
         diagnostics = _diagnostics(ctx.obj(), _origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
     if as_json:
-        from hpc_board.report.views.diagnostics import DiagnosticView
-
         print_json([DiagnosticView.of(each) for each in diagnostics])
     else:
         print_blocks(*diagnostics_report("", diagnostics, "No problem"))
@@ -223,12 +201,8 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     FILE holds all submissions, runs, results and submitted files. The job
     folders, with job scripts and raw output, are not included.
     """
-    from hpc_board.cli.output import print_json, remark
-
     contents = open_().admin.backup(file, force=force)
     if as_json:
-        from hpc_board.report.views.setup import BackupView
-
         print_json(BackupView(file=str(file), contents=_contents_view(contents)))
     else:
         remark(f"{file} holds {_contents(contents)}.")
@@ -246,16 +220,12 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     The current database is kept beside it. Its numbers of submissions and
     runs are not reused.
     """
-    from hpc_board.cli.output import confirm, print_json, remark
-
     board = open_()
     restored = board.admin.restore  # a client of a service has none, and says so before it asks
     if not yes:
         confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = restored(file, force=force)
     if as_json:
-        from hpc_board.report.views.setup import RestoredView
-
         now, former = _contents_view(done.now), _contents_view(done.before)
         print_json(RestoredView(contents=now, former=former, kept=str(done.kept)))
         return
@@ -287,47 +257,29 @@ def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) ->
     Folders of runs in flight, and of other boards, stay. Unused files of
     the harness go too. The exit code is 3 if something could not be removed.
     """
-    from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.output import print_blocks, print_json
-
     pruned = open_().admin.prune(before, dry_run=dry_run)
     if as_json:
-        from hpc_board.report.views.setup import PrunedView
-
         print_json(PrunedView.of(pruned))
     else:
-        from hpc_board.report.usage import pruned_report
-
         print_blocks(*pruned_report(pruned))
     if any(each.problem for each in pruned.clusters.values()):
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-def _contents(contents: "Contents") -> str:
-    from hpc_board.report.formatting import count_text
-
+def _contents(contents: Contents) -> str:
     going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
 
 
-def _contents_view(contents: "Contents") -> "ContentsView":
-    from hpc_board.report.views.setup import ContentsView
-
+def _contents_view(contents: Contents) -> ContentsView:
     return ContentsView(submissions=contents.submissions, runs=contents.runs, in_flight=contents.in_flight)
 
 
-def _diagnostics(board: "Board", origin: str) -> "list[Diagnostic]":
-    from hpc_board.cli.output import remark
-    from hpc_board.service.client import RemoteBoard
-
+def _diagnostics(board: Board, origin: str) -> list[Diagnostic]:
     if isinstance(board, RemoteBoard):
-        from hpc_board.service.diagnosis import diagnose_client
-
         return list(diagnose_client(board, origin or "by the settings"))
     found = board.admin.diagnose(origin, remark)
     if board.settings.socket is not None:
-        from hpc_board.service.diagnosis import diagnose_service
-
         found += diagnose_service(board.settings)
     return found
 

@@ -1,17 +1,21 @@
 """`create`, `update`, `delete`, `admin sync` and `admin milestones`: leaderboards made by users, and milestones."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.board import Board
+from hpc_board.cli.exits import DONE, NO_VERDICT
+from hpc_board.cli.follow import report_unsent
 from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpus_option, json_option, task_names
+from hpc_board.cli.output import confirm, listed_runs, print_blocks, print_json, remark, require_terminal
+from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, SyncRequest
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import listed
-
-if TYPE_CHECKING:
-    from hpc_board.board import Board
-    from hpc_board.domain.user_board import PackedSource, Plan
+from hpc_board.report.boards import changes_table, plan_report, synced_table
+from hpc_board.report.run_table import runs_table
+from hpc_board.report.views.leaderboards import BoardChangeView, PlanView, SyncedView
 
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
@@ -67,10 +71,6 @@ def create(
     task of SOURCE becomes a board of the same name. Deadline and GPUs default
     to the task's. Requires the role creator.
     """
-    from hpc_board.cli.output import confirm, remark
-    from hpc_board.domain.board_options import RequestedOptions
-    from hpc_board.domain.user_board import BoardRequest
-
     if len(words) not in (1, 2):
         raise click.UsageError("give NAME and SOURCE, or SOURCE alone.")
     board = open_()
@@ -136,11 +136,6 @@ def update(
     standings stay readable. Requires the board's creator or an admin; the
     history is visible to all users who see the board.
     """
-    from hpc_board.cli.output import print_blocks
-    from hpc_board.domain.board_options import RequestedOptions
-    from hpc_board.domain.user_board import BoardRequest
-    from hpc_board.report.boards import plan_report
-
     board = open_()
     options = RequestedOptions(
         deadline,
@@ -177,8 +172,6 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
     Runs in flight go on, and all results stay in the database. Requires the
     board's creator or an admin.
     """
-    from hpc_board.cli.output import print_json, remark
-
     board = open_()
     plan = board.leaderboards.plan_deletion(name)
     if not yes:
@@ -229,10 +222,6 @@ def sync(
     other tasks are synchronized.
     """
     from hpc_board.catalog.sources import packed_competition
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.domain.board_options import RequestedOptions
-    from hpc_board.domain.user_board import SyncRequest
-    from hpc_board.report.boards import synced_table
 
     board = open_()
     sent, name = packed_competition(source, problem_set) if board.served else (str(source), problem_set)
@@ -242,8 +231,6 @@ def sync(
         changes = {each.plan.name: each.plan.after_change for each in done if each.plan and each.stored}
         board.leaderboards.carry_out(request, changes, force=force, reason=reason)
     if as_json:
-        from hpc_board.report.views.leaderboards import SyncedView
-
         print_json([SyncedView.of(each.name, each.result, each.reason, each.plan) for each in done])
     else:
         print_blocks(synced_table([(each.name, each.result, each.reason) for each in done]))
@@ -268,17 +255,10 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
 
     The exit codes are those of `submit` without --wait.
     """
-    from hpc_board.cli.exits import DONE, NO_VERDICT
-    from hpc_board.cli.follow import report_unsent
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.run_table import runs_table
-
     board = open_()
     names = listed(gpus)
     runs = board.submissions.submit_milestones(name, names)
     if as_json:
-        from hpc_board.cli.output import listed_runs
-
         print_json(listed_runs(board, runs))
     else:
         print_blocks(runs_table(runs))
@@ -286,20 +266,15 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _source(board: "Board", words: str) -> "PackedSource | str":
+def _source(board: Board, words: str) -> PackedSource | str:
     """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths."""
     from hpc_board.catalog.sources import packed
 
     return packed(words) if board.served else words
 
 
-def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, stored: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.boards import plan_report
-
+def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored: bool) -> None:
     if as_json:
-        from hpc_board.report.views.leaderboards import PlanView
-
         print_json([PlanView.of(plan, stored=stored) for plan in plans])
     else:
         print_blocks(*(block for plan in plans for block in plan_report(plan)))
@@ -315,14 +290,9 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
         remark("Nothing was stored.")
 
 
-def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.boards import changes_table
-
+def _print_history(board: Board, name: str, *, as_json: bool) -> None:
     changes = board.leaderboards.history(name)
     if as_json:
-        from hpc_board.report.views.leaderboards import BoardChangeView
-
         print_json([BoardChangeView.of(change) for change in changes])
     else:
         print_blocks(changes_table(changes))
@@ -335,8 +305,6 @@ def _confirm_by_name(name: str, what: str) -> None:
         click.UsageError: stdin is no terminal.
         click.Abort: the answer is another name.
     """
-    from hpc_board.cli.output import require_terminal
-
     require_terminal()
     if click.prompt(f"{what}Type the name of the board to delete it", err=True, default="", show_default=False) != name:
         click.echo("Wrong name; nothing was deleted.", err=True)

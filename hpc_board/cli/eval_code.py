@@ -3,19 +3,20 @@
 import ast
 import io
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
 
 from hpc_board.cli.options import Open, examples, json_option, task_names
+from hpc_board.cli.output import print_blocks, print_file, print_json, remark
+from hpc_board.domain.catalog import require_texts
 from hpc_board.errors import InputError
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.model.eval_program import eval_program
 from hpc_board.model.names import suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hpc_board.model.task import Task
-    from hpc_board.report.blocks import Block
+from hpc_board.model.task import OWN, Task
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, table
+from hpc_board.report.views.tasks import EvalCodeView
 
 _FOLDER = "hpc_board/harness/"
 _DECIDING = (
@@ -55,10 +56,6 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     the judge that runs in every job; --file prints one of them. For a task
     with its own eval program, prints that program.
     """
-    from hpc_board.cli.output import print_blocks, print_file, print_json
-    from hpc_board.domain.catalog import require_texts
-    from hpc_board.model.task import OWN
-
     task = None if name is None else open_().tasks.get(name)
     if task is not None and language is not None and language not in task.accepted:
         raise InputError(
@@ -71,8 +68,6 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     if file_name is not None:
         print_file(_file(files, file_name))
     elif as_json:
-        from hpc_board.report.views.tasks import EvalCodeView
-
         about = {} if own else {name: _about(text) for name, text in files.items()}
         print_json(EvalCodeView.of(task.name if task else None, own.harness if own else None, files, about))
     elif own is not None:
@@ -81,7 +76,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
         print_blocks(*_judge_blocks(files, language))
 
 
-def _file(files: "Mapping[str, str]", wanted: str) -> str:
+def _file(files: Mapping[str, str], wanted: str) -> str:
     """Return the text of the file with the path, or the unique name, `wanted`."""
     found = [path for path in files if path == wanted or path.endswith(f"/{wanted}")]
     if len(found) != 1:
@@ -95,9 +90,7 @@ def _file(files: "Mapping[str, str]", wanted: str) -> str:
     return files[found[0]]
 
 
-def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
-    from hpc_board.cli.output import print_file, remark
-
+def _print_own(task: Task, files: Mapping[str, str]) -> None:
     first, *others = files
     print_file(files[first])
     more = f"; other files (--file): {', '.join(others)}" if others else ""
@@ -105,20 +98,16 @@ def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
     remark(f"`hpc-board task {task.name} --file F` prints the other files of the task.")
 
 
-def _own_files(task: "Task") -> "dict[str, str]":
+def _own_files(task: Task) -> dict[str, str]:
     """Return the files of a task's own eval that are run or compiled, without the submission."""
-    from hpc_board.model.eval_program import eval_program
-
     program, _ = eval_program(task)
     names = [program.main] if program.main else list(program.sources)
     texts = {name: task.text(name) for name in names}
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _judge_files() -> "dict[str, str]":
+def _judge_files() -> dict[str, str]:
     """Return the sources in the harness file, which every job runs."""
-    from hpc_board.harness.bundle import harness_bytes
-
     with zipfile.ZipFile(io.BytesIO(harness_bytes())) as archive:
         names = sorted(
             name for name in archive.namelist() if name.startswith(_FOLDER) and not name.endswith("/__init__.py")
@@ -128,9 +117,7 @@ def _judge_files() -> "dict[str, str]":
     return {name: found[name] for name in (*first, *(each for each in found if each not in first))}
 
 
-def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Block]":
-    from hpc_board.report.blocks import Column, Heading, Paragraph, table
-
+def _judge_blocks(files: Mapping[str, str], language: str | None) -> list[Block]:
     shown = _DECIDING if language == "py" else (*_DECIDING, *_COMPILING)
     return [
         Heading("The judge"),

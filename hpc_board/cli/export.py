@@ -10,8 +10,13 @@ from typing import Any
 import click
 
 from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpus_option, json_option, task_names
+from hpc_board.cli.output import print_blocks, print_json, refresh, remark
 from hpc_board.errors import InputError
+from hpc_board.files import new_file
 from hpc_board.model.names import listed
+from hpc_board.report.formatting import count_text
+from hpc_board.report.usage import statistics_report
+from hpc_board.report.views.usage import StatisticsView
 
 _FORMATS = ("csv", "json", "parquet", "html")
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=1)}
@@ -85,10 +90,6 @@ def export(
     only if --task names them. FILE is written completely or not at all; you
     alone may read it, unless it is the page.
     """
-    from hpc_board.cli.output import refresh, remark
-    from hpc_board.files import new_file
-    from hpc_board.report.formatting import count_text
-
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
         raise click.UsageError("not printed to a terminal; use -o FILE.")
     board = open_()
@@ -119,9 +120,6 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     For each GPU: number of runs, passed runs and scored runs, waiting times
     and run times. Users are ordered by the total time of their runs.
     """
-    from hpc_board.cli.output import print_blocks, print_json, refresh
-    from hpc_board.report.usage import statistics_report
-
     board = open_()
     refresh(board)
     if days is not None and math.isnan(days):
@@ -129,8 +127,6 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
     if as_json:
-        from hpc_board.report.views.usage import StatisticsView
-
         print_json(StatisticsView.of(found))
     else:
         print_blocks(*statistics_report(found))

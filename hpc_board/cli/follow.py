@@ -7,18 +7,21 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from hpc_board.board import Board
 from hpc_board.cli.global_options import is_quiet
 from hpc_board.cli.output import remark
+from hpc_board.domain.run import Run
 from hpc_board.errors import WaitExpired
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Column, table
+from hpc_board.report.plain import plain
+from hpc_board.report.run_words import outcome, place_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hpc_board.board import Board
-    from hpc_board.domain.run import Run
 
-
-def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) -> "list[Run]":
+def follow(board: Board, ids: Sequence[int], timeout_seconds: float | None) -> list[Run]:
     """Wait until all runs have ended, and return them. An interrupt ends the wait, not the runs.
 
     Raises:
@@ -43,20 +46,18 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
     return runs
 
 
-def _report_never_starting(runs: "Sequence[Run]", reported: Mapping[int, str]) -> None:
+def _report_never_starting(runs: Sequence[Run], reported: Mapping[int, str]) -> None:
     """Report runs that will never start, each with its reason, except those in `reported`."""
     for run in runs:
         if run.never_starts and reported.get(run.id) != run.never_starts:
             remark(_never_starts_line(run))
 
 
-def _never_starts_line(run: "Run") -> str:
-    from hpc_board.model.text import one_line
-
+def _never_starts_line(run: Run) -> str:
     return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}"
 
 
-def _report_in_flight(runs: "Sequence[Run]") -> None:
+def _report_in_flight(runs: Sequence[Run]) -> None:
     if runs:
         ids = [str(run.id) for run in runs]
         remark(
@@ -65,7 +66,7 @@ def _report_in_flight(runs: "Sequence[Run]") -> None:
         )
 
 
-def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({}), *, served: bool) -> None:
+def report_unsent(runs: Sequence[Run], reported: Mapping[int, str] = MappingProxyType({}), *, served: bool) -> None:
     """Report on stderr the runs that are not queued yet, each with its reason, and their next step.
 
     `reported` maps numbers of runs to reasons that were reported before.
@@ -77,14 +78,12 @@ def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingPr
     _report_cancelled([run for run in unsent if run.status.cancel_requested], served=served)
 
 
-def _unsent_line(run: "Run", *, because: bool = True) -> str:
-    from hpc_board.model.text import one_line
-
+def _unsent_line(run: Run, *, because: bool = True) -> str:
     reason = f": {one_line(run.blocked_by, 500)}" if because and run.blocked_by else "."
     return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
 
 
-def _report_stored(runs: "Sequence[Run]", *, served: bool) -> None:
+def _report_stored(runs: Sequence[Run], *, served: bool) -> None:
     """Report who sends unsent runs: the service, or commands of a client."""
     if not runs:
         return
@@ -100,7 +99,7 @@ def _senders(id_: object, *, served: bool) -> str:
     return "the service" if served else f"`hpc-board watch {id_}`, `hpc-board poll` or the app"
 
 
-def _report_cancelled(runs: "Sequence[Run]", *, served: bool) -> None:
+def _report_cancelled(runs: Sequence[Run], *, served: bool) -> None:
     """Report cancelled runs whose job the scheduler has not confirmed yet."""
     if runs:
         ids = ", ".join(str(run.id) for run in runs)
@@ -111,11 +110,11 @@ def _report_cancelled(runs: "Sequence[Run]", *, served: bool) -> None:
 
 
 class _Show(Protocol):
-    def __call__(self, runs: "Sequence[Run]") -> None: ...
+    def __call__(self, runs: Sequence[Run]) -> None: ...
 
 
 @contextmanager
-def _display(board: "Board", reported: dict[int, str]) -> Iterator[_Show]:
+def _display(board: Board, reported: dict[int, str]) -> Iterator[_Show]:
     """Yield a function that shows runs until the block ends.
 
     Without a terminal on stderr it only reports runs that are blocked, and adds their reasons to `reported`.
@@ -128,7 +127,7 @@ def _display(board: "Board", reported: dict[int, str]) -> Iterator[_Show]:
 
     shown: list[tuple[Run, str]] = []
 
-    def show(runs: "Sequence[Run]") -> None:
+    def show(runs: Sequence[Run]) -> None:
         shown[:] = [(run, _detail(board, run)) for run in runs]
 
     console = Console(stderr=True)
@@ -151,7 +150,7 @@ class _BlockedRuns:
     def __init__(self, reported: dict[int, str]) -> None:
         self._reported = reported
 
-    def __call__(self, runs: "Sequence[Run]") -> None:
+    def __call__(self, runs: Sequence[Run]) -> None:
         for run in runs:
             if run.blocked_by and run.id not in self._reported:
                 self._reported[run.id] = run.blocked_by
@@ -160,11 +159,8 @@ class _BlockedRuns:
         self._reported.update({run.id: run.never_starts for run in runs if run.never_starts})
 
 
-def _detail(board: "Board", run: "Run") -> str:
+def _detail(board: Board, run: Run) -> str:
     """Return the detail of a run's state: the reason for its wait, or the number of its current case."""
-    from hpc_board.model.text import one_line
-    from hpc_board.report.run_words import place_text
-
     if run.state == "queued":
         return one_line(run.status.reason)
     if run.state.unsent:
@@ -173,13 +169,9 @@ def _detail(board: "Board", run: "Run") -> str:
     return place_text(progress[-1]) if progress else ""
 
 
-def _text(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Text":
+def _text(shown: Sequence[tuple[Run, str]], now: datetime, width: int) -> "Text":
     """Return runs with their details, on a narrow terminal without these, then without the GPUs."""
     from rich.text import Text
-
-    from hpc_board.report.blocks import Column, table
-    from hpc_board.report.plain import plain
-    from hpc_board.report.run_words import outcome
 
     runs = table(
         shown,
@@ -192,7 +184,7 @@ def _text(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Tex
     return Text(plain([runs], width).rstrip("\n"), no_wrap=True)
 
 
-def _elapsed(run: "Run", now: datetime) -> str:
+def _elapsed(run: Run, now: datetime) -> str:
     end = (run.ended_at or run.status.at) if run.state.ended else now
     seconds = max(0, int((end - run.created_at).total_seconds()))
     return f"{seconds // 60}:{seconds % 60:02}"

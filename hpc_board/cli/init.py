@@ -1,16 +1,21 @@
 """`admin init`: a new board's folder and settings file, for one account or for a service."""
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.admin.detect import settings_of_this_machine
 from hpc_board.cli.options import examples, json_option
+from hpc_board.cli.output import print_json, remark
 from hpc_board.errors import InputError
+from hpc_board.files import new_file
 from hpc_board.model.text import one_line
-
-if TYPE_CHECKING:
-    from hpc_board.report.views.setup import InitView
+from hpc_board.report.views.setup import InitView, StepView, ThingView
+from hpc_board.service.next_steps import numbers
+from hpc_board.service.setup import become, set_up
+from hpc_board.settings_file import FILE_MODE
+from hpc_board.store.folder import create_board_folder
 
 _FILE = Path("hpc-board.yaml")
 
@@ -71,8 +76,6 @@ def init(
     --from copies the database of another board, none of whose runs may be in
     flight.
     """
-    from hpc_board.cli.output import print_json, remark
-
     if not serve and (socket or user or former):
         raise click.UsageError("--socket, --user and --from belong to --serve.")
     if serve and force:
@@ -99,13 +102,7 @@ def init(
 
 def _served(
     folder: Path | None, output: Path | None, socket: Path | None, former: Path | None, user: str | None
-) -> "InitView":
-    import os
-
-    from hpc_board.report.views.setup import InitView, StepView, ThingView
-    from hpc_board.service.next_steps import numbers
-    from hpc_board.service.setup import become, set_up
-
+) -> InitView:
     by_root = os.geteuid() == 0
     if by_root and user is None:
         raise InputError(
@@ -134,13 +131,7 @@ def _served(
     )
 
 
-def _personal(folder: Path | None, output: Path, *, force: bool) -> "InitView":
-    from hpc_board.admin.detect import settings_of_this_machine
-    from hpc_board.files import new_file
-    from hpc_board.report.views.setup import InitView, StepView, ThingView
-    from hpc_board.settings_file import FILE_MODE
-    from hpc_board.store.folder import create_board_folder
-
+def _personal(folder: Path | None, output: Path, *, force: bool) -> InitView:
     board = _board(folder)
     detected = settings_of_this_machine(board)
     with new_file(output, force=force, most=FILE_MODE) as file:

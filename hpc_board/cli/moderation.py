@@ -1,10 +1,12 @@
 """Moderation by admins (limits, bans, removals, reruns), and notes of users."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hpc_board.cli.admin import admin
+from hpc_board.cli.exits import DONE, NO_VERDICT
+from hpc_board.cli.follow import report_unsent
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Count,
@@ -15,11 +17,21 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
-from hpc_board.domain.moderation import LIMIT_MAX
+from hpc_board.cli.output import listed_runs, print_blocks, print_json, remark
+from hpc_board.domain.draft import RerunCandidate
+from hpc_board.domain.moderation import LIMIT_MAX, Category, Limits
 from hpc_board.model.names import listed
-
-if TYPE_CHECKING:
-    from hpc_board.domain.draft import RerunCandidate
+from hpc_board.report.moderation import bans_table, decisions_table, limits_table, limits_text, rerun_table
+from hpc_board.report.run_table import runs_table
+from hpc_board.report.views.moderation import (
+    DecisionView,
+    LimitsView,
+    RemovalsView,
+    RerunCandidateView,
+    RerunsView,
+    SwitchView,
+)
+from hpc_board.report.views.runs import SubmissionNoteView
 
 _NONE = "none"
 
@@ -80,10 +92,6 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     A submission to several GPUs counts once; each file of a batch counts.
     Admins have no limits, and their reruns do not count.
     """
-    from hpc_board.cli.output import print_json, remark
-    from hpc_board.domain.moderation import Category, Limits
-    from hpc_board.report.moderation import limits_text
-
     given = ranked is not None or other is not None
     if given == no_limits:
         raise click.UsageError("give --ranked N, --other N or both, or --none to remove both limits.")
@@ -95,8 +103,6 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     kept = () if no_limits else tuple(each for each, number in asked.items() if number is None)
     limits = board.moderation.limit(name, Limits(_positive(ranked), _positive(other)), kept)
     if as_json:
-        from hpc_board.report.views.moderation import LimitsView
-
         print_json(LimitsView.of(name, limits))
     else:
         remark(f"{name}: {limits_text(limits)}, per user.")
@@ -112,13 +118,8 @@ def _positive(limit: int | None) -> int | None:
 @click.pass_obj
 def limits(open_: Open, as_json: bool) -> None:
     """List the limits of all boards."""
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.moderation import limits_table
-
     found = open_().moderation.limits()
     if as_json:
-        from hpc_board.report.views.moderation import LimitsView
-
         print_json([LimitsView.of(decision.subject, each, decision) for decision, each in found])
     else:
         print_blocks(limits_table(found))
@@ -166,13 +167,8 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
 @click.pass_obj
 def bans(open_: Open, as_json: bool) -> None:
     """List the bans."""
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.moderation import bans_table
-
     found = open_().moderation.bans()
     if as_json:
-        from hpc_board.report.views.moderation import DecisionView
-
         print_json(list(map(DecisionView.of, found)))
     else:
         print_blocks(bans_table(found))
@@ -204,11 +200,7 @@ def start(open_: Open, reason: str, as_json: bool) -> None:
 
 
 def _print_switch(action: str, user: str | None, text: str, *, changed: bool, as_json: bool) -> None:
-    from hpc_board.cli.output import print_json, remark
-
     if as_json:
-        from hpc_board.report.views.moderation import SwitchView
-
         print_json(SwitchView(action=action, user=user, changed=changed))
     else:
         remark(text)
@@ -246,11 +238,7 @@ def readmit(open_: Open, submissions: tuple[int, ...], reason: str, as_json: boo
 
 
 def _print_removals(action: str, submissions: tuple[int, ...], text: str, *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_json, remark
-
     if as_json:
-        from hpc_board.report.views.moderation import RemovalsView
-
         print_json(RemovalsView(action=action, submissions=list(dict.fromkeys(submissions))))
     else:
         remark(text)
@@ -271,13 +259,8 @@ def _named(submissions: tuple[int, ...]) -> str:
 @click.pass_obj
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
     """Show the audit log, newest first."""
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.moderation import decisions_table
-
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
     if as_json:
-        from hpc_board.report.views.moderation import DecisionView
-
         print_json(list(map(DecisionView.of, found)))
     else:
         print_blocks(decisions_table(found))
@@ -325,11 +308,6 @@ def rerun(
     Files that were sent for the current version already are skipped. The exit
     codes are those of `submit` without --wait.
     """
-    from hpc_board.cli.exits import DONE, NO_VERDICT
-    from hpc_board.cli.follow import report_unsent
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.run_table import runs_table
-
     if submissions and top is not None:
         raise click.UsageError("--top and --submission exclude each other.")
     board = open_()
@@ -341,9 +319,6 @@ def rerun(
     chosen = [each.submission.id for each in plan if each.source is not None]
     runs = board.submissions.rerun(name, chosen, top=top or 100, gpus=words, submissions=submissions)
     if as_json:
-        from hpc_board.cli.output import listed_runs
-        from hpc_board.report.views.moderation import RerunCandidateView, RerunsView
-
         left_out = [RerunCandidateView.of(each) for each in plan if each.why]
         print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))
     else:
@@ -355,21 +330,14 @@ def rerun(
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.moderation import rerun_table
-
+def _print_plan(plan: list[RerunCandidate], *, as_json: bool) -> None:
     if as_json:
-        from hpc_board.report.views.moderation import RerunCandidateView
-
         print_json([RerunCandidateView.of(each) for each in plan])
     else:
         print_blocks(rerun_table(plan))
 
 
-def _report_skipped(plan: "list[RerunCandidate]") -> None:
-    from hpc_board.cli.output import remark
-
+def _report_skipped(plan: list[RerunCandidate]) -> None:
     for each in plan:
         if each.why:
             remark(f"Submission {each.submission.id} of {each.submission.user} skipped: {each.why}")
@@ -389,12 +357,7 @@ def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     A run shows its notes in order, that of `submit --note` first. All users
     who can see the run see them.
     """
-    from hpc_board.cli.output import remark
-
     open_().submissions.note(submission, text)
     if as_json:
-        from hpc_board.cli.output import print_json
-        from hpc_board.report.views.runs import SubmissionNoteView
-
         print_json(SubmissionNoteView(submission=submission, text=text))
     remark(f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it.")

@@ -167,7 +167,7 @@ def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
     return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
 
 
-def gpus_option(text: str) -> "Callable[[Callable[..., object]], Callable[..., object]]":
+def gpus_option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Return the option for names of GPUs, with this help."""
     return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
 

@@ -2,20 +2,22 @@
 
 import re
 import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from hpc_board.board import Board
 from hpc_board.cli.global_options import is_quiet
 from hpc_board.errors import BoardError, StorageError
+from hpc_board.model.text import printable
+from hpc_board.report.blocks import Block, Tone
+from hpc_board.report.plain import cells, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from hpc_board.board import Board
     from hpc_board.domain.run import Run
-    from hpc_board.report.blocks import Block, Tone
     from hpc_board.report.views.runs import RunView, WholeRunView
 
 READ_SECONDS = 2.0
@@ -32,17 +34,13 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def print_blocks(*blocks: "Block") -> None:
+def print_blocks(*blocks: Block) -> None:
     """Print blocks to stdout: fitted to a terminal, uncut and without colours to a file or pipe."""
-    from hpc_board.report.plain import plain
-
     click.echo(plain(blocks, output_width(), _painted), nl=False)
 
 
 def print_file(text: str) -> None:
     """Print the text of a file to stdout: its exact bytes, but to a terminal, which escape sequences could control."""
-    from hpc_board.model.text import printable
-
     click.echo(printable(text, len(text)) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
@@ -55,15 +53,13 @@ def output_width() -> int | None:
     return get_terminal_size().columns
 
 
-def table_time() -> "datetime | None":
+def table_time() -> datetime | None:
     """Return the time from which tables on a terminal count ages; None elsewhere, where they have dates."""
     return now() if sys.stdout.isatty() else None
 
 
-def now() -> "datetime":
+def now() -> datetime:
     """Return the time from which ages count."""
-    from datetime import UTC, datetime
-
     return datetime.now(UTC)
 
 
@@ -71,12 +67,10 @@ def print_json(view: Any) -> None:
     """Print the Structs of `report.views` to stdout as JSON in ASCII, which is independent of terminal and locale."""
     import json
 
-    import msgspec
-
     click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
 
 
-def listed_runs(board: "Board", runs: "Iterable[Run]") -> "list[RunView]":
+def listed_runs(board: Board, runs: "Iterable[Run]") -> "list[RunView]":
     """Return the objects of a list of runs."""
     from hpc_board.report.views.results import CaseView
     from hpc_board.report.views.runs import RunView
@@ -87,7 +81,7 @@ def listed_runs(board: "Board", runs: "Iterable[Run]") -> "list[RunView]":
     ]
 
 
-def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunView":
+def whole_run(board: Board, id_: int, *, samples: bool = False) -> "WholeRunView":
     """Return the object of a run with its result; `samples` adds the time of every call."""
     from hpc_board.report.views.runs import WholeRunView
 
@@ -99,7 +93,6 @@ def remark(text: str) -> None:
     """Print a line to stderr, for people only; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.model.text import printable
 
     click.echo(wrapped(printable(text)), err=True)
 
@@ -108,7 +101,6 @@ def warning(text: str) -> None:
     """Print a warning to stderr; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.model.text import printable
 
     label = "warning:"
     click.echo(f"{click.style(label, fg='yellow', bold=True)} {wrapped(printable(text), len(label) + 1)}", err=True)
@@ -131,8 +123,6 @@ def wrapped(text: str, before: int = 0) -> str:
 
 
 def _wrapped(line: str, width: int, before: int) -> list[str]:
-    from hpc_board.report.plain import cells
-
     room = width - before
     if cells(line) <= room:
         return [line]
@@ -169,7 +159,7 @@ def require_terminal() -> None:
         raise click.UsageError("no terminal for the confirmation; use --yes.")
 
 
-def refresh(board: "Board") -> None:
+def refresh(board: Board) -> None:
     """Update the runs in flight before they are shown; report a failure as a remark.
 
     A silent scheduler delays a reader by READ_SECONDS at most.
@@ -183,5 +173,5 @@ def refresh(board: "Board") -> None:
         remark(f"Not up to date: {error.title}: {error.message}\nShowing the last known state.")
 
 
-def _painted(text: str, tone: "Tone") -> str:
+def _painted(text: str, tone: Tone) -> str:
     return click.style(text, **_STYLES[tone]) if tone in _STYLES else text

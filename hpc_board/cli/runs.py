@@ -1,11 +1,12 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.board import Board
 from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
@@ -28,17 +29,29 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
+from hpc_board.cli.output import (
+    listed_runs,
+    output_width,
+    print_blocks,
+    print_file,
+    print_json,
+    refresh,
+    remark,
+    table_time,
+    whole_run,
+)
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, RunState, WholeRun
+from hpc_board.domain.run_files import RunFile
+from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError, Refused, WaitExpired
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hpc_board.board import Board
-    from hpc_board.domain.run import Run, WholeRun
-    from hpc_board.domain.run_files import RunFile
-    from hpc_board.model.task import Mode
-    from hpc_board.report.blocks import Block
-
+from hpc_board.files import write_file
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from hpc_board.model.text import printable
+from hpc_board.report.blocks import Block
+from hpc_board.report.formatting import bytes_text, count_text
+from hpc_board.report.run_table import NO_RUNS, runs_table
 
 _WIDE = 100
 """The least width in columns of a list of runs with the numbers of their submissions and jobs."""
@@ -113,11 +126,6 @@ def runs(
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
     actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
-    from hpc_board.cli.output import print_json, refresh
-    from hpc_board.domain.run import RunState
-    from hpc_board.domain.run_order import RunOrder
-    from hpc_board.model.result import Verdict
-
     kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
     order = RunOrder(sort_column_called(sort), reverse)
     board = open_()
@@ -141,23 +149,18 @@ def runs(
     if task is not None and not found:
         board.tasks.get(task)  # raises for an unknown name; a task that left the settings may have runs
     if as_json:
-        from hpc_board.cli.output import listed_runs
-
         print_json(listed_runs(board, found))
     else:
         _print_table(found, users=everyone, narrowed=bool(user or task or gpu or kind or outcome or note or job))
 
 
-def _print_table(found: "Sequence[Run]", *, users: bool, narrowed: bool) -> None:
-    from hpc_board.cli.output import output_width, print_blocks, table_time
-    from hpc_board.report.run_table import NO_RUNS, runs_table
-
+def _print_table(found: Sequence[Run], *, users: bool, narrowed: bool) -> None:
     width = output_width()
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS
     print_blocks(runs_table(found, users=users, numbers=numbers, now=table_time(), empty=empty))
 
 
-def _mode_called(name: str) -> "Mode":
+def _mode_called(name: str) -> Mode:
     from hpc_board.runs.drafts import mode_called
 
     return mode_called(name)
@@ -192,8 +195,6 @@ def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: b
     With --files, the run's files come from its job folder to this machine: the output of the job and of the compiler,
     and in mode profile the profilers' reports, PTX and SASS. Their paths are printed.
     """
-    from hpc_board.cli.output import print_blocks, print_json, refresh, whole_run
-
     if files_to is not None and (only_log or samples):
         raise click.UsageError("--files excludes --log and --samples.")
     if samples and not as_json:
@@ -212,14 +213,11 @@ def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: b
         print_blocks(*report(board, board.runs.whole(id_)))
 
 
-def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> None:
+def _bring_files(board: Board, id_: int, parent: Path, *, as_json: bool) -> None:
     """Write the files of a run below `parent`, and print their paths."""
     from hpc_board.board.run_files import bring
-    from hpc_board.cli.output import print_json, remark
-    from hpc_board.model.text import printable
-    from hpc_board.report.formatting import bytes_text, count_text
 
-    def say(file: "RunFile", done: int) -> None:
+    def say(file: RunFile, done: int) -> None:
         if done < file.bytes and done % _TELLING_BYTES == 0:
             remark(f"{file.name}: {bytes_text(done)} of {bytes_text(file.bytes)}")
 
@@ -240,10 +238,8 @@ def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> No
     remark(f"{count_text(len(found.files), 'file')} of run {id_}, {bytes_text(total)}.")
 
 
-def _print_logs(board: "Board", run: "Run") -> None:
+def _print_logs(board: Board, run: Run) -> None:
     """Print the logs of job and kernel under titles; the title of a single log goes to stderr."""
-    from hpc_board.cli.output import print_blocks, remark
-    from hpc_board.domain.roles import Role
     from hpc_board.report.logs import nothing_printed, run_logs
 
     logs = run_logs(board.runs.result(run.id), board.runs.log(run.id))
@@ -278,7 +274,6 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
     The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 time-out.
     """
     from hpc_board.cli.follow import follow
-    from hpc_board.cli.output import print_blocks, print_json, whole_run
 
     board = open_()
     try:
@@ -322,14 +317,12 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         else:
             click.echo(f"Run {id_}{_cancellation_words(board, answer.run)}")
     if as_json:
-        from hpc_board.cli.output import listed_runs, print_json
-
         print_json(listed_runs(board, cancelled))
     if failures:
         raise click.exceptions.Exit(failures[0].exit_code)
 
 
-def _cancellation_words(board: "Board", run: "Run") -> str:
+def _cancellation_words(board: Board, run: Run) -> str:
     if run.state.ended:
         return " cancelled."
     if board.served:
@@ -349,15 +342,11 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     Admins may read all files, other users their own and those that a board
     publishes after its deadline (`create --show-code`).
     """
-    from hpc_board.cli.output import print_file, remark
-    from hpc_board.files import write_file
-
     if as_json and output is not None:
         raise click.UsageError("--json and --output exclude each other.")
     board = open_()
     file_name, data = board.submissions.code(submission)
     if as_json:
-        from hpc_board.cli.output import print_json
         from hpc_board.report.views.runs import CodeView
 
         print_json(CodeView(submission=submission, file_name=file_name, text=data.decode()))
@@ -385,7 +374,6 @@ def poll(open_: Open, as_json: bool) -> None:
 
     The exit code is 3 if a scheduler did not answer or a job could not be sent; the other runs are updated.
     """
-    from hpc_board.model.text import printable
     from hpc_board.report.run_words import outcome
 
     board = open_()
@@ -394,8 +382,6 @@ def poll(open_: Open, as_json: bool) -> None:
     pairs = [(old, board.runs.get(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
-        from hpc_board.cli.output import listed_runs, print_json
-
         print_json(listed_runs(board, [new for _, new in changed]))
     else:
         for old, new in changed:
@@ -405,7 +391,7 @@ def poll(open_: Open, as_json: bool) -> None:
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-def _failure_to_advance(board: "Board") -> BoardError | None:
+def _failure_to_advance(board: Board) -> BoardError | None:
     try:
         board.runs.advance()
     except BoardError as error:
@@ -413,7 +399,7 @@ def _failure_to_advance(board: "Board") -> BoardError | None:
     return None
 
 
-def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
+def summary(board: Board, run: Run) -> tuple[Block, ...]:
     """Return the summary of an ended run as blocks."""
     from hpc_board.report.runs import run_summary
 
@@ -422,7 +408,7 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     return run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
 
 
-def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
+def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:
     """Return the full report of a run as blocks."""
     from hpc_board.report.runs import outcome_line, run_report
 

@@ -7,16 +7,17 @@ import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import examples
 from hpc_board.errors import BoardError, InputError
-
-if TYPE_CHECKING:
-    from hpc_board.service.doors.unix import SocketStream
+from hpc_board.service import wire
+from hpc_board.service.doors import ServiceError
+from hpc_board.service.doors.unix import SocketStream, UnixDoor, fault_of
+from hpc_board.service.server import Service
+from hpc_board.settings import open_settings
 
 _CHUNK_BYTES = 256 * 1024
 _CONNECT_SECONDS = 30.0
@@ -47,8 +48,6 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
         _relay(path)
         return
-    from hpc_board.service.server import Service
-    from hpc_board.settings import open_settings
 
     if os.geteuid() == 0 and not allow_root:
         raise InputError(
@@ -87,10 +86,6 @@ def _relay(path: Path | None) -> None:
     Raises:
         BoardError: there is no such service, or it is not to be trusted; the client is told as by the service itself.
     """
-    from hpc_board.service import wire
-    from hpc_board.service.doors import ServiceError
-    from hpc_board.service.doors.unix import UnixDoor, fault_of
-
     if path is None:
         raise InputError("`serve --stdio` needs the service's socket.", hint="Add --socket PATH.")
     if os.isatty(0) or os.isatty(1):
@@ -115,7 +110,7 @@ def _relay(path: Path | None) -> None:
             _write(data)
 
 
-def _carry_in(service: "SocketStream") -> None:
+def _carry_in(service: SocketStream) -> None:
     with suppress(OSError):
         while data := os.read(0, _CHUNK_BYTES):
             service.send(data)

@@ -1,10 +1,10 @@
 """`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.board import Board
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Count,
@@ -16,13 +16,14 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
+from hpc_board.cli.output import print_blocks, print_json, refresh, remark, table_time
+from hpc_board.domain.gpus import none_allowed
+from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
-
-if TYPE_CHECKING:
-    from hpc_board.board import Board
-    from hpc_board.domain.standing import Page, Rows
-    from hpc_board.report.blocks import Block
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block
+from hpc_board.report.standings import board_report, leaders_report, rank_report, versions_table
 
 _ROWS = 20
 _ROWS_MAX = 1_000_000
@@ -93,9 +94,6 @@ def show(
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
     reference and milestones. Without NAME, it lists the leaderboards with their leaders.
     """
-    from hpc_board.cli.output import remark
-    from hpc_board.domain.standing import Rows
-
     if all_users and top is not None:
         raise click.UsageError("--top and --all-users exclude each other.")
     if rank is not None and (all_users or all_runs or top is not None or place > 1):
@@ -150,8 +148,6 @@ def show_personal(
     They are ranked among themselves, the best first; that one counts on the board. Runs that an admin removed follow
     with the reason.
     """
-    from hpc_board.domain.standing import Rows
-
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
     limit = None if as_json and top is None else top or _ROWS
@@ -176,8 +172,6 @@ def history(
     It prints a plot and a table of all passing ranked runs in the order of submission. VS BEST is the change from the
     fastest earlier run.
     """
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.domain.standing import Rows
     from hpc_board.report.histories import history_report
 
     board = open_()
@@ -185,7 +179,6 @@ def history(
     whose = user or board.user
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
     if as_json:
-        from hpc_board.model.text import one_line
         from hpc_board.report.views.standings import HistoriesView, HistoryView
 
         boards = [HistoryView.of(page) for page in pages]
@@ -196,11 +189,7 @@ def history(
     print_blocks(*(block for page in shown for block in history_report(task, page, whose)))
 
 
-def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json, table_time
-    from hpc_board.domain.standing import Rows
-    from hpc_board.report.standings import board_report
-
+def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, as_json: bool) -> None:
     task = board.tasks.get(name).name
     removed = {
         page.gpu: board.standings.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
@@ -228,11 +217,8 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
     print_blocks(*blocks)
 
 
-def _print_leaders(board: "Board", gpus: Sequence[str], *, as_json: bool) -> None:
+def _print_leaders(board: Board, gpus: Sequence[str], *, as_json: bool) -> None:
     """Print the first row of each leaderboard, and that of the user."""
-    from hpc_board.cli.output import print_blocks, print_json, refresh
-    from hpc_board.report.standings import leaders_report
-
     chosen = {board.gpus.get(each).name for each in gpus}
     refresh(board)
     found = []
@@ -247,19 +233,14 @@ def _print_leaders(board: "Board", gpus: Sequence[str], *, as_json: bool) -> Non
         print_blocks(*leaders_report(found, board.user))
 
 
-def _standings_reset(board: "Board", name: str) -> bool:
+def _standings_reset(board: Board, name: str) -> bool:
     """Return whether only former versions of the task have ranked users."""
     present = board.tasks.get(name).version
     ranked = {each.version for each in board.standings.versions(name) if each.entries}
     return bool(ranked) and present not in ranked
 
 
-def _print_rank(
-    board: "Board", name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool
-) -> None:
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.standings import rank_report
-
+def _print_rank(board: Board, name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool) -> None:
     task = board.tasks.get(name).name
     pages = board.standings.pages(name, gpus, version=version, limit=1)
     held = [(page, board.standings.at_rank(name, page.gpu, rank, version=version)) for page in pages]
@@ -276,10 +257,7 @@ def _print_rank(
     print_blocks(*(block for page, rows in held if rows for block in rank_report(task, page, rows)))
 
 
-def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.standings import versions_table
-
+def _print_versions(board: Board, name: str, *, as_json: bool) -> None:
     task = board.tasks.get(name)
     found = board.standings.versions(name)
     if as_json:
@@ -290,11 +268,8 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
         print_blocks(versions_table(found, task.version))
 
 
-def _gpu_names_of(board: "Board", name: str, words: Sequence[str]) -> list[str]:
+def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
     """Return the names of the given GPUs, or of all of the task's; update the runs in flight first."""
-    from hpc_board.cli.output import refresh
-    from hpc_board.domain.gpus import none_allowed
-
     task = board.tasks.get(name)
     names = listed(words)
     chosen = [board.gpus.get(each) for each in names] or board.gpus.allowed(task)
@@ -328,7 +303,6 @@ def feed(
 
     Newest first: records, ranks among the first three, first results and personal bests, with the users they beat.
     """
-    from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.feeds import feed_lines
 
     board = open_()
@@ -355,7 +329,6 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     "no difference shown" if the scatter of the times is larger. Of two profiles, it
     prints the numbers of each kernel.
     """
-    from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.comparisons import comparison_report
 
     board = open_()

@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from hpc_board.board import Board
+from hpc_board.board.runs import FOLLOWED_MAX
 from hpc_board.cli.options import Open, examples, json_option
+from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-
-if TYPE_CHECKING:
-    from hpc_board.board import Board
-    from hpc_board.domain.run import Run
+from hpc_board.files import read_text, user_folder, write_whole
+from hpc_board.report.blocks import Heading
+from hpc_board.report.run_table import runs_table
+from hpc_board.report.views.runs import LookView
 
 _FIRST_LOOK = timedelta(days=1)
 _PAGE = 200
@@ -31,17 +35,11 @@ def status(open_: Open, as_json: bool) -> None:
 
     The first look goes back one day. `hpc-board runs` lists all runs.
     """
-    from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
-    from hpc_board.report.blocks import Heading
-    from hpc_board.report.run_table import runs_table
-
     board = open_()
     refresh(board)
     going = board.runs.followed()
     ended = _newly_ended(board, going)
     if as_json:
-        from hpc_board.report.views.runs import LookView
-
         print_json(LookView(in_flight=listed_runs(board, going), ended=listed_runs(board, ended)))
         return
     now = table_time()
@@ -53,14 +51,11 @@ def status(open_: Open, as_json: bool) -> None:
     )
 
 
-def _newly_ended(board: "Board", going: "Sequence[Run]") -> "list[Run]":
+def _newly_ended(board: Board, going: Sequence[Run]) -> list[Run]:
     """Return the user's runs that ended since the last look, and store this one: its newest end and settled number.
 
     All runs below the settled number had ended. The first look is at the newest runs alone.
     """
-    from hpc_board.board.runs import FOLLOWED_MAX
-    from hpc_board.files import user_folder
-
     file = user_folder(os.environ, "XDG_STATE_HOME", ".local/state") / "status.json"
     key = str(getattr(board, "address", None) or board.settings.board)
     looks = _looks(file)
@@ -82,10 +77,6 @@ def _newly_ended(board: "Board", going: "Sequence[Run]") -> "list[Run]":
 
 def _looks(file: Path) -> dict[str, tuple[datetime, int]]:
     """Return the last look at each board; a damaged file has none."""
-    import msgspec
-
-    from hpc_board.files import read_text
-
     try:
         return msgspec.json.decode(read_text(file, _BYTES_MAX), type=dict[str, tuple[datetime, int]])
     except (BoardError, msgspec.MsgspecError):
@@ -94,10 +85,6 @@ def _looks(file: Path) -> dict[str, tuple[datetime, int]]:
 
 def _store(file: Path, looks: Mapping[str, tuple[datetime, int]]) -> None:
     """Write the looks; without space or permission the next look repeats this one."""
-    import msgspec
-
-    from hpc_board.files import write_whole
-
     newest = dict(list(looks.items())[-_BOARDS_MAX:])
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

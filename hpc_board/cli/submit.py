@@ -3,12 +3,14 @@
 import os
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.board import Board
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
+from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     SECONDS,
@@ -21,16 +23,20 @@ from hpc_board.cli.options import (
     sbatch_options,
     task_names,
 )
+from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
+from hpc_board.cli.runs import summary
 from hpc_board.cli.streams import unless_printed
-from hpc_board.errors import WaitExpired
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hpc_board.board import Board
-    from hpc_board.domain.draft import Preview, Source
-    from hpc_board.domain.job_options import JobOptions
-    from hpc_board.domain.run import Run
+from hpc_board.domain.draft import Preview, Source, SubmissionRequest
+from hpc_board.domain.job_options import JobOptions, check, of_values
+from hpc_board.domain.run import Run
+from hpc_board.domain.submission import SOURCE_BYTES_MAX
+from hpc_board.errors import InputError, WaitExpired
+from hpc_board.files import decoded, shown_path
+from hpc_board.report.run_table import runs_table
+from hpc_board.report.views import view_of
+from hpc_board.report.views.runs import PreviewView, SubmissionView
+from hpc_board.runs.drafts import read_source
+from hpc_board.tui.local_files import remember_submission
 
 _STDIN = Path("-")
 _PIPED_NAME = "submission.py"
@@ -150,16 +156,12 @@ def submit(
     Runs that the scheduler refuses are stored as `error`: the exit code is 2 if it refuses all of them, 3 if it
     refuses some. It is also 2 if the board's folder cannot be written.
     """
-    from hpc_board.cli.follow import report_unsent
-
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
     _check_none_twice(files)
     piped = _is_piped(files, name)
-    from hpc_board.domain.draft import SubmissionRequest
-    from hpc_board.runs.drafts import read_source
 
     options = _options(job_options, extras)
     board = open_()
@@ -180,10 +182,8 @@ def submit(
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "JobOptions":
+def _options(plain: Mapping[str, str | None], extras: Sequence[str]) -> JobOptions:
     """Return the job options of the command."""
-    from hpc_board.domain.job_options import check, of_values
-
     for name, value in (*plain.items(), *(("sbatch", extra) for extra in extras)):
         if value == "":
             raise click.UsageError(f"--{name.replace('_', '-')} needs a value.")
@@ -203,8 +203,6 @@ def _check_none_twice(files: tuple[Path, ...]) -> None:
             # Its absence is told in its turn.
             known = file.absolute()
         if known in seen:
-            from hpc_board.files import shown_path
-
             raise click.UsageError(f"{shown_path(file)} is given twice.")
         seen.add(known)
 
@@ -223,13 +221,8 @@ def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
     return piped
 
 
-def _piped(name: str) -> "Source":
+def _piped(name: str) -> Source:
     """Read the submission in standard input, as the file `name`."""
-    from hpc_board.domain.draft import Source
-    from hpc_board.domain.submission import SOURCE_BYTES_MAX
-    from hpc_board.errors import InputError
-    from hpc_board.files import decoded
-
     data = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
     if len(data) > SOURCE_BYTES_MAX:
         raise InputError(f"standard input is too large; a submission has at most {SOURCE_BYTES_MAX:,} bytes.")
@@ -238,20 +231,14 @@ def _piped(name: str) -> "Source":
     return Source(name, decoded(data, "standard input"))
 
 
-def _remember(files: "Sequence[Path]", sources: "Sequence[Source]") -> None:
+def _remember(files: Sequence[Path], sources: Sequence[Source]) -> None:
     """Let the app find the files of these runs."""
-    from hpc_board.tui.local_files import remember_submission
-
     remember_submission(os.environ, *((file, source.data) for file, source in zip(files, sources, strict=True)))
 
 
-def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
+def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """Print each script once. A single script has no title: stdout is exactly the file to be sent."""
-    from hpc_board.cli.output import print_json, remark
-
     if as_json:
-        from hpc_board.report.views.runs import PreviewView
-
         print_json([PreviewView.of(each) for each in previews])
         return
     for gpu, command in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
@@ -269,11 +256,7 @@ def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
         click.echo(script.encode(), nl=False)
 
 
-def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *, as_json: bool) -> int:
-    from hpc_board.cli.follow import follow
-    from hpc_board.cli.output import print_blocks
-    from hpc_board.cli.runs import summary
-
+def _wait(board: Board, ids: Sequence[int], timeout_seconds: float | None, *, as_json: bool) -> int:
     try:
         runs = follow(board, ids, timeout_seconds)
     except WaitExpired:
@@ -286,14 +269,8 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
     return exit_code_of(runs)
 
 
-def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
-    from hpc_board.report.run_table import runs_table
-
+def _print_accepted(board: Board, runs: Sequence[Run], *, as_json: bool) -> None:
     if as_json:
-        from hpc_board.report.views import view_of
-        from hpc_board.report.views.runs import SubmissionView
-
         submissions: dict[int, list[Run]] = {}
         for run in runs:
             submissions.setdefault(run.submission, []).append(run)

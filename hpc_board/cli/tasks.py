@@ -4,13 +4,14 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.exits import NO_VERDICT, Group
+from hpc_board.cli.exits import NO_VERDICT, NOT_PASSED, Group, exit_code_of_trial
 from hpc_board.cli.options import (
     PATH_OR_NAME,
     Count,
@@ -22,15 +23,17 @@ from hpc_board.cli.options import (
     task_names,
     template_names,
 )
+from hpc_board.cli.output import print_blocks, print_file, print_json, remark
+from hpc_board.domain.catalog import require_texts
 from hpc_board.errors import InputError
+from hpc_board.files import shown_path, write_file, write_new_folder
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.task import Language, Task
+from hpc_board.report.tasks import gpus_table, task_report, tasks_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from click.shell_completion import CompletionItem
-
-    from hpc_board.model.gpu import Gpu
-    from hpc_board.model.task import Task
 
 
 device_option = click.option(
@@ -46,9 +49,6 @@ python_option = click.option(
 @click.pass_obj
 def list_(open_: Open, as_json: bool) -> None:
     """List the tasks with their deadlines and GPUs."""
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report.tasks import tasks_table
-
     board = open_()
     catalog = board.tasks.catalog()
     tasks = catalog.tasks
@@ -81,9 +81,6 @@ def gpus(open_: Open, as_json: bool) -> None:
 
     The exit code is 3 if no scheduler answers.
     """
-    from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report.tasks import gpus_table
-
     statuses = open_().gpus.statuses()
     if as_json:
         from hpc_board.report.views.usage import GpuView
@@ -148,12 +145,8 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 
     --file prints any file that participants may read, including the reference.
     """
-    from hpc_board.cli.output import print_blocks, print_file, print_json
-    from hpc_board.domain.catalog import require_texts
-    from hpc_board.model.names import suggestion
     from hpc_board.report.boards import created_report
     from hpc_board.report.moderation import limits_facts
-    from hpc_board.report.tasks import task_report
 
     board = open_()
     found = board.tasks.get(name)
@@ -207,9 +200,6 @@ def check(
     pass, 2 if SOURCE is unreadable or has faults, 3 if this machine does not
     meet the judge's requirements.
     """
-    from hpc_board.cli.exits import NOT_PASSED
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.model.gpu import Device
     from hpc_board.report.checks import check_report
     from hpc_board.task_check import lint
 
@@ -267,9 +257,6 @@ def test(
     or the task failed, 2 if one is unreadable or they do not match, 3 if this
     machine does not meet the judge's requirements.
     """
-    from hpc_board.cli.exits import exit_code_of_trial
-    from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.model.gpu import Device
     from hpc_board.report.runs import trial_report
     from hpc_board.runs import drafts
     from hpc_board.task_check.try_out import try_out
@@ -296,11 +283,9 @@ def _kind(device: str) -> str:
     return "CPU" if device == "cpu" else "GPU"
 
 
-def _source(open_: Open, source: str) -> "tuple[Task, ...]":
+def _source(open_: Open, source: str) -> tuple[Task, ...]:
     """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import names_a_path, sound_tasks
-    from hpc_board.domain.catalog import require_texts
-    from hpc_board.files import shown_path
 
     path = Path(source)
     if names_a_path(source):
@@ -343,17 +328,12 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     data and tolerances. NAME may be a path. Existing files are not changed.
     """
     from hpc_board.catalog import new_task
-    from hpc_board.cli.output import remark
-    from hpc_board.files import write_new_folder
-    from hpc_board.model.names import NAME, NAME_WORDS
-    from hpc_board.model.task import Language
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" is not a valid task name.', hint=f"Give {NAME_WORDS}.")
     files = new_task.files([Language(each) for each in dict.fromkeys(languages)])
     write_new_folder(folder, files)
     if as_json:
-        from hpc_board.cli.output import print_json
         from hpc_board.report.views.tasks import NewTaskView
 
         print_json(NewTaskView(folder=str(folder), files=sorted(files)))
@@ -391,8 +371,6 @@ def template(
     description and deadline.
     """
     from hpc_board.catalog.template import compiled_header
-    from hpc_board.cli.output import print_file, remark
-    from hpc_board.files import write_file
 
     board = open_()
     found = board.tasks.get(name)
@@ -407,7 +385,6 @@ def template(
             found, language, board.gpus.allowed(found), output, lambda: board.tasks.catalog().tasks
         )
     if as_json:
-        from hpc_board.cli.output import print_json
         from hpc_board.report.views.tasks import TemplateView
 
         print_json(TemplateView(task=found.name, text=text))
@@ -420,11 +397,11 @@ def template(
 
 
 def _starter(
-    task: "Task",
+    task: Task,
     language: str | None,
-    allowed: "Sequence[Gpu]",
+    allowed: Sequence[Gpu],
     output: Path | None,
-    others: "Callable[[], Iterable[Task]]",
+    others: Callable[[], Iterable[Task]],
 ) -> tuple[str, str]:
     """Return the text of a task's template, and the remark for the file `output` with it."""
     from hpc_board.catalog.template import fitting_gpus, no_gpu, starter, template_name
