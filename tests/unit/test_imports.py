@@ -95,14 +95,6 @@ def test_the_completion_of_a_command_loads_click_alone(board: Recorded) -> None:
     assert loaded & LIBRARIES == {"click"}
 
 
-@pytest.mark.parametrize("command", ["submit", "runs", "show"])
-def test_the_help_of_a_command_loads_its_module_alone(board: Recorded, command: str) -> None:
-    module = "standings" if command == "show" else command
-    loaded = modules(board, command, "--help")
-    assert own(loaded) <= OWN_FOR_HELP | {f"hpc_board.cli.{module}", "hpc_board.model", "hpc_board.model.names"}
-    assert loaded & LIBRARIES == {"click"}
-
-
 @pytest.mark.parametrize("argv", [("list",), ("gpus",), ("task", "vectoradd_py"), ("template", "vectoradd_py")])
 def test_commands_that_only_read_tasks_and_gpus_open_no_database(board: Recorded, argv: tuple[str, ...]) -> None:
     loaded = modules(board, *argv)
