@@ -204,7 +204,7 @@ class StandingsScreen(BoardScreen):
             pane.data_bind(BoardScreen.marked)
         await self.query_one("#boards", Horizontal).mount_all(panes)
         for index, gpu in enumerate(self._gpus):
-            self.tabs.add_tab(Tab(Text(gpu).plain, id=f"gpu-{index}"))
+            await self.tabs.add_tab(Tab(Text(gpu).plain, id=f"gpu-{index}"))
         self._arrange()
         self.tabs.active = f"gpu-{self._gpus.index(self._gpu)}"
 
