@@ -143,8 +143,8 @@ class Administration:
         self._context.require(Role.ADMIN, "restore the board's database")
         if self._context.installation.served_by_another():
             raise Refused(
-                f"{self._context.settings.board} is served by `hpc-board serve`, which uses the present database.",
-                hint="End the service first: `hpc-board admin doctor` names its process.",
+                f"{self._context.settings.board} is served by `hpc-board serve`, which has the database open.",
+                hint="Stop the service first: `hpc-board admin doctor` shows its process.",
             )
         kept = self._context.settings.board / f"board.db.before-{utc_now():%Y%m%dT%H%M%S.%fZ}"
         with self._context.reconciler.locks.all():

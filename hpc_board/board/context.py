@@ -186,7 +186,7 @@ class Context:
         if not self.role.may_act_as(least):
             own = f"{self.user} has none" if self.role is Role.NONE else f"{self.user}'s is {self.role}"
             raise Refused(
-                f"you may not {what}: that takes the role {least}, and {own}.",
+                f"you may not {what}: this requires the role {least}, and {own}.",
                 hint=self.installation.source_of_roles(least),
             )
 

@@ -94,7 +94,7 @@ class Leaderboards:
         """
         from hpc_board.catalog import sources as task_sources
 
-        self._context.require(Role.ADMIN, "have the boards be those of a competition")
+        self._context.require(Role.ADMIN, "synchronize the boards with a competition")
         with _unpack_source(request.source) as source:
             if isinstance(source, str) and self._context.installation.served:
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
@@ -134,7 +134,7 @@ class Leaderboards:
             raise InputError("a board changed after the plan was made.", hint="Review the new plan and retry.")
         for plan in chosen:
             if unknown := unknown_members(plan):
-                self._context.warn(f"{plan.name}: this machine does not know {', '.join(unknown)}.")
+                self._context.warn(f"{plan.name}: unknown on this machine: {', '.join(unknown)}.")
         context = self._context
         return context.editor.carry_out(chosen, force=force, reason=reason, at=utc_now(), store=context.store)
 
@@ -221,7 +221,7 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
         return
     name = PurePosixPath(source.file_name).name
     if not name or name != source.file_name or not name.isprintable() or len(name) > _FILE_NAME_MAX:
-        raise InputError(f"{one_line(source.file_name, 80)} is no name of a file.", hint="Give a plain name.")
+        raise InputError(f"invalid file name {one_line(source.file_name, 80)}.", hint="Use a name without a folder.")
     with temporary_folder("hpc-board-source-") as outer:
         # A lone task file may name files of its folder's parent, so the parent has to be empty, too.
         folder = outer / "source"

@@ -83,8 +83,8 @@ def _make(folder: Path, run: "Run") -> None:
     is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
     if not is_own or not mark.is_file() or mark.read_text(errors="replace") != token:
         raise InputError(
-            f"{shown_path(folder)} exists, and is not a folder with files of this run",
-            hint=f"Name another folder for it: `hpc-board run {run.id} --files DIR`.",
+            f"{shown_path(folder)} already exists, and is not a folder with files of this run",
+            hint=f"Choose another folder: `hpc-board run {run.id} --files DIR`.",
         )
 
 
@@ -92,7 +92,7 @@ def _brought(runs: "Runs", run: "Run", file: RunFile, path: Path, say: Say) -> B
     if not is_plain_name(file.name) or file.name.startswith("."):
         raise BoardError(
             f"the service sent an unsafe file name for run {run.id}: {one_line(file.name, 80)!r}",
-            hint="Nothing was written there; tell the service's admin.",
+            hint="Nothing was written; report this to the service's admin.",
         )
     digest, done = hashlib.sha256(), 0
     with user_errors(path), whole_file(path, mode=None) as sink:
@@ -100,7 +100,7 @@ def _brought(runs: "Runs", run: "Run", file: RunFile, path: Path, say: Say) -> B
             part = runs.file_part(run.id, file.name, done)[: file.bytes - done]
             if not part:
                 raise BoardError(
-                    f"{file.name} of run {run.id} became shorter while it was read: {done} of {file.bytes} bytes.",
+                    f"{file.name} of run {run.id} was truncated while it was read: {done} of {file.bytes} bytes.",
                     hint="Retry once the run has ended.",
                 )
             sink.write(part)

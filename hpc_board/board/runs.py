@@ -405,7 +405,7 @@ class Runs:
         if not (of_log or of_profile) or not 0 <= start <= FILE_BYTES_MAX:
             raise InputError(
                 f"run {found.id} has no file {one_line(name, 80)!r} with more than {start} bytes.",
-                hint=f"`hpc-board run {found.id} --files` brings those that there are.",
+                hint=f"`hpc-board run {found.id} --files` fetches those that exist.",
             )
         folders, below = self._context.clusters.folders_on(found.cluster), "" if of_log else PROFILE_FOLDER
         with self._folder_errors(found):
@@ -420,7 +420,7 @@ class Runs:
         run = self.get(number)
         if not _may_read(self._context, run):
             raise Refused(
-                f"{run.user} and admins alone may read the files of run {run.id}.",
+                f"only {run.user} and admins may read the files of run {run.id}.",
                 hint="`hpc-board runs` lists your runs.",
             )
         return run
@@ -443,7 +443,7 @@ class Runs:
                     hint=f"`hpc-board run {run.id}` and `hpc-board run {run.id} --log` show what the board keeps.",
                 ) from error
             raise InputError(
-                f"run {run.id} has no job folder, or a file of it is gone.",
+                f"the job folder of run {run.id}, or a file in it, is missing.",
                 hint=f"`hpc-board run {run.id}` shows the state of the run.",
             ) from error
         except OSError as error:

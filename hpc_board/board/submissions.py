@@ -104,7 +104,7 @@ class Submissions:
         self._context.require_participant()
         stop = self._context.moderation.check_open() if self._context.has_database() else None
         if stop is not None:
-            self._context.warn("The board takes no submissions at present; yours are taken, since you are an admin.")
+            self._context.warn("The board is closed to submissions; yours are accepted because you are an admin.")
 
     def _admission(self) -> Callable[[Task, Mode], None]:
         return self._context.moderation.admission() if self._context.has_database() else lambda _task, _mode: None
@@ -181,7 +181,7 @@ class Submissions:
                 user was ranked at the previous version.
             Refused: the user is no admin.
         """
-        self._context.require(Role.ADMIN, "send submissions of others again")
+        self._context.require(Role.ADMIN, "rerun submissions of others")
         found = self._tasks.get(task)
         allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
@@ -214,7 +214,7 @@ class Submissions:
         for number in chosen:
             each = planned.get(number)
             if each is None or each.source is None:
-                reason = "not among the best any more" if each is None else each.why
+                reason = "no longer among the best" if each is None else each.why
                 raise InputError(
                     f"submission {number} cannot be rerun: {reason}.",
                     hint=f"Nothing was sent; `hpc-board admin rerun {task} --dry-run` shows what is left.",
@@ -239,7 +239,7 @@ class Submissions:
             self._context.editor.require_change(created)
         if not found.milestones:
             raise InputError(
-                f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
+                f"{found.name} has no milestones.", hint="Define them with `hpc_board.milestones` in its task.yml."
             )
         of_board = self._context.settings.gpus
         chosen = named_gpus(gpus, found, of_board) or allowed_gpus(found, of_board)
@@ -256,8 +256,8 @@ class Submissions:
         unfinished = self._context.store.runs.unfinished_of(self._context.user)
         if unfinished + more > UNFINISHED_MAX:
             raise Refused(
-                f"you have {unfinished:,} runs that have not ended, and a service takes at most {UNFINISHED_MAX:,}.",
-                hint="Wait for some of them, or cancel them.",
+                f"too many unfinished runs: {unfinished:,} (limit {UNFINISHED_MAX:,}).",
+                hint="Wait for some of them to end, or cancel them.",
             )
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
@@ -389,7 +389,7 @@ class Submissions:
             return ""
         if run.user != self._context.user or run.submission == number:
             return ""
-        return f"Run {run.id} belongs to submission {run.submission}: give that number."
+        return f"Run {run.id} belongs to submission {run.submission}: use that number."
 
 
 def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:

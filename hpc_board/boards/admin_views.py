@@ -56,7 +56,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         Raises:
             Refused: the user is no creator.
         """
-        self.require(Role.CREATOR, "look after boards")
+        self.require(Role.CREATOR, "administer boards")
         made = {board.name: board for board in self.created() if board.options.changeable_by(self.user, self.role)}
         tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
@@ -89,7 +89,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         Raises:
             Refused: the user is no admin.
         """
-        self.require(Role.ADMIN, "look after people")
+        self.require(Role.ADMIN, "administer users")
         now = utc_now()
         chosen = self._names_in_order(order, behind, limit, part, now)
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}

@@ -232,7 +232,7 @@ class LeaderboardEditor:
         person = self._person()
         if person.role is Role.ADMIN:
             return
-        hint = "Give another name, or ask an admin to create the board."
+        hint = "Choose another name, or ask an admin to create the board."
         if plan.shadows:
             raise Refused(
                 f"you may not create a board {plan.name}: a task in the settings has this name, and "
@@ -418,8 +418,8 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
     if found is None:
         names = ", ".join(task.name for task in tasks)
         raise InputError(
-            f"{one_line(source)} holds {len(tasks)} tasks, and none is called {one_line(name, 80)}: {names}.",
-            hint="Give the source of one of them, or omit the name to create a board of each.",
+            f"{one_line(source)} holds {len(tasks)} tasks, none of them named {one_line(name, 80)}: {names}.",
+            hint="Use the source of one of them, or omit the name to create a board of each.",
         )
     return found
 
@@ -442,7 +442,7 @@ def loss(plan: Plan) -> str:
     """Describe the loss of ranks by an update that starts a new version."""
     what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
     who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
-    return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
+    return f"the standings of {plan.name} would restart ({what}), and they contain users ({who})."
 
 
 def archived(rows: "Sequence[Standing]") -> list[dict[str, Any]]:
@@ -526,7 +526,7 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
     if before is not None and was_closed and terms.visibility is Visibility.PUBLIC:
         raise InputError(
             f"there was a closed board {before.name}, whose runs a public one of this name would show to all.",
-            hint=f"Give another name, or add --closed; `hpc-board update {before.name} --open` opens it then.",
+            hint=f"Choose another name, or add --closed; `hpc-board update {before.name} --open` opens it then.",
         )
 
 
@@ -547,7 +547,7 @@ def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) ->
     if options.deadline is None and task.deadline is not None and task.deadline <= now:
         raise InputError(
             f"{task.name}: its own deadline, {moment_words(task.deadline)}, has passed.",
-            hint="Give another one, or none: --deadline +30d, --deadline none.",
+            hint="Choose another one, or none: --deadline +30d, --deadline none.",
         )
 
 
@@ -634,7 +634,7 @@ def _opening(task: Task, plan: Plan) -> str:
 
 def _changes(found: Sequence[Difference]) -> str:
     what = ", ".join(difference.what for difference in found)
-    return f"{what}; the standings start anew" if any(difference.restarts for difference in found) else what
+    return f"{what}; the standings restart" if any(difference.restarts for difference in found) else what
 
 
 def _of_fault(fault: DocumentError) -> str:

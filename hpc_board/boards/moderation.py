@@ -140,7 +140,7 @@ class Moderation(msgspec.Struct, frozen=True):
 
         for limit in (limits.ranked, limits.other):
             if limit is not None and not 0 <= limit <= LIMIT_MAX:
-                raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
+                raise InputError(f"invalid limit {limit}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or `none`.")
 
         def change(present: Limits) -> Limits:
             return Limits(*((present if each in kept else limits).of(each) for each in Category))
@@ -215,7 +215,7 @@ class Moderation(msgspec.Struct, frozen=True):
         """
         drafts.check_owner(found, self.user)
         if not text.strip():
-            raise InputError("the note is empty.", hint="Give a text.")
+            raise InputError("the note is empty.", hint="Enter a text.")
         drafts.check_note(text)
         self.store.moderation.add_note(found.id, text.strip(), self.user, utc_now())
 
@@ -279,7 +279,9 @@ def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> 
         if left:
             plans.append(replace(_again(store, found, task, left), unless_ranked=True))
         else:
-            plans.append(RerunCandidate(found, None, tuple(chosen), "same file sent for this version already"))
+            plans.append(
+                RerunCandidate(found, None, tuple(chosen), "the same file was already submitted for this version")
+            )
     return plans
 
 
@@ -296,7 +298,7 @@ def named_candidates(
     for number in dict.fromkeys(numbers):
         found, runs = store.submissions.get(number), store.runs.list(RunQuery(submission=number))
         if found.task != task.name:
-            raise InputError(f"submission {number} is for {found.task}, not for {task.name}.", hint="Give that task.")
+            raise InputError(f"submission {number} is for {found.task}, not for {task.name}.", hint="Use that task.")
         drafts.check_no_milestone(found)
         has_run = {run.gpu for run in runs}
         chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
@@ -327,7 +329,7 @@ def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> 
 
 def _check_name(user: str) -> None:
     if not (0 < len(user) <= _NAME_CHARACTERS_MAX and user.isprintable()):
-        raise InputError(f"{one_line(user, 80)!r} is not a valid user name.", hint="Give the name of a Unix user.")
+        raise InputError(f"{one_line(user, 80)!r} is not a valid user name.", hint="Use the name of a Unix user.")
 
 
 def _reason(text: str, *, needed: bool = False) -> str:

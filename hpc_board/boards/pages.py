@@ -31,7 +31,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
             raise InputError(f"no earlier version of {task.name} with standings", hint=hint)
         return former
     if len(word) < _VERSION_CHARACTERS_MIN:
-        raise InputError(f'"{one_line(word)}" is too short: give 4 characters of a version or more', hint=hint)
+        raise InputError(f'"{one_line(word)}" is too short: a version needs at least 4 characters', hint=hint)
     known = [each.version for each in store.standings.versions(task.name)]
     fitting = [version for version in dict.fromkeys([task.version, *known]) if version.startswith(word.casefold())]
     if len(fitting) != 1:

@@ -291,7 +291,7 @@ def test_only_admins_export(board: Recorded) -> None:
     stranger = Board(board.board.settings, user="nobody")
     done = CliRunner().invoke(cli, ["admin", "export", "--format", "csv"], obj=lambda: stranger)
     assert (done.exit_code, done.stdout) == (5, "")
-    assert "you may not export the board: that takes the role admin" in done.stderr
+    assert "you may not export the board: this requires the role admin" in done.stderr
 
 
 def test_parquet_has_the_same_rows_with_types(board: Recorded) -> None:

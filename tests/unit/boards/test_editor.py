@@ -279,7 +279,7 @@ def test_a_competition_becomes_a_board_for_each_of_its_tasks(place: Recorded) ->
     assert of(place).tasks.get("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
     single = call(place, "create", "other", place.folder / "practice.yaml")
     assert single.exit_code == 2
-    assert "holds 2 tasks, and none is called other: echo_v2, other_v2" in single.stderr
+    assert "holds 2 tasks, none of them named other: echo_v2, other_v2" in single.stderr
 
 
 def competition(folder: Path, text: str = COMPETITION, name: str = "practice.yaml") -> Path:
@@ -531,7 +531,7 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     changed(folder)
     refused = call(place, "update", "echo", folder)
     assert refused.exit_code == 5
-    assert "the standings of echo would start anew (benchmarks), and users are on them (CPU: 2)" in refused.stderr
+    assert "the standings of echo would restart (benchmarks), and they contain users (CPU: 2)" in refused.stderr
     assert "reset" in refused.stdout
     assert of(place).tasks.get("echo").version == before.version
     (plan,) = read(place, "update", "echo", folder, "--force", "--reason", "larger cases")

@@ -452,7 +452,7 @@ def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
     heard: list[str] = []
     admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
     admin.submissions.preview([requested(kernel)])
-    assert heard == ["The board takes no submissions at present; yours are taken, since you are an admin."]
+    assert heard == ["The board is closed to submissions; yours are accepted because you are an admin."]
     assert "stopped already" in place.call(ADMIN, "admin", "stop").stderr
     place.call(ADMIN, "admin", "start")
     assert place.call("bob", "submit", kernel, "--dry-run").exit_code == 0
@@ -690,7 +690,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
 @pytest.mark.parametrize("what", PARTICIPANT)
 def test_only_admins_decide(board: Recorded, what: Callable[[Board], object]) -> None:
     timed(board, "ada", 1e-6)
-    with pytest.raises(Refused, match="that takes the role admin, and bob's is participant"):
+    with pytest.raises(Refused, match="this requires the role admin, and bob's is participant"):
         what(Board(board.board.settings, user="bob"))
     assert board.board.moderation.decisions() == ()
 
@@ -863,7 +863,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     logged = [each for each in admin.moderation.decisions(user="ada") if each.action == RERUN]
     assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
     left = admin.submissions.rerun_plan("double")
-    assert {why for _, _, why in described(left)} == {"same file sent for this version already"}
+    assert {why for _, _, why in described(left)} == {"the same file was already submitted for this version"}
     assert admin.submissions.rerun("double", []) == []
 
 
@@ -877,13 +877,13 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
         second.submissions.rerun("double", [adas.submission])
     (run,) = sent
     ended(first, [run])
-    with pytest.raises(InputError, match=f"submission {adas.submission} cannot be rerun: same file sent for this"):
+    with pytest.raises(InputError, match=f"submission {adas.submission} cannot be rerun: the same file"):
         second.submissions.rerun("double", [adas.submission])
-    with pytest.raises(InputError, match="submission 99 cannot be rerun: not among the best any more"):
+    with pytest.raises(InputError, match="submission 99 cannot be rerun: no longer among the best"):
         second.submissions.rerun("double", [99])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
-        "same file sent for this version already"
+        "the same file was already submitted for this version"
     ]
 
 

@@ -208,7 +208,7 @@ def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(boar
     done = call(board, "code", "2")
     assert done.exit_code == 2
     assert "there is no submission 2" in done.stderr
-    assert "Run 2 belongs to submission 1: give that number." in done.stderr
+    assert "Run 2 belongs to submission 1: use that number." in done.stderr
     assert "belongs to" not in call(board, "code", "3").stderr
 
 

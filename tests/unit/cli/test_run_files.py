@@ -164,7 +164,7 @@ def test_another_s_files_are_for_admins_alone(board: Recorded) -> None:
     run, _ = profiled(board, user="eve")
     bob = Board(board.board.settings, user="bob")
     for ask in (lambda: bob.runs.files(run.id), lambda: bob.runs.file_part(run.id, "case-1.ncu-rep", 0)):
-        with pytest.raises(Refused, match="eve and admins alone may read the files"):
+        with pytest.raises(Refused, match="only eve and admins may read the files"):
             ask()
     assert Board(board.board.settings, user="eve").runs.files(run.id).files
 

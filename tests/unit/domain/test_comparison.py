@@ -334,7 +334,7 @@ def test_numbers_of_runs_are_told_to_be_such(board: Recorded) -> None:
         )
     timeless = call(board, "compare", "1", "4")
     assert timeless.exit_code == 2
-    assert "Run 4 belongs to submission 3: give that number." in timeless.stderr
+    assert "Run 4 belongs to submission 3: use that number." in timeless.stderr
     assert "Run 1 belongs" not in timeless.stderr
 
 

@@ -68,7 +68,7 @@ def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None
         os.chown(tmp_path / "board", 0, -1)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     assert stranger.role is Role.NONE
-    with pytest.raises(Refused, match=r"you may not create boards: that takes the role creator, and .* has none"):
+    with pytest.raises(Refused, match=r"you may not create boards: this requires the role creator, and .* has none"):
         stranger.context.require(Role.CREATOR, "create boards")
 
 
@@ -135,7 +135,7 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     (run,) = board.submissions.submit(requests)
     board.runs.cancel(run.id)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
-    submits = r"you may not submit to this board: that takes the role participant"
+    submits = r"you may not submit to this board: this requires the role participant"
     with pytest.raises(Refused, match=submits):
         stranger.submissions.preview(requests)
     with pytest.raises(Refused, match=submits):

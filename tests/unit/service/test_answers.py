@@ -71,7 +71,7 @@ def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door:
         answer = client.greeted().ask(route, nonsense=1)
     assert answer["error"]["kind"] == "Refused"
     own = "sys has none" if least is Role.PARTICIPANT else f"{below[least]}'s is "
-    assert f"that takes the role {least}, and {own}" in answer["error"]["message"]
+    assert f"this requires the role {least}, and {own}" in answer["error"]["message"]
     assert route not in answer["error"]["message"]
 
 
@@ -101,7 +101,7 @@ def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
     kernel.write_text(KERNEL)
     with serving(board.board.settings, path), asking(path, "daemon") as other:
         error = refusal(lambda: other.submissions.preview([requested(kernel)]))
-    assert error.message == "you may not use this board: that takes the role participant, and daemon has none."
+    assert error.message == "you may not use this board: this requires the role participant, and daemon has none."
     assert error.hint == f"Ask the service's admin, {name}, for the role participant."
 
 
@@ -249,7 +249,7 @@ def test_a_packed_source_has_a_plain_name(door: Path, name: str) -> None:
     with acting_as("bin"), raw(door) as client:
         packed = {"file_name": name, "data": ""}
         answer = client.greeted().ask("leaderboards.plan", request={"source": packed})
-    assert "is no name of a file" in answer["error"]["message"]
+    assert "invalid file name" in answer["error"]["message"]
 
 
 @ROOT
@@ -303,7 +303,7 @@ def test_a_user_who_floods_is_refused_and_others_are_not(
         with acting_as(user), raw(door) as client:
             outcomes[user] = client.greeted().ask("submissions.submit", requests=[request])
     assert outcomes["daemon"]["error"]["kind"] == "Refused"
-    assert "you have 2 runs that have not ended" in outcomes["daemon"]["error"]["message"]
+    assert "too many unfinished runs: 2" in outcomes["daemon"]["error"]["message"]
     assert len(outcomes["bin"]["value"]) == 1
 
 

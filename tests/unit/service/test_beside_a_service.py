@@ -40,7 +40,7 @@ def command(board: Recorded, *argv: str) -> Result:
     [
         (("cancel", "1"), "and it alone cancels runs"),
         (("submit", "SUBMISSION", "--task", "vectoradd_py", "--gpu", "CPU"), "and it alone sends jobs"),
-        (("admin", "restore", "BACKUP", "--yes"), "which uses the present database"),
+        (("admin", "restore", "BACKUP", "--yes"), "which has the database open"),
     ],
 )
 def test_the_service_alone_sends_and_cancels_and_keeps_its_database(
@@ -55,7 +55,7 @@ def test_the_service_alone_sends_and_cancels_and_keeps_its_database(
         done = command(board, *argv)
     told = " ".join(done.stderr.split())
     assert (done.exit_code, words in told) == (5, True), done.output
-    assert "HPC_BOARD_SERVICE=" in told or "End the service first" in told
+    assert "HPC_BOARD_SERVICE=" in told or "Stop the service first" in told
     assert [run.state for run in board.board.runs.list(everyone=True)] == [RunState.CREATED]
 
 

@@ -68,7 +68,7 @@ def test_the_files_of_anothers_run_are_refused_with_the_exit_code_of_a_refusal(b
     with acting_as("nobody"):
         done = command(door, "run", str(run.id), "--files", "/nonexistent")
     assert done.exit_code == 5
-    assert "daemon and admins alone may read the files" in done.stderr
+    assert "only daemon and admins may read the files" in done.stderr
 
 
 def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, doo
     board.board.moderation.stop("a pause")
     done = command(door, "submit", str(board.kernel), "--dry-run")
     assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("The board takes no submissions at present") == 1
+    assert done.stderr.count("The board is closed to submissions") == 1
 
 
 @ROOT
