@@ -365,7 +365,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be written or locked: {error.strerror or error}",
-            hint="Check that you may write the board's folder, that its disk is not full, and that it can lock files.",
+            hint="Check that you can write the board's folder, that its disk is not full, and that it can lock files.",
         ) from error
 
 

@@ -74,7 +74,7 @@ def check_source(source: Source) -> None:
     """
     if "/" in source.file_name or len(source.data) > SOURCE_BYTES_MAX:
         raise InputError(
-            f"{one_line(source.file_name, 80)}: this is no submission.",
+            f"invalid submission {one_line(source.file_name, 80)}.",
             hint=f"A submission has a name without a folder, and at most {SOURCE_BYTES_MAX} bytes.",
         )
     _check_file_name(source.file_name)
@@ -92,7 +92,7 @@ def _check_file_name(name: str) -> None:
 def _check_text(ending: str, text: str, shown: str) -> None:
     if ending not in EXTENSIONS:
         raise InputError(
-            f"{one_line(shown)}: this is no submission. Give a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP "
+            f"{one_line(shown)}: unsupported file type. Submit a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP "
             "(.hip) file.",
             hint="Rename the file if it is one of these.",
         )
@@ -165,15 +165,15 @@ def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOpti
     for name in options.choices:
         if name not in CHOICES.get(mode, ()):
             modes = " and ".join(str(each) for each, names in CHOICES.items() if name in names)
-            raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Leave it out.")
+            raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Omit it.")
         if task.harness == OWN:
-            raise InputError(f"--{name} is not supported: {task.name} uses its own eval.", hint="Leave the option out.")
+            raise InputError(f"--{name} is not supported: {task.name} uses its own eval.", hint="Omit the option.")
     for each in gpus:
         of_ncu = [name for name in ("kernel", "set") if name in options.choices]
         if of_ncu and each.device is not Device.CUDA:
             raise InputError(
                 f"--{of_ncu[0]} is an option of Nsight Compute, which profiles on the device cuda, not on {each.name}.",
-                hint="Leave it out.",
+                hint="Omit it.",
             )
     cases = len(task.benchmarks)
     if options.case and int(options.case) > cases:
@@ -225,8 +225,8 @@ def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: Job
         unknown = [name for name in options.given if name not in (*kind.job_options, *CHOICE_NAMES)]
         if unknown:
             raise InputError(
-                f"{each.name}: cluster {each.cluster.name} (scheduler {kind.name}) has no option --{unknown[0]}.",
-                hint=f"Leave it out; jobs on {each.name} have: {', '.join(f'--{name}' for name in kind.job_options)}.",
+                f"{each.name}: cluster {each.cluster.name} (scheduler {kind.name}) does not support --{unknown[0]}.",
+                hint=f"Omit it; jobs on {each.name} support: {', '.join(f'--{name}' for name in kind.job_options)}.",
             )
         most = job_folder.time_limit_seconds(task, each, mode)
         if options.time and time_limit_seconds(options.time) > most:
@@ -234,7 +234,7 @@ def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: Job
             raise Refused(
                 f"--time {options.time} is longer than {timedelta(seconds=most)}, the time limit of jobs on "
                 f"{each.name} in mode {mode} by {setting}.",
-                hint="Give a shorter time, or leave the option out.",
+                hint="Use a shorter time, or omit the option.",
             )
 
 
@@ -307,7 +307,7 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
     if not name:
         raise InputError(
             "missing task name.",
-            hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
+            hint="Use --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
         )
     return found or find_task(name)
 
@@ -385,7 +385,7 @@ def _language(source: Source, task: Task) -> Language:
         extensions = [ending for accepted in task.accepted for ending in accepted.extensions]
         raise InputError(
             f"{source.file_name}: {task.name} is a task in {what} {', '.join(task.accepted)}.",
-            hint=f"Give a file that ends in {' or '.join(extensions)}.",
+            hint=f"Use a file that ends in {' or '.join(extensions)}.",
         )
     return language
 
@@ -432,12 +432,12 @@ def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Se
     names = listed(words)
     if len(names) > GPU_NAMES_MAX:
         raise InputError(
-            f"there are {len(names):,} names of GPUs, more than {GPU_NAMES_MAX}.", hint="Name each once, or `all`."
+            f"too many GPU names: {len(names):,} (limit {GPU_NAMES_MAX}).", hint="List each GPU once, or use `all`."
         )
     resolved: list[Gpu] = []
     for name in names:
         if not name:
-            raise InputError("a GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
+            raise InputError("empty GPU name.", hint="Use --gpu NAME, --gpu A,B or --gpu all.")
         for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:
             if candidate not in allowed:
                 unfit = not set(languages_of(candidate)) & set(task.accepted)
@@ -478,17 +478,17 @@ def end_given(words: str, now: datetime, *, what: str, option: str) -> datetime 
     try:
         moment = deadline_of(words, now)
     except ValueError as error:
-        raise InputError(f'"{one_line(words, 80)}" is no {what}.', hint=f"{option} {error}.") from error
+        raise InputError(f'invalid {what} "{one_line(words, 80)}".', hint=f"{option} {error}.") from error
     if moment is not None and moment <= now:
         raise InputError(
             f"the {what} {moment_words(moment)} has passed: it is {moment_words(now)}.",
-            hint="Give one that is to come, or leave it out.",
+            hint="Use a time in the future, or omit it.",
         )
     return moment
 
 
 def _check_line(text: str, characters_max: int, what: str, it: str) -> None:
     if len(text) > characters_max:
-        raise InputError(f"{what} has {len(text)} characters, more than {characters_max}.", hint=f"Shorten {it}.")
+        raise InputError(f"{what} is too long: {len(text)} characters (limit {characters_max}).", hint=f"Shorten {it}.")
     if not text.isprintable():
-        raise InputError(f"{what} holds a line break or a control character.", hint=f"Write {it} on one line.")
+        raise InputError(f"{what} contains a line break or a control character.", hint=f"Write {it} on one line.")

@@ -254,7 +254,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     ) as error:
         raise InputError(
             f"{path}: the batch script template cannot be rendered: {str(error) or type(error).__name__}",
-            hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
+            hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the included one.",
         ) from error
     _check_rendered(text, gpu, step, path)
     return Script(text, options, seconds)
@@ -347,7 +347,7 @@ def _own_eval(run: Run, task: Task) -> dict[str, Any]:
     program, faults = eval_program(task)
     if faults:
         key, message = faults[0]
-        raise InputError(f"{task.name}: task.yml, {key} {message}", hint="`hpc-board task check` names every fault.")
+        raise InputError(f"{task.name}: task.yml, {key} {message}", hint="`hpc-board task check` lists every fault.")
     named = {task.submission_name: task.name_on_node(run.file_name)}
     sources = [named.get(name, name) for name in program.sources]
     texts = {file.name: file.text for file in task.files if file.text is not None}
@@ -444,8 +444,8 @@ def _check_plain(name: str) -> None:
     """
     if not is_plain_name(name):
         raise InputError(
-            f'"{one_line(name, 80)}" is no name of a job folder or of a file in one',
-            hint="The database is damaged: `hpc-board admin doctor` looks at it.",
+            f'invalid name of a job folder or of a file in one: "{one_line(name, 80)}"',
+            hint="The database is damaged: `hpc-board admin doctor` checks it.",
         )
 
 
@@ -521,7 +521,7 @@ class Folders(msgspec.Struct, frozen=True):
             return False
         except OSError as error:
             raise StorageError(
-                f"{os.path.normpath(path)}: the harness cannot be looked for: {error.strerror or error}",
+                f"{os.path.normpath(path)}: the harness cannot be checked: {error.strerror or error}",
                 hint="The run is sent when the folder can be read again.",
             ) from error
 
@@ -577,7 +577,7 @@ class Folders(msgspec.Struct, frozen=True):
     def _not_written(self, path: Path, name: str, error: OSError) -> StorageError:
         return StorageError(
             f"{os.path.normpath(path)}: the {name} cannot be written: {error.strerror or error}",
-            hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
+            hint=f"Free some space, or set `{self.setting}` in the settings to a folder that you can write.",
         )
 
     def folder_names(self) -> Sequence[str]:

@@ -271,13 +271,13 @@ class Launcher(msgspec.Struct, frozen=True):
                 needed = {run.harness_sha256 for run in self.store.runs.in_flight()}
                 folders.remove_unused_harnesses(needed)
         elif not folders.has_harness(sha256):
-            raise InputError("hpc-board was updated before the run was sent; submit again")
+            raise InputError("hpc-board was updated before the run was sent; rerun it")
 
     def _prepare(self, run: Run) -> "_PreparedJob":
         """Write the job folder of a run, and return the job."""
         gpu = self.clusters.gpus.get(run.gpu)
         if gpu is None:
-            raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
+            raise InputError(f"the settings no longer have GPU {run.gpu}; rerun it on another one")
         attempts = run.status.attempt
         if attempts >= ATTEMPTS_MAX:
             answer = f": {run.status.source}" if run.status.source else ""

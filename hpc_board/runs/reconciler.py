@@ -355,8 +355,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if cluster not in self.schedulers:
             for run in sent:
                 errors[run.id] = InputError(
-                    f"run {run.id} is on cluster {cluster}, which has left the settings",
-                    hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
+                    f"run {run.id} is on cluster {cluster}, which is no longer in the settings",
+                    hint=f"Restore the cluster, or end job {run.status.job_id} with the scheduler's own command.",
                 )
             return errors
         going = self.store.runs.request_end([run.id for run in sent], _cancel_reason(user))
@@ -462,7 +462,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine or run.state.ended:
                 return
             if run.state.unsent:
-                reason = f"the settings no longer have cluster {run.cluster}; submit again"
+                reason = f"the settings no longer have cluster {run.cluster}; rerun it on another one"
                 self.store.runs.move(run, RunState.ERROR, reason=reason)
             else:
                 reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"

@@ -298,7 +298,7 @@ def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_wh
     files = [site.files.kernel(f"{waiting}# {number}\n", f"k{number}.py") for number in range(3)]
     refused = site.files.run("submit", *files, "--gpu", "CPU", "--max-running", "1", "--no-array")
     assert refused.returncode == 2
-    assert "the 3 jobs on CPU cannot go as one" in refused.stderr.replace("\n", " ")
+    assert "the 3 jobs on CPU cannot be sent as one" in refused.stderr.replace("\n", " ")
     sent = site.files.json("submit", *files, "--gpu", "CPU", "--max-running", "1")
     runs = [site.board.runs.get(each["runs"][0]["id"]) for each in sent]
     board = site.board

@@ -62,7 +62,7 @@ async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str,
 
 
 async def test_the_buttons_and_the_field_in_use_stay_in_sight_above_an_error(kernel: Path) -> None:
-    fault = InputError("--time 30 is longer than 0:20:00, " * 4, hint="Give a shorter time, or leave the option out.")
+    fault = InputError("--time 30 is longer than 0:20:00, " * 4, hint="Use a shorter time, or omit the option.")
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         pilot.app.screen.query_one("#options").focus()
@@ -72,7 +72,7 @@ async def test_the_buttons_and_the_field_in_use_stay_in_sight_above_an_error(ker
         screen.fail("submit", fault)
         await settled(pilot)
         lines = text_of(pilot.app).splitlines()
-        assert any("Give a shorter time" in line for line in lines)
+        assert any("Use a shorter time" in line for line in lines)
         assert any("Submit  " in line and "Watch" in line for line in lines[:-1])
         assert any("Options time=30" in line for line in lines)
 
@@ -909,7 +909,7 @@ async def test_the_options_field_completes_checks_and_sends_what_the_board_permi
     ("options", "words", "hint"),
     [
         ("time=abc", 'expected a time up to a year as "MM"', "Correct the value, or omit the option."),
-        ("time=999", "--time 999 is longer than 0:", "Give a shorter time, or leave the option out."),
+        ("time=999", "--time 999 is longer than 0:", "Use a shorter time, or omit the option."),
     ],
 )
 async def test_the_fault_of_an_option_is_at_its_field_and_in_the_place_of_the_script(

@@ -304,11 +304,11 @@ def test_everything_that_is_wrong_with_a_source_is_said_and_nothing_is_stored(pl
     ("words", "told"),
     [
         (("--deadline", "2020-01-01"), "the deadline 2020-01-01 00:00 UTC has passed"),
-        (("--deadline", "soon"), '"soon" is no deadline'),
+        (("--deadline", "soon"), 'invalid deadline "soon"'),
         (("--gpu", "H1000"), 'unknown GPU "H1000". Did you mean "H100"?'),
         (("--member", "eve"), "only a closed board has members"),
         (("--closed", "--member", "two words"), '"two words" is not a valid member'),
-        (("--reason", "a\nb"), "the reason holds a line break"),
+        (("--reason", "a\nb"), "the reason contains a line break"),
         (("--reason", "x" * 501), "the reason has 501 characters"),
     ],
 )
@@ -322,7 +322,7 @@ def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str],
 def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
     folder = task_folder(place.folder / "echo")
     done = call(place, "create", "echo", folder, "--deadline", "soon", "--gpu", "B2", "--member", "a b")
-    for words in ("is no deadline", 'unknown GPU "B2"', "is not a valid member", "only a closed board"):
+    for words in ("invalid deadline", 'unknown GPU "B2"', "is not a valid member", "only a closed board"):
         assert words in done.stderr
 
 
@@ -550,7 +550,7 @@ def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: 
     assert not plan.needs_force
     changes = {"echo": plan.after_change}
     passed(place, before, "eve")
-    with pytest.raises(Refused, match=r"users are on them \(CPU: 1\)"):
+    with pytest.raises(Refused, match=r"they contain users \(CPU: 1\)"):
         of(place).leaderboards.carry_out(request, changes)
     assert of(place).tasks.get("echo").version == before.version
     (done,) = of(place).leaderboards.carry_out(request, changes, force=True)
@@ -1193,7 +1193,7 @@ def test_sync_deadline_replaces_those_of_the_competition_and_of_its_boards(place
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [("2020-06-01", "the deadline 2020-06-01 00:00 UTC has passed"), ("soon", '"soon" is no deadline')],
+    [("2020-06-01", "the deadline 2020-06-01 00:00 UTC has passed"), ("soon", 'invalid deadline "soon"')],
 )
 def test_a_sync_with_an_invalid_deadline_changes_nothing(place: Recorded, words: str, told: str) -> None:
     competition(place.folder)

@@ -477,7 +477,7 @@ def test_what_is_wrong_with_a_submission_is_told_in_a_fixed_order(place: Place) 
         assert (done.exit_code, words in done.stderr) == (code, True), done.stderr
 
     told(unprintable, 2, "invalid file name k·.txt.")
-    told(place.files.kernel(bad, "k.txt"), 2, "Give a Python (.py)")
+    told(place.files.kernel(bad, "k.txt"), 2, "Submit a Python (.py)")
     told(place.files.kernel(bad), 5, STOPPED)
     place.call(ADMIN, "admin", "start")
     told(place.files.kernel(bad), 5, BANNED)

@@ -730,7 +730,7 @@ def test_options_come_from_the_settings_the_header_and_the_command(slurm_options
         (("--account=a b",), 2, '--account: expected a name of letters, digits and _ . @ + -, found "a b"'),
         (("--sbatch=--uid=root",), 2, "--sbatch: --uid is not supported"),
         (("--qos=",), 2, "--qos needs a value."),
-        (("--gpu", "near", "--account=a"), 2, "cluster here (scheduler local) has no option --account"),
+        (("--gpu", "near", "--account=a"), 2, "cluster here (scheduler local) does not support --account"),
     ],
 )
 def test_an_option_of_the_job_that_cannot_be_used_says_why(
@@ -1585,7 +1585,7 @@ def test_a_submission_comes_from_standard_input(board: Recorded) -> None:
     done = CliRunner().invoke(
         cli, ["submit", "-", "--name", "x.txt", "--dry-run"], obj=lambda: board.door, input=KERNEL
     )
-    assert (done.exit_code, "x.txt: this is no submission. Give a Python" in done.stderr) == (2, True)
+    assert (done.exit_code, "x.txt: unsupported file type. Submit a Python" in done.stderr) == (2, True)
     assert call(board, "submit", "-", "kernel.py").exit_code == 2
     assert call(board, "submit", "kernel.py", "--name", "x.py").exit_code == 2
 

@@ -67,7 +67,7 @@ def test_a_run_whose_harness_is_gone_with_an_update_ends(world: World, folder: b
     if folder:
         (world.folder / "harness").mkdir()
     (error,) = updated(world).launch([run])
-    assert error.message == "hpc-board was updated before the run was sent; submit again"
+    assert error.message == "hpc-board was updated before the run was sent; rerun it"
     assert world.state(run) is RunState.ERROR
     assert world.scheduler.sent == []
 
@@ -81,7 +81,7 @@ def test_a_run_whose_harness_cannot_be_looked_for_waits(world: World) -> None:
 
     advance = replace(updated(world), folders={"main": job_folder.Folders(world.folder, Hanging())})
     (error,) = advance.launch([run])
-    assert "the harness cannot be looked for: Input/output error" in error.message
+    assert "the harness cannot be checked: Input/output error" in error.message
     assert world.state(run) is RunState.CREATED
 
 

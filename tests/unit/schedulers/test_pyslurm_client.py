@@ -210,7 +210,7 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
         ("say " + "[" * 100_000, "answered something that is no JSON"),
         ("say []", "answered something that was not asked for"),
         ('say {"id": 77, "ok": []}', "answered another question than it was asked"),
-        (f"huge {LINE_BYTES_MAX + 1}", "answered with more than can be read"),
+        (f"huge {LINE_BYTES_MAX + 1}", "sent an answer that exceeds the limit"),
         (error(None, "AttributeError: \x1b[31mno such thing"), "failed: AttributeError: no such thing"),
         (error(1005, "Incompatible versions of client and server code"), "failed: Incompatible versions"),
         ('say {"id": ID}', "answered something else than a list of jobs"),
