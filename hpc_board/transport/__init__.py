@@ -180,7 +180,7 @@ def check_paths(folder: Path, names: Iterable[str]) -> None:
     """
     for name in names:
         if not is_plain_path(name):
-            raise OSError(errno.EINVAL, f'"{one_line(name, 80)}" is no path below {folder.name}')
+            raise OSError(errno.EINVAL, f'"{one_line(name, 80)}" is not a path below {folder.name}')
 
 
 def draft_of(folder: Path, contents: Mapping[str, bytes]) -> Path:

@@ -67,7 +67,7 @@ class Conversation:
         except TimeoutError:
             raise self._over(f"did not answer within {within_seconds:g} s") from None
         except OverflowError:
-            raise self._over("answered with more than can be read") from None
+            raise self._over("sent an answer that exceeds the limit") from None
         except OSError as error:
             raise self._over(f"does not listen: {error.strerror}") from error
 

@@ -126,7 +126,7 @@ class Connection:
                 if time.monotonic() > deadline:
                     raise SchedulerError(
                         f"{self.name} opens no further session: {one_line(str(error), 100)}",
-                        hint="Nothing has changed, try later; the host may limit sessions by MaxSessions.",
+                        hint="Nothing was changed. Retry later; the host may limit sessions with MaxSessions.",
                     ) from error
                 time.sleep(_LOOK_SECONDS)
                 full.clear()
@@ -136,7 +136,7 @@ class Connection:
                 if lost == 2:
                     raise SchedulerError(
                         f"the connection to {self.name} was lost twice: {one_line(str(error) or 'it was closed', 100)}",
-                        hint="Nothing has changed, try later.",
+                        hint="Nothing was changed. Retry later.",
                     ) from error
 
     def _retire(self, link: "Link") -> None:
@@ -276,14 +276,14 @@ class SshHost:
             words = one_line(f"{out.noise} {err.noise}", 200)
             raise SchedulerError(
                 f"{self._connection.name} does not run commands: {words or 'its login shell ends at once'}",
-                hint=f"Check that `{link.destination.command} true` ends without a question.",
+                hint=f"Check that `{link.destination.command} true` ends without a prompt.",
             )
         raise self._connection_lost(f"{argv[0]} ran")
 
     def _connection_lost(self, while_: str) -> SchedulerError:
         return SchedulerError(
             f"the connection to {self._connection.name} was lost while {while_}",
-            hint="It is made again with the next question; a job is looked up by its name before it is sent again.",
+            hint="It is reopened with the next request; a job is looked up by its name before it is sent again.",
         )
 
 

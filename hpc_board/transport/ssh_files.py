@@ -156,14 +156,14 @@ class SshFiles:
                 raise silence
         raise SchedulerError(
             f"the connection to {self._connection.name} for files was lost: {words}",
-            hint="It is made again with the next question; nothing is lost.",
+            hint="It is reopened with the next request; nothing is lost.",
         )
 
     def _silence(self) -> SchedulerError:
         return SchedulerError(
-            f"{self._connection.name} did not answer a question about files",
+            f"{self._connection.name} did not answer a request for files",
             hint="The file system of the jobs' folder may hang, or a start-up file of the account, such as ~/.bashrc,"
-            " may start another program (`exec`). It is asked again in a while; nothing is lost.",
+            " may start another program (`exec`). The request is repeated later; nothing is lost.",
         )
 
     def _opened(self) -> SftpSession:
@@ -322,7 +322,7 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
     while left:
         path = left.pop()
         if count > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
-            raise OSError(errno.ELOOP, f"{folder.name} has too many folders in one another")
+            raise OSError(errno.ELOOP, f"{folder.name} has too many nested folders")
         for entry in _entries(sftp, path):
             if stat.S_ISDIR(entry.st_mode or 0):
                 count += 1

@@ -160,8 +160,9 @@ def _agree(place: Destination, transport: "Transport") -> None:
         if line.key_type == kind and line.revoked == (line.key == key):
             raise LoginRefused(
                 f"{one_line(place.host, 100)} shows the {kind} host key {fingerprint(key)}, and {line.place} has"
-                f" {'revoked it' if line.revoked else 'another one for it'}: a machine in between may be listening",
-                hint="Nothing was sent. Ask the site whether its host key has changed; only then remove that line with"
+                f" {'revoked it' if line.revoked else 'another one for it'}: another machine may be intercepting the"
+                " connection",
+                hint="Nothing was sent. Ask the site whether its host key was changed; only then remove that line with"
                 f" `ssh-keygen -R '{place.names[0]}'` and call `{place.command}` once.",
             )
     files = ", ".join(map(str, place.known_hosts)) or "no file"
@@ -198,13 +199,13 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
             if not more:
                 return
             raise LoginRefused(
-                f"{place.name} wants more than a key: {one_line(', '.join(more), 100)}",
+                f"{place.name} requires more than a key: {one_line(', '.join(more), 100)}",
                 hint="hpc-board never asks for passwords or codes. With a `ControlPath` for it in ~/.ssh/config, log in"
                 f" by `{place.command.replace('ssh', 'ssh -fNM', 1)}`: that connection serves as long as it lasts.",
             )
     raise LoginRefused(
         f"{place.name} refuses the login: {one_line('; '.join(tried), 500) or 'there is no key to offer'}",
-        hint=f"Check that `{place.command}` logs in without a question. A key with a passphrase has to be in an"
+        hint=f"Check that `{place.command}` logs in without a prompt. A key with a passphrase must be in an"
         " agent: `ssh-add KEY`.",
     )
 
@@ -294,7 +295,7 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
         tried.append(f"{file} has a passphrase, and no agent holds it")
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
         # The words of these errors may hold parts of the key.
-        tried.append(f"{file} is not a private key of a supported kind")
+        tried.append(f"{file} is not a supported private key")
     else:
         key.public_blob = None
         return key

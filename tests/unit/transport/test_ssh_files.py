@@ -142,7 +142,7 @@ def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_comma
     try:
         errors = set()
         for _ in range(3):
-            with pytest.raises(OSError, match="did not answer a question about files") as silent:
+            with pytest.raises(OSError, match="did not answer a request for files") as silent:
                 files.read(tmp_path / "result.json", 100)
             errors.add(silent.value.strerror)
         with pytest.raises(SchedulerError, match="did not answer") as told:
