@@ -60,7 +60,7 @@ class Answers:
         if isinstance(error, BoardError):
             return wire.Reply(request.id, error=wire.failure(error))
         self._log("fault", uid=uid, route=request.route, traceback="".join(traceback.format_exception(error)))
-        fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
+        fault = BoardError("internal error of the service.", hint="Its log has the reason; contact its admin.")
         return wire.Reply(request.id, error=wire.failure(fault))
 
     def _value(self, board: Board, request: wire.Request) -> object:
@@ -107,7 +107,7 @@ def _limited(given: Mapping[str, Any]) -> dict[str, int]:
         return {}
     limit = ROWS_MAX if given["limit"] is None else given["limit"]
     if not 0 <= limit <= ROWS_MAX:
-        raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
+        raise InputError(f"too many rows requested: {limit} (limit {ROWS_MAX}).", hint="Request fewer rows.")
     return {"limit": limit}
 
 
@@ -120,8 +120,8 @@ def _check_lengths(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if isinstance(value, Collection) and not isinstance(value, str | bytes) and len(value) > ROWS_MAX:
             raise InputError(
-                f"a service takes at most {ROWS_MAX:,} {name} in a question, not {len(value):,}.",
-                hint="Ask in several parts.",
+                f"too many {name} in a request: {len(value):,} (limit {ROWS_MAX:,}).",
+                hint="Split the request.",
             )
 
 
@@ -136,7 +136,8 @@ def _answer_text(value: object) -> bytes:
         size += len(items[-1])
         if size > ANSWER_BYTES_MAX:
             raise InputError(
-                f"the answer has over {ANSWER_BYTES_MAX:,} bytes.", hint="Ask for fewer rows, or send fewer files."
+                f"the answer exceeds the limit of {ANSWER_BYTES_MAX:,} bytes.",
+                hint="Request fewer rows, or send fewer files.",
             )
     return b"[" + b",".join(items) + b"]"
 
@@ -144,9 +145,7 @@ def _answer_text(value: object) -> bytes:
 def _route(name: str) -> routes.Route:
     route = routes.ROUTES.get(name)
     if route is None:
-        raise InputError(
-            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
-        )
+        raise InputError(f"unknown route {one_line(name, 80)!r}.", hint="Use a client of the service's version.")
     return route
 
 
@@ -169,7 +168,7 @@ def parsed_args(request: wire.Request, type_: type[Any]) -> Any:
         return wire.decoded(request.args, type_)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(
-            f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
+            f"invalid request {request.route}: {one_line(str(error), 300)}.",
             hint="Use a client of the service's version.",
         ) from error
 

@@ -83,7 +83,7 @@ class _Line:
         welcome = msgspec.json.decode(line, type=wire.Welcome)
         if welcome.protocol != wire.PROTOCOL:
             raise InputError(
-                f"this client is version {__version__}, the service {welcome.version}; they do not fit together.",
+                f"this client is version {__version__}, the service {welcome.version}; they are not compatible.",
                 hint="Use the service's version.",
             )
         return welcome
@@ -95,15 +95,15 @@ class _Line:
             line = wire.encoded(wire.Request(self._number, route, msgspec.Raw(wire.encoded(args))))
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{one_line(str(error.object), 80)!r} is no text, so the service has nothing of this name.",
+                f"invalid text {one_line(str(error.object), 80)!r}.",
                 hint="Correct the name.",
             ) from error
         creator = Role(self.welcome.role).may_act_as(Role.CREATOR)
         most = wire.SOURCE_BYTES_MAX if creator else wire.REQUEST_BYTES_MAX
         if len(line) >= most:
             raise InputError(
-                f"this is too large for the service: {len(line):,} bytes.",
-                hint=f"A question has at most {most:,} bytes; send fewer files at once.",
+                f"the request is too large: {len(line):,} bytes (limit {most:,}).",
+                hint="Send fewer files at once.",
             )
         self._stream.send(line + b"\n")
         return self._number
@@ -114,7 +114,7 @@ class _Line:
         while (end := self._rest.find(b"\n", searched)) < 0:
             searched = len(self._rest)
             if searched > wire.REPLY_BYTES_MAX:
-                raise ConnectionResetError("the service sends a line without an end")
+                raise ConnectionResetError("the service sent a line that is too long")
             self._rest += self._more()
         self._answered_at = time.monotonic()
         line = bytes(self._rest[:end])
@@ -133,7 +133,7 @@ class _Line:
         if reply.error is not None and reply.id in (0, number):
             raise wire.raised(reply.error)
         if reply.id != number:
-            raise ConnectionResetError("the service answers another question")
+            raise ConnectionResetError("the service answered another request")
         return reply
 
     def is_open(self) -> bool:
@@ -282,7 +282,7 @@ class Connection:
         if isinstance(error, TimeoutError):
             return ServiceError(
                 f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
-                hint="The service may have carried out the question: look at its effect before you ask again.",
+                hint="The service may have carried out the request: check its effect before you retry.",
             )
         if isinstance(self._address, Path):
             reason, hint = fault_of(self._address, error, self._origin)

@@ -89,7 +89,7 @@ class Conversations:
             or self._connections.total() >= self._bounds.connections
         ):
             self._log("refused", uid=uid, reason="too many connections")
-            await self._last_words(writer, Refused("too many connections are open.", hint="Try again in a moment."))
+            await self._last_words(writer, Refused("too many connections are open.", hint="Retry in a moment."))
             return
         self._connections[uid] += 1
         try:
@@ -132,7 +132,7 @@ class Conversations:
         hello = _parsed(first, wire.Hello)
         if hello.protocol != wire.PROTOCOL:
             raise _Unfit(
-                f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
+                f"client {one_line(hello.version, 40)} and service {__version__} use different protocols: "
                 f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
             )
         try:
@@ -254,7 +254,7 @@ class _Lines:
             while b"\n" not in parts[-1]:
                 if size > most:
                     if most == self.bytes_max:
-                        raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                        raise _Unfit(f"a line exceeds the limit of {self.bytes_max:,} bytes")
                     # One at a time for each user: they are held in memory until they are whole.
                     await stack.enter_async_context(self._long_line)
                     most = self.bytes_max
@@ -290,4 +290,4 @@ def _parsed(line: bytes, type_: type[Any]) -> Any:
     try:
         return msgspec.json.decode(line, type=type_)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _Unfit(f"a line is no {type_.__name__}: {one_line(str(error), 300)}") from error
+        raise _Unfit(f"invalid {type_.__name__}: {one_line(str(error), 300)}") from error

@@ -34,7 +34,7 @@ _START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve`
 
 def diagnose_client(board: RemoteBoard, origin: str) -> Iterator[Diagnostic]:
     """Yield the diagnostics of a participant's way to a service; `origin` tells how its address was chosen."""
-    yield Diagnostic(Severity.OK, "settings", f"the board is that of the service at {board.address} ({origin})")
+    yield Diagnostic(Severity.OK, "settings", f"the board of the service at {board.address} ({origin})")
     try:
         with board.session():
             version, user, role = board.version, board.user, board.role
@@ -69,7 +69,7 @@ def _owner(address: Path | SshAddress) -> str:
 
 def _version(version: str) -> Diagnostic:
     message = f"the service is hpc-board {version}, and this is {__version__}"
-    hint = "Use the service's version, or start the service anew after an upgrade."
+    hint = "Use the service's version, or restart the service after an upgrade."
     good = f"the service is hpc-board {version}, as this is" if version == __version__ else None
     return diagnostic(Severity.WARNING, "version", message, hint, good=good)
 
@@ -113,7 +113,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
         holder = _lock_holder(settings.board)
         if holder:
             message = f"{holder} serves {settings.board}, and does not answer at {path}"
-            yield Diagnostic(Severity.ERROR, "service", message, "End that process, or correct `serve.socket`.")
+            yield Diagnostic(Severity.ERROR, "service", message, "Stop that process, or correct `serve.socket`.")
             return
         reason = error.message if isinstance(error, BoardError) else f"{path}: {fault_of(path, error)[0]}"
         yield Diagnostic(Severity.ERROR, "service", f"it is not running: {reason}", _START)
@@ -121,8 +121,8 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")
     holder = _lock_holder(settings.board)
     hint = (
-        "One socket and one board belong together. End the service that is not wanted; restart it where `board` in the "
-        "settings has changed."
+        "A socket belongs to one board. Stop the service that is not needed; restart it if `board` in the "
+        "settings was changed."
     )
     serves = "another board" if not holder else f"another board, and {holder} serves {settings.board}"
     good = f"process {listener} serves {settings.board}" if holder == f"process {listener}" else None
@@ -166,11 +166,11 @@ def _restart(settings: Settings) -> Iterator[Diagnostic]:
     holder = _lock_holder(settings.board)
     if holder and (keys := waiting_keys(settings.board)):
         names = " and ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
-        message = f"{names} {'is' if len(keys) == 1 else 'are'} not in force yet: the service has the former settings"
+        message = f"{names} {'is' if len(keys) == 1 else 'are'} not in effect yet: the service uses the former settings"
         number = holder.removeprefix("process ")
         command = _systemctl(int(number), "restart") if number.isdigit() else ""
-        how = f"Restart the service: {command}." if command else f"End {holder} and start the service as before."
-        hint = f"A reload does not bring this. {how}"
+        how = f"Restart the service: {command}." if command else f"Stop {holder} and start the service as before."
+        hint = f"A reload does not apply this. {how}"
         yield Diagnostic(Severity.ERROR, "restart", message, hint)
 
 
@@ -186,7 +186,7 @@ def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str =
     if there not in (here, used or here):
         at = one_line(used or here or "nowhere")
         found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for {whose}, and {at} here"
-        hint = f"Name it by its full path in the settings: gpus.{gpu.name}.python."
+        hint = f"Use its full path in the settings: gpus.{gpu.name}.python."
         yield Diagnostic(Severity.WARNING, subject or f"gpu {gpu.name}", found, hint)
 
 

@@ -88,7 +88,7 @@ def access(socket: Path, *, by_root: bool) -> Iterator[Step]:
         if not each.stat().st_mode & 0o001
     ]
     if closed:
-        yield Step("Let other accounts pass to the socket, or give another place with --socket:", tuple(closed))
+        yield Step("Let other accounts reach the socket, or choose another path with --socket:", tuple(closed))
 
 
 def root_steps(client: str, texts: ForRoot) -> Iterator[Step]:
@@ -132,15 +132,15 @@ def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, 
     yield Step("Check the service:", (f"{client} admin doctor",))
     variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
     yield Step(
-        "Tell participants and your own shell where the service is, in one of these ways. A line for each ~/.bashrc:",
+        "Point participants and your own shell to the service, in one of these ways. A line for each ~/.bashrc:",
         (variable,),
         alternative=True,
     )
-    yield replace(_for_all(texts, "Or settings for all accounts of this machine, by root:"), alternative=True)
+    yield replace(_for_all(texts, "Or settings for all accounts of this machine, as root:"), alternative=True)
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hpc-board" / "config.yaml"
     if not own.exists():
         install = ["install", "-D", "-m", "644", str(folder / PARTICIPANTS), str(own)]
-        yield Step("Have this account's own commands go through the service:", (shlex.join(install),))
+        yield Step("Make this account's own commands use the service:", (shlex.join(install),))
 
 
 def closing(former: Path) -> Iterator[Step]:
@@ -170,7 +170,7 @@ def _under_system(texts: ForRoot, what: str = "Start the service under systemd:"
     )
 
 
-def _for_all(texts: ForRoot, what: str = "Tell all accounts of this machine:") -> Step:
+def _for_all(texts: ForRoot, what: str = "Point all accounts of this machine to the service:") -> Step:
     return Step(what, tuple(_installed(_FOR_ALL, texts.participants, "HPC_BOARD_SETTINGS")))
 
 

@@ -43,9 +43,7 @@ def peer_name(uid: int) -> str:
             return name
     except KeyError:
         pass
-    raise Refused(
-        f"this machine has no account with the number {uid}.", hint="Ask its admin; the board knows users by name."
-    )
+    raise Refused(f"unknown user ID {uid} on this machine.", hint="Ask its admin; the board knows users by name.")
 
 
 def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
@@ -67,7 +65,6 @@ def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
             sticky = bool(status.st_mode & stat.S_ISVTX) and (in_sticky or folder != place.parent)
             if owners - {0, owner} or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
                 raise InputError(
-                    f"{path}: accounts besides the service's may write {folder}, and could answer in its place.",
-                    hint="Have the admin choose a folder that only the service's account may write, as are those above "
-                    "it.",
+                    f"{path}: accounts other than the service's can write {folder}, and could impersonate it.",
+                    hint="Ask the admin for a folder that only the service's account can write, like its parents.",
                 )

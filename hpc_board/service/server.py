@@ -183,11 +183,11 @@ class Service:
         except OSError as error:
             raise StorageError(
                 f"{folder}: the board's folder cannot be used: {error.strerror or error}",
-                hint="Point `board` in the settings to a folder that this account may write.",
+                hint="Point `board` in the settings to a folder that this account can write.",
             ) from error
         if not mine:
             raise InputError(
-                f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
+                f"another process serves {folder}.", hint="Stop it first, or use it: one service answers all clients."
             )
         mark_reading(folder, self._read_at)
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
@@ -207,8 +207,8 @@ class Service:
             listening.listen(_BACKLOG)
         except OSError as error:
             raise StorageError(
-                f"{path}: the service's socket cannot be made: {error.strerror or error}",
-                hint="Give a path of at most 107 bytes in a folder that only this account may write.",
+                f"{path}: the service's socket cannot be created: {error.strerror or error}",
+                hint="Choose a path of at most 107 bytes in a folder that only this account can write.",
             ) from error
         return listening
 
@@ -316,8 +316,8 @@ class Service:
         except FileNotFoundError:
             pass
         except OSError as error:
-            return f"the socket {self.path} cannot be looked at: {error.strerror or error}"
-        return f"the socket {self.path} is gone; clients reach the board again once the service is started anew"
+            return f"the socket {self.path} cannot be checked: {error.strerror or error}"
+        return f"the socket {self.path} is gone; restart the service so that clients can connect"
 
     def _tell_isolation(self) -> None:
         try:
@@ -365,7 +365,7 @@ def _remove_stale(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink()
             return
-    raise InputError(f"another service listens at {path}.", hint="Give another path with --socket.")
+    raise InputError(f"another service listens at {path}.", hint="Choose another path with --socket.")
 
 
 def _unlink(path: Path) -> None:

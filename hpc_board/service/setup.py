@@ -91,8 +91,8 @@ def become(account: str) -> None:
         found = pwd.getpwnam(account)
     except (KeyError, ValueError):
         raise InputError(
-            f"this machine has no account {one_line(account, 80)}.",
-            hint="Root makes one for the service: useradd --system --create-home hpc-board",
+            f"unknown account {one_line(account, 80)}.",
+            hint="Create one for the service, as root: useradd --system --create-home hpc-board",
         ) from None
     if found.pw_uid == os.geteuid():
         return
@@ -189,7 +189,7 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     found = load(file, os.environ)
     if found.service is not None or found.board.resolve() != board.resolve():
         raise InputError(
-            f"{file} exists already, and its board is not {board}.", hint="Give another settings file with -o."
+            f"{file} exists already, and its board is not {board}.", hint="Choose another settings file with -o."
         )
     if socket is not None and found.socket not in (None, socket):
         raise InputError(
@@ -200,7 +200,7 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
 
 def _move_database(former: Path, board: Path) -> MovedIn:
     if former.is_dir() and former.samefile(board):
-        raise InputError(f"{former} is the new board itself.", hint="Give another FOLDER for the service's board.")
+        raise InputError(f"{former} is the new board itself.", hint="Choose another FOLDER for the service's board.")
     return move_in(former / DATABASE if former.is_dir() else former, board)
 
 
@@ -220,11 +220,11 @@ def _moving_remarks(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Ite
 def _check_paths(*paths: Path) -> None:
     for path in paths:
         if not str(path).isprintable():
-            raise InputError(f"{one_line(str(path), 300)} has unprintable characters.", hint="Give another path.")
+            raise InputError(f"{one_line(str(path), 300)} has unprintable characters.", hint="Choose another path.")
     if len(os.fsencode(paths[-1])) > _SOCKET_BYTES_MAX:
         raise InputError(
             f"{paths[-1]} is too long for a socket: it has more than {_SOCKET_BYTES_MAX} bytes.",
-            hint="Give a shorter path with --socket.",
+            hint="Choose a shorter path with --socket.",
         )
 
 
@@ -248,7 +248,7 @@ def _open_folder(folder: Path) -> bool:
         return False
     except OSError as error:
         raise StorageError(
-            f"{folder} cannot be made: {error.strerror or error}", hint="Give a place that you may write."
+            f"{folder} cannot be created: {error.strerror or error}", hint="Choose a folder that you can write."
         ) from error
     folder.chmod(_OPEN_FOLDER)
     return True

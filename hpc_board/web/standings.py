@@ -125,7 +125,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
     notes = (
         "verified" if row.trust == "verified" else "",
         "emulated" if row.emulated else "",
-        f"sent again by {one_line(again.by_user)}" if again else "",
+        f"rerun by {one_line(again.by_user)}" if again else "",
     )
     return Row(
         kind=_KINDS.get(row.rank, ""),

@@ -147,7 +147,7 @@ def test_a_python_that_the_boards_service_will_not_find_is_told_by_its_check(boa
     (warning,) = (each for each in found["CPU"]["lines"] if each["subject"] == "python" and each["level"] != "ok")
     assert (code, warning["level"]) == (0, "warning")
     assert f"and {other / 'python3'} here" in warning["message"]
-    assert warning["advice"] == "Name it by its full path in the settings: gpus.CPU.python."
+    assert warning["advice"] == "Use its full path in the settings: gpus.CPU.python."
     _, found = checked(here, "CPU", "--no-job")
     assert [each["level"] for each in found["CPU"]["lines"] if each["subject"] == "python"] == ["warning"]
     there = BoardFiles(board.folder, board.settings, {**board.environ, "PATH": usual})

@@ -112,7 +112,7 @@ class SshStream:
         if data:
             shown = one_line(data.decode(errors="replace"), 80)
             raise InputError(
-                f"{host} printed {shown!r} where the service's answer should be.",
+                f"{host} printed {shown!r} instead of the service's answer.",
                 hint="Start-up files of the account there, such as ~/.bashrc, must print nothing in sessions without a "
                 "terminal.",
             )

@@ -45,21 +45,21 @@ def fault_of(path: Path, error: Exception, origin: str = "") -> tuple[str, str]:
         for place in (*reversed(real.parents), real):
             mode = place.stat().st_mode
             if place != real and not stat.S_ISDIR(mode):
-                return f"{place} is no folder", compare
+                return f"{place} is not a folder", compare
     except FileNotFoundError:
         return ("there is no such socket", UnixDoor.hint) if place == real else (f"there is no folder {place}", compare)
     except PermissionError:
         closed = place.parent
-        return f"this account may not enter {closed}", (
+        return f"this account cannot enter {closed}", (
             f"{compare} If they are the same, the admin opens the folder with `chmod o+x {closed}`, or moves the "
             "socket out of it: the board's own folder stays closed."
         )
     except OSError as unknown:
         return reason_of(unknown), compare
     if not stat.S_ISSOCK(mode):
-        return f"this is a {'folder' if stat.S_ISDIR(mode) else 'file'}, and no socket", compare
+        return f"this is a {'folder' if stat.S_ISDIR(mode) else 'file'}, not a socket", compare
     if isinstance(error, PermissionError):
-        return "this account may not write to the socket", UnixDoor.hint
+        return "this account cannot write to the socket", UnixDoor.hint
     return reason_of(error), UnixDoor.hint
 
 

@@ -49,7 +49,7 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
         return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")
     found = _STATUS.match(answer)
     if found is None or _SERVER.search(answer) is None:
-        hint = "End that program, or give the page another address."
+        hint = "Stop that program, or use another address for the page."
         return Diagnostic(Severity.ERROR, "page", f"{name}: another program answers there", hint)
     status = int(found[1])
     if status == _ANOTHER:

@@ -20,7 +20,8 @@ def page_socket(path: Path) -> Path:
     """
     if path.suffix == SUFFIX:
         raise InputError(
-            f"{path}: {SUFFIX} is the suffix of the socket of the page.", hint="Give a socket with another suffix."
+            f"{path}: the suffix {SUFFIX} is reserved for the socket of the page.",
+            hint="Choose a socket with another suffix.",
         )
     return path.with_suffix(SUFFIX)
 
@@ -44,8 +45,11 @@ def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> sock
     except (OSError, OverflowError) as error:
         raise StorageError(
             f"{address}: the page cannot be served there: {getattr(error, 'strerror', None) or error}",
-            hint="Give another address in `serve.web` of the settings, or none.",
+            hint="Set another address in `serve.web` of the settings, or none.",
         ) from error
     if not ip_address(place[0].partition("%")[0]).is_loopback:
-        log("warning", text=f"serve.web: {address} is for other machines: all who reach it see the open boards.")
+        log(
+            "warning",
+            text=f"serve.web: {address} accepts other machines: everyone who can connect sees the open boards.",
+        )
     return listening

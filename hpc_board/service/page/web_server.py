@@ -77,8 +77,8 @@ _PROBLEMS = {
         "Unknown host name",
         "This server does not answer to that name; the admin sets it with `serve.web_host` in the settings.",
     ),
-    500: ("The service failed", "Its log has the reason; tell its admin."),
-    503: ("Too many readers", "Too many connections are open. Try again in a moment."),
+    500: ("The service failed", "Its log has the reason; contact its admin."),
+    503: ("Too many readers", "Too many connections are open. Retry in a moment."),
 }
 
 

@@ -110,7 +110,7 @@ def test_notes_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
 
     board.board.submissions.note(first, "unseen")
     page = call(board, "--format", "html").stdout
-    assert "sent again by root&lt;" in page
+    assert "rerun by root&lt;" in page
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert f'data-key="{again}"' in page

@@ -229,7 +229,7 @@ def test_a_fault_in_an_answer_is_told_and_logged(
     monkeypatch.setattr(Runs, "get", faulty)
     path = folder / "board.sock"
     with logged(board, path) as log, raw(path) as client:
-        assert "the service failed" in client.greeted().ask(route, **args)["error"]["message"]
+        assert "internal error of the service" in client.greeted().ask(route, **args)["error"]["message"]
     (fault,) = [line for line in log if line["event"] == "fault"]
     assert (fault["uid"], fault["route"]) == (os.geteuid(), route)
     assert "ValueError: a fault" in fault["traceback"]
@@ -322,7 +322,7 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
         assert "limit 1,000" in many["error"]["message"]
         monkeypatch.setattr(service_answers, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.preview", requests=[request] * 5)
-        assert "the answer has over 1,000 bytes" in large["error"]["message"]
+        assert "the answer exceeds the limit of 1,000 bytes" in large["error"]["message"]
 
 
 @pytest.mark.parametrize("question", ["started", "cancel_each", "followed"])
@@ -330,7 +330,7 @@ def test_a_question_has_a_bounded_number_of_runs(door: Path, question: str) -> N
     with asking(door) as board:
         ask: Callable[..., object] = getattr(board.runs, question)
         ask(list(range(10, 30)))
-        assert f"at most {ROWS_MAX:,}" in refusal(lambda: ask(list(range(10, 11 + ROWS_MAX)))).message
+        assert f"limit {ROWS_MAX:,}" in refusal(lambda: ask(list(range(10, 11 + ROWS_MAX)))).message
 
 
 OUT_OF_UTC = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
@@ -358,7 +358,7 @@ def test_a_cluster_that_is_not_in_the_settings_was_never_asked(door: Path) -> No
 @pytest.mark.parametrize("route", ["runs.list", "standings.feed", "moderation.decisions", "admin_views.people"])
 def test_a_list_has_a_limit_that_sql_takes_for_one(door: Path, route: str, limit: int) -> None:
     with raw(door) as client:
-        assert "rows at once" in client.greeted().ask(route, limit=limit)["error"]["message"]
+        assert "too many rows requested" in client.greeted().ask(route, limit=limit)["error"]["message"]
 
 
 def test_a_list_without_a_limit_has_the_services(board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ def test_another_database_is_a_change_of_everything(board: Recorded, tmp_path: P
 
 def test_a_stream_has_no_arguments(door: Path) -> None:
     with raw(door) as client:
-        assert "does not fit" in client.greeted().ask(routes.CHANGES, user="ada")["error"]["message"]
+        assert "invalid request" in client.greeted().ask(routes.CHANGES, user="ada")["error"]["message"]
 
 
 def test_a_lost_service_is_told_once_and_the_next_one_from_the_beginning(

@@ -111,7 +111,7 @@ def test_a_place_that_others_may_write_or_cannot_pass_is_told(file: Path) -> Non
     (file.parent / "run").chmod(0o777)
     code, lines = doctor(file)
     assert code == 3
-    assert any(line[:2] == ("problem", "socket") and "may write" in line[2] for line in lines)
+    assert any(line[:2] == ("problem", "socket") and "can write" in line[2] for line in lines)
     (file.parent / "run").chmod(0o700)
     _, lines = doctor(file)
     assert ("warning", "socket", f"other accounts cannot enter {file.parent / 'run'}") in lines
@@ -140,7 +140,7 @@ def test_a_participant_examines_the_way_to_the_service(file: Path) -> None:
         0,
         [("ok", "settings"), ("ok", "service"), ("ok", "version"), ("ok", "role")],
     )
-    assert lines[0][2] == f"the board is that of the service at {path} (by --config)"
+    assert lines[0][2] == f"the board of the service at {path} (by --config)"
 
 
 def test_a_participant_without_a_service_has_a_problem_with_it(file: Path) -> None:

@@ -89,4 +89,4 @@ def test_arguments_that_fit_a_route_cause_no_fault(door: Path, route: str, data:
         client.greeted().send(json.dumps({"id": 7, "route": route, "args": args}).encode() + b"\n")
         while "warning" in (answer := client.read()):
             pass
-    assert answer.get("error", {}).get("message") != "the service failed at this question.", args
+    assert answer.get("error", {}).get("message") != "internal error of the service.", args

@@ -26,7 +26,7 @@ def test_refusals_that_a_peer_words_differently_each_time_are_few_lines_a_second
     lines: list[str] = []
     log = ServiceLog(lines.append)
     for number in range(3000):
-        log("refused", uid=7, reason=f"a line is no Request: unknown field `x{number}`")
+        log("refused", uid=7, reason=f"invalid Request: unknown field `x{number}`")
     log("refused", uid=8, reason="owned by ada, not by bob.")
     assert [json.loads(line)["uid"] for line in lines] == [*[7] * 10, 8]
     later(log)

@@ -578,7 +578,7 @@ def test_the_socket_that_a_killed_service_left_is_replaced(board: Recorded, fold
 
 def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path) -> None:
     with (
-        pytest.raises(InputError, match="is the suffix of the socket of the page"),
+        pytest.raises(InputError, match="is reserved for the socket of the page"),
         serving(board.board.settings, folder / "board.http"),
     ):
         pass
@@ -602,7 +602,7 @@ def test_an_address_for_other_machines_is_warned_of(
     changed = msgspec.structs.replace(board.board.settings, web=address)
     with serving(changed, folder / "board.sock", lines=lines):
         pass
-    assert any("all who reach it see the open boards" in line for line in lines) is warned
+    assert any("everyone who can connect sees the open boards" in line for line in lines) is warned
 
 
 # Requests that do not fit

@@ -197,10 +197,10 @@ def test_doctor_has_a_problem_until_what_a_reload_does_not_bring_is_in_force(fil
             process.send_signal(signal.SIGHUP)
             awaited(partial(has, events, number))
             found = told(file, "restart")
-            assert [message.partition(" not in force")[0] for message, _ in found] == [
+            assert [message.partition(" not in effect")[0] for message, _ in found] == [
                 f"{' and '.join(waiting)} {'is' if len(waiting) == 1 else 'are'}" for _ in waiting[:1]
             ]
-            how = f"End process {process.pid} and start the service as before."
+            how = f"Stop process {process.pid} and start the service as before."
             assert all(hint.endswith(how) for _, hint in found)
     assert not told(file, "restart"), "no service runs"
     with service(file) as (process, events):

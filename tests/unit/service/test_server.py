@@ -122,7 +122,7 @@ def test_a_service_does_not_start_where_another_account_could_replace_its_files(
         chosen = msgspec.structs.replace(chosen, board=place / "inner" / "board")
     else:
         path = place / "inner" / "board.sock"
-    assert f"may write {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
+    assert f"can write {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
 
 
 def test_the_manager_is_told_that_clients_can_connect_and_that_the_service_lives(

@@ -193,11 +193,11 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
         (["--socket", "/tmp/" + 110 * "x"], 2, "is too long for a socket"),
         (["--socket", "/tmp/x\x1b.sock"], 2, "has unprintable characters"),
         (["--force"], 2, "goes without --force"),
-        (["--user", "no-such-account"], 2, "no account no-such-account"),
-        (["--user", "no\0account"], 2, "no account no"),
+        (["--user", "no-such-account"], 2, "unknown account no-such-account"),
+        (["--user", "no\0account"], 2, "unknown account no"),
         (["-o", "other.yaml"], 2, "its board is not"),
         (["-o", "client.yaml"], 2, "its board is not"),
-        (["--socket", "shared/board.sock"], 2, "accounts besides the service's may write"),
+        (["--socket", "shared/board.sock"], 2, "accounts other than the service's can write"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_nothing(

@@ -185,7 +185,7 @@ def test_the_socket_of_an_impostor_is_refused_on_its_host(door: SshAddress, fold
     error = failure(door)
     os.chown(folder, 0, -1)
     assert isinstance(error, InputError)
-    assert "could answer in its place" in error.message
+    assert "could impersonate it" in error.message
 
 
 def test_start_up_files_that_print_are_named_with_their_text(door: SshAddress, host: Sshd) -> None:
@@ -193,7 +193,7 @@ def test_start_up_files_that_print_are_named_with_their_text(door: SshAddress, h
     error = failure(door)
     (host.home / ".bashrc").unlink()
     assert error.exit_code == 2
-    assert error.message == "127.0.0.1 printed 'Welcome to far' where the service's answer should be."
+    assert error.message == "127.0.0.1 printed 'Welcome to far' instead of the service's answer."
     assert ".bashrc" in error.hint
 
 

@@ -26,13 +26,13 @@ from tests.waiting import awaited
     ("place", "words", "opens"),
     [
         ("nowhere/run/board.sock", "there is no folder FOLDER/nowhere.", False),
-        ("file/board.sock", "FOLDER/file is no folder.", False),
-        ("file", "this is a file, and no socket.", False),
-        ("closed", "this is a folder, and no socket.", False),
-        ("", "this is a folder, and no socket.", False),
+        ("file/board.sock", "FOLDER/file is not a folder.", False),
+        ("file", "this is a file, not a socket.", False),
+        ("closed", "this is a folder, not a socket.", False),
+        ("", "this is a folder, not a socket.", False),
         ("link", "there is no folder FOLDER/nowhere.", False),
-        ("closed/board.sock", "this account may not enter FOLDER/closed.", True),
-        ("closed/run/board.sock", "this account may not enter FOLDER/closed.", True),
+        ("closed/board.sock", "this account cannot enter FOLDER/closed.", True),
+        ("closed/run/board.sock", "this account cannot enter FOLDER/closed.", True),
     ],
 )
 @pytest.mark.parametrize("user", ["nobody", OWNER])
@@ -104,7 +104,7 @@ def test_a_socket_where_another_account_could_have_put_it_is_not_trusted(
         place.chmod(0o700)
         os.chown(place, 0, -1)
     assert isinstance(error, InputError)
-    assert "could answer in its place" in error.message
+    assert "could impersonate it" in error.message
 
 
 @ROOT
@@ -115,7 +115,7 @@ def test_an_impostor_in_a_sticky_folder_is_not_trusted(folder: Path) -> None:
         with acting_as("daemon"):
             impostor.bind(str(path))
             impostor.listen()
-        assert "could answer in its place" in refusal(RemoteBoard(path).runs.list).message
+        assert "could impersonate it" in refusal(RemoteBoard(path).runs.list).message
 
 
 @ROOT
@@ -128,7 +128,7 @@ def test_a_link_of_another_account_leads_to_no_socket_that_is_trusted(board: Rec
         error = refusal(RemoteBoard(folder / "link" / "board.sock").runs.list)
         # A kernel that protects links follows none that another account made in such a folder.
         protected = Path("/proc/sys/fs/protected_symlinks").read_text().strip() != "0"
-        assert ("Permission denied" if protected else "could answer in its place") in error.message
+        assert ("Permission denied" if protected else "could impersonate it") in error.message
 
 
 def test_the_credentials_of_a_peer_are_those_of_unix_7() -> None:
