@@ -79,7 +79,9 @@ def diagnose(installation: Installation) -> Iterator[Diagnostic]:
 def _settings(installation: Installation) -> Iterator[Diagnostic]:
     settings = installation.settings
     if settings.file is None:
-        yield Diagnostic(Severity.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
+        yield Diagnostic(
+            Severity.OK, "settings", "none found; using the built-in ones: this machine and the included tasks"
+        )
         return
     origin = installation.origin or _origin(settings.file)
     yield Diagnostic(
@@ -93,7 +95,7 @@ def _settings(installation: Installation) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 Severity.WARNING,
                 "settings",
-                f"others may write {settings.file}, and settings decide what runs in your name",
+                f"{settings.file} is writable by others, and its settings decide what runs under your account",
                 f"chmod go-w {settings.file}",
             )
 
@@ -109,7 +111,7 @@ def diagnose_roles(settings: Settings) -> Iterator[Diagnostic]:
         unknown = unknown_accounts(names)
         if unknown:
             message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
-            hint = "Correct the names: a group has @ before it. An unknown name gives no role."
+            hint = "Correct the names; a group begins with @. An unknown name has no role."
             yield Diagnostic(Severity.WARNING, "roles", message, hint)
 
 
@@ -127,9 +129,9 @@ def _origin(file: Path) -> str:
 def _folder(installation: Installation) -> Iterator[Diagnostic]:
     board = installation.settings.board
     there = next(path for path in (board, *board.parents) if path.is_dir())
-    hint = "Point `board` in the settings to a folder that you may write."
+    hint = "Set `board` in the settings to a folder that you can write."
     if there != board and board.exists():
-        yield Diagnostic(Severity.ERROR, "board", f"{board} is no folder", hint)
+        yield Diagnostic(Severity.ERROR, "board", f"{board} is not a folder", hint)
         return
     yield from _read_by_submissions(board)
     try:
@@ -163,12 +165,16 @@ def _check_writing(there: Path, board: Path) -> Iterator[Diagnostic]:
     """Check that files can be created in the folder, and locks held on them."""
     with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
         os.fsync(file.fileno())
-        made = f"{board} can be written" if there == board else f"{board} is not there yet, and can be made in {there}"
+        made = (
+            f"{board} can be written"
+            if there == board
+            else f"{board} does not exist yet, and can be created in {there}"
+        )
         yield Diagnostic(Severity.OK, "board", made)
         why = _lock_fault(file.fileno(), Path(file.name))
         hint = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
         good = None if why else "flock and POSIX locks work"
-        yield diagnostic(Severity.ERROR, "locks", f"{why}: two programs would carry on the same runs", hint, good=good)
+        yield diagnostic(Severity.ERROR, "locks", f"{why}: two programs could advance the same runs", hint, good=good)
 
 
 def _lock_fault(descriptor: int, path: Path) -> str:
@@ -186,7 +192,7 @@ def _lock_fault(descriptor: int, path: Path) -> str:
         return ""
     except OSError as error:
         return f"flock does not work ({error.strerror})"
-    return "flock lets two hold the same lock"
+    return "flock grants the same lock twice"
 
 
 def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic]:
@@ -200,8 +206,8 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
     whose = "of this machine alone" if local else "shared between machines, or not known to be of one"
     yield Diagnostic(Severity.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
     if mount.kind in ("tmpfs", "ramfs"):
-        hint = "Point `board` in the settings to a disk."
-        yield Diagnostic(Severity.WARNING, "file system", f"{kind} is gone when the machine starts anew", hint)
+        hint = "Set `board` in the settings to a folder on a disk."
+        yield Diagnostic(Severity.WARNING, "file system", f"{kind} is lost when the machine reboots", hint)
     # Over SSH, and of another account, the jobs' folders lie below `board_folder`.
     jobs_here = [
         each for each in installation.settings.clusters if not kind_of(each).on_this_machine and not each.board_folder
@@ -210,8 +216,8 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
         yield Diagnostic(
             Severity.WARNING,
             "file system",
-            f"compute nodes have to see {there} under the same path, and {kind} is seldom shared",
-            "Point `board` to a shared folder, unless it is exported; `hpc-board admin check` proves it.",
+            f"compute nodes must see {there} under the same path, and {kind} is rarely shared",
+            "Set `board` to a shared folder, unless this one is exported; `hpc-board admin check` proves it.",
         )
     options = _LOCAL_LOCKS.search(mount.options)
     if not local and options:
@@ -219,7 +225,7 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
             Severity.WARNING,
             "locks",
             f"mounted with {options[0].strip(',')}: locks hold within this machine alone",
-            "Use the board from one login node only, or have it mounted otherwise.",
+            "Use the board from one login node only, or mount it without this option.",
         )
 
 
@@ -227,13 +233,13 @@ def _room(there: Path) -> Iterator[Diagnostic]:
     facts = os.statvfs(there)
     free = facts.f_bavail * facts.f_frsize
     words = f"{free / 2**30:.1f} GiB free" if free >= _SPACE_BYTES else f"{free // 2**20} MiB free"
-    hint = "A job folder has about 60 KB, a running one 260: make room, or point `board` in the settings elsewhere."
+    hint = "A job folder takes about 60 KB, a running one 260 KB: free some space, or set `board` to another folder."
     few = facts.f_files > 0 and facts.f_favail < _FILES
     if few:
-        yield Diagnostic(Severity.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", hint)
+        yield Diagnostic(Severity.WARNING, "space", f"{facts.f_favail} more files can be created in {there}", hint)
     bad = Severity.ERROR if free < _LITTLE_SPACE_BYTES else Severity.WARNING
     enough = free >= _SPACE_BYTES
-    yield diagnostic(bad, "space", words, hint, good=f"{words} (quotas are not looked at)" if enough else None)
+    yield diagnostic(bad, "space", words, hint, good=f"{words} (quotas are not checked)" if enough else None)
 
 
 def _left_over(board: Path) -> Iterator[Diagnostic]:
@@ -242,8 +248,8 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
         yield Diagnostic(
             Severity.WARNING,
             "left over",
-            f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are under way",
-            "Remove it while no `hpc-board admin check` is under way.",
+            f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are running",
+            "Remove it while no `hpc-board admin check` is running.",
         )
     drafts = [path for path in _entries_of(board / "runs") if _is_abandoned(path)]
     if drafts:
@@ -251,7 +257,7 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
             Severity.WARNING,
             "left over",
             f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
-            "They may be removed.",
+            "They can be removed.",
         )
     yield from _check_held_locks(board)
 
@@ -288,12 +294,15 @@ def _lock(path: Path) -> Diagnostic | None:
         return None
     except OSError as error:
         return Diagnostic(
-            Severity.WARNING, "lock", f"{path} cannot be looked at: {error.strerror or error}", "Is it yours?"
+            Severity.WARNING,
+            "lock",
+            f"{path} cannot be checked: {error.strerror or error}",
+            "Check its owner and permissions.",
         )
     who = f"process {holder} of this machine" if holder else "a program on another machine"
-    message = f"{path.name} is held by {who}, for {_LOCK_SECONDS:g} s at least"
+    message = f"{path.name} is held by {who}, for at least {_LOCK_SECONDS:g} s"
     return Diagnostic(
-        Severity.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes."
+        Severity.WARNING, "lock", message, "It is advancing runs, or hangs: stop it if this lasts for minutes."
     )
 
 
@@ -317,7 +326,10 @@ def _database(installation: Installation) -> Iterator[Diagnostic]:
         return
     except OSError as error:
         yield Diagnostic(
-            Severity.ERROR, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?"
+            Severity.ERROR,
+            "database",
+            f"{path} cannot be checked: {error.strerror}",
+            "Check its owner and permissions.",
         )
         return
     try:
@@ -336,7 +348,7 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
     catalog = installation.tasks
     for fault in catalog.faults:
         yield Diagnostic(
-            Severity.ERROR, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then."
+            Severity.ERROR, "tasks", str(fault), "Correct it, or remove the folder: it is skipped until then."
         )
     for task in catalog.tasks:
         if task.warnings:
@@ -344,7 +356,7 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 Severity.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", hint
             )
-    hint = "Create one with `hpc-board create`, or name folders of tasks, or `bundled`, in the settings' `tasks`."
+    hint = "Create one with `hpc-board create`, or list folders of tasks, or `bundled`, in `tasks` of the settings."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
     if good is None:
         with suppress(BoardError):  # the check of the database has told it
@@ -378,7 +390,7 @@ def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
     folder, board = cluster.board_folder, installation.settings.board
     asked = attempt(host, ["id", "-un"])
     own = user_name(os.geteuid())
-    hint = f"Have root put these rules into a file in /etc/sudoers.d: {one_line(rules(own, account), 300)}"
+    hint = f"Ask root to add these rules to a file in /etc/sudoers.d: {one_line(rules(own, account), 300)}"
     good = f"sudo runs commands as {account}" if asked.succeeded else None
     yield diagnostic(Severity.ERROR, "jobs", f"as {account}: {asked.failure}", hint, good=good)
     if not asked.succeeded:
@@ -386,17 +398,17 @@ def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
     shared = _is_shared(Path(folder)) and attempt(host, ["test", "-r", folder, "-a", "-x", folder]).succeeded
     hint = (
         f"As root: usermod -aG GROUP {own}, for a group of these two accounts, such as that of {account}; install -d "
-        f"-o {own} -g GROUP -m {FOLDER_MODE:o} {folder}. Then start the service anew."
+        f"-o {own} -g GROUP -m {FOLDER_MODE:o} {folder}. Then restart the service."
     )
     good = f"{own} shares {folder} with {account}" if shared else None
-    message = f"{folder} is not a folder of {own} that a group of {own} and {account} may read"
+    message = f"{folder} must be owned by {own} and readable by a group of {own} and {account}"
     yield diagnostic(Severity.ERROR, "jobs", message, hint, good=good)
     for path in (board, installation.settings.file):
         if path is not None and attempt(host, ["test", "-w", str(path)]).succeeded:
-            message = f"{account} may write {path}, and jobs could change it"
+            message = f"{account} can write {path}, and jobs could change it"
             yield Diagnostic(Severity.ERROR, "jobs", message, f"chmod go-w {path}")
     if attempt(host, ["test", "-x", str(board)]).succeeded:
-        yield Diagnostic(Severity.ERROR, "jobs", f"{account} may enter {board}, and so may jobs", f"chmod 700 {board}")
+        yield Diagnostic(Severity.ERROR, "jobs", f"{account} can enter {board}, and so can jobs", f"chmod 700 {board}")
 
 
 def _is_shared(folder: Path) -> bool:
@@ -432,7 +444,7 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
         if gpu.template is not None:
             missing = [role for role in ("supervise", "account") if f" {job_folder.HARNESS} {role} " not in text]
             message = f"its template does not run `{' and '.join(missing)}`"
-            hint = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
+            hint = "Start from a copy of the included one; the page on settings lists what a template must run."
             yield diagnostic(
                 Severity.ERROR, subject, message, hint, good=None if missing else "its template is rendered"
             )
@@ -446,11 +458,11 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
         return Diagnostic(Severity.OK, subject, f"`hpc-board admin check {gpu.name}` examines {image} on a node")
     if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
         return Diagnostic(
-            Severity.OK, subject, f"`hpc-board admin check {gpu.name}` names the `{one_line(python)}` of the nodes"
+            Severity.OK, subject, f"`hpc-board admin check {gpu.name}` shows the `{one_line(python)}` of the nodes"
         )
     if not Path(python).exists():
         message = f"{one_line(python)} is not on this machine"
-        hint = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
+        hint = f"It may be on the nodes: run `hpc-board admin check {gpu.name}`."
         return Diagnostic(Severity.WARNING, subject, message, hint)
     tried = attempt(host, [python, "-I", "-c", _PYTHON_QUESTION])
     version = one_line(tried.stdout, 40) if tried.succeeded else ""

@@ -31,7 +31,8 @@ def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> tuple[list[Checked], list[No
     listing = [gpu for gpu in gpus if isinstance(plan.schedulers[gpu.cluster.name], ListingNodes)]
     if not listing:
         raise InputError(
-            "no cluster of these GPUs lists its nodes.", hint="--each-node is for Slurm; leave it out elsewhere."
+            "no cluster of these GPUs lists its nodes.",
+            hint="--each-node requires Slurm; omit it for other schedulers.",
         )
     rehearsed = check(listing, plan, send=False)
     refused = [each for each in rehearsed if not each.proven]

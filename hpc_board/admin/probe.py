@@ -59,9 +59,7 @@ _TASKS_NAMED_MAX = 3
 _SINGLE = ("Exclusive_Process", "Exclusive_Thread", "Prohibited")
 """Compute modes of NVIDIA's driver that admit at most one process."""
 
-_LINKED = (
-    "Install its packages by copies (`uv` with `--link-mode copy`): jobs see no folder of a home that links lead to."
-)
+_LINKED = "Install its packages as copies (`uv` with `--link-mode copy`): jobs cannot see folders that links lead to."
 _IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 T = TypeVar("T")
 _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
@@ -216,7 +214,7 @@ def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     except OSError as error:
         fault = StorageError(
             f"{folder}: the folder of a probe job cannot be written: {error.strerror or error}",
-            hint=f"Free some space, or point `{folders.setting}` in the settings to a folder that you may write.",
+            hint=f"Free some space, or set `{folders.setting}` in the settings to a folder that you can write.",
         )
         if not folders.elsewhere:
             raise fault from error
@@ -387,9 +385,9 @@ def _no_report(probe: _Probe, news: JobStatus) -> None:
     probe.add(
         Severity.ERROR,
         "job",
-        f"it left no report ({one_line(news.source or str(news.state))})"
+        f"it wrote no report ({one_line(news.source or str(news.state))})"
         + (f"; its output ends:\n{log}" if log else ""),
-        f"Look at {where}.python, {where}.modules{container} and {where}.template, and whether the node sees the"
+        f"Check {where}.python, {where}.modules{container} and {where}.template, and whether the node sees the"
         " board's folder.",
     )
 
@@ -397,12 +395,12 @@ def _no_report(probe: _Probe, news: JobStatus) -> None:
 def _give_up(probe: _Probe, seconds: float) -> None:
     probe.done = True
     probe.waited = probe.news is not None and probe.news.state is JobState.PENDING
-    state = probe.news.reason or f"it is {probe.news.state}" if probe.news else "nothing is known of it"
+    state = probe.news.reason or f"it is {probe.news.state}" if probe.news else "its state is unknown"
     probe.add(
         Severity.ERROR,
         "job",
         f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
-        "Try again later, or wait longer with --timeout.",
+        "Retry later, or wait longer with --timeout.",
     )
 
 
@@ -411,8 +409,8 @@ def _leave_out(probe: _Probe, seconds: float) -> None:
     probe.add(
         Severity.WARNING,
         "job",
-        f"not sent: the jobs before it took the {seconds:g} s of the check",
-        "Try again later, or wait longer with --timeout.",
+        f"not sent: the jobs before it used the {seconds:g} s of the check",
+        "Retry later, or wait longer with --timeout.",
     )
 
 
@@ -443,7 +441,7 @@ def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
                 if keys:
                     time.sleep(_END_LOOK_SECONDS)
         except BoardError as error:
-            say(f"A probe job may be left: {error.message}.{_cancel_commands(mine)}")
+            say(f"A probe job may remain: {error.message}.{_cancel_commands(mine)}")
 
 
 def _cancel_commands(probes: Sequence[_Probe]) -> str:
@@ -531,7 +529,7 @@ def _scratch(report: _Report) -> Iterator[Diagnostic]:
     if found.scratch_free_bytes < _SCRATCH_BYTES:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**20} MiB left for scratch folders"
         yield Diagnostic(
-            Severity.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {report.where}.env."
+            Severity.WARNING, "scratch", message, f"Set TMPDIR in {report.where}.env to a folder with more space."
         )
     else:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**30} GiB left"
@@ -541,8 +539,8 @@ def _scratch(report: _Report) -> Iterator[Diagnostic]:
 def _gpus(report: _Report) -> Iterator[Diagnostic]:
     gpu, found, kind = report.gpu, report.found, kind_of(report.gpu.cluster)
     if gpu.device is Device.CPU:
-        emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
-        yield Diagnostic(Severity.OK, "gpu", emulated if gpu.emulated else "none is asked for")
+        emulated = "skipped: jobs of this entry run on the CPU (`device: cpu`)"
+        yield Diagnostic(Severity.OK, "gpu", emulated if gpu.emulated else "none is requested")
         return
     names = gpu_names(found)
     if not names:
@@ -565,7 +563,7 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
         yield Diagnostic(
             Severity.WARNING,
             "gpu",
-            f"the job sees {seen} GPUs, and one was asked for",
+            f"the job sees {seen} GPUs, but one was requested",
             kind.gpu_hint(gpu, GpuFault.SEVERAL),
         )
 
@@ -594,10 +592,10 @@ def _trial(report: _Report) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.OK, "trial", message)
     elif report.gpu.minimum_clock == JUDGE:
         message = f"the judge has no clock here, so ranked runs end as infra_error: {reason}"
-        yield Diagnostic(Severity.ERROR, "trial", message, f"Mend the cause, or set {key} to `worker`.")
+        yield Diagnostic(Severity.ERROR, "trial", message, f"Fix the cause, or set {key} to `worker`.")
     else:
-        message = f"the judge has no clock here, so times are claims of the kernels' own processes: {reason}"
-        hint = f"Mend the cause; or set {key} to `judge`, which keeps such times out of ranks."
+        message = f"the judge has no clock here, so times are reported by the kernels' own processes: {reason}"
+        hint = f"Fix the cause; or set {key} to `judge`, which keeps such times out of ranks."
         yield Diagnostic(Severity.WARNING, "trial", message, hint)
 
 
@@ -630,13 +628,13 @@ def _torch(report: _Report) -> Iterator[Diagnostic]:
         more = len(need_torch) - _TASKS_NAMED_MAX
         names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
         message = f"does not import: {error}; runs of {names} would end as infra_error"
-        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} Or let these tasks name other GPUs.")
+        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} Or use other GPUs for these tasks.")
     elif torch.error:
         message = f"does not import: {error}; no task of the board needs it here"
         yield Diagnostic(Severity.WARNING, "torch", message, f"{hint} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
         message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
-        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} It has to be built for the node's driver.")
+        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} It must be built for the node's driver.")
     else:
         yield Diagnostic(
             Severity.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime))))
@@ -675,7 +673,7 @@ def _compilers(report: _Report) -> Iterator[Diagnostic]:
         Severity.WARNING,
         "compilers",
         f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
-        f"Bring them by {report.where}.modules or {report.where}.env, if tasks take compiled submissions.",
+        f"Provide them with {report.where}.modules or {report.where}.env, if tasks take compiled submissions.",
     )
 
 
@@ -683,11 +681,11 @@ def _isolation(report: _Report) -> Iterator[Diagnostic]:
     level, wanted = report.found.isolation, report.gpu.minimum_isolation
     if not reaches(level, wanted):
         hint = f"Lower {report.where}.minimum_isolation, or use other nodes."
-        message = f"{one_line(level, 8) or 'unknown'}, and ranked runs want {wanted}: {lacking(level, wanted)}"
+        message = f"{one_line(level, 8) or 'unknown'}, but ranked runs require {wanted}: {lacking(level, wanted)}"
         yield Diagnostic(Severity.ERROR, "isolation", message, hint)
     elif not level:
         yield Diagnostic(
-            Severity.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run."
+            Severity.WARNING, "isolation", "could not be tested", "Check `isolation` in the result of a run."
         )
     else:
         yield Diagnostic(Severity.OK, "isolation", one_line(level, 8))
@@ -697,14 +695,14 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     """Yield the delay of files and the clock skew, from the greeting and its answer between both clocks."""
     probe, found = report.probe, report.found
     if probe.greeting is None or not found.answered_at:
-        hint = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
+        hint = "Results may be late too: check that node and client see the same folder, and how long it is cached."
         message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"
         yield Diagnostic(Severity.WARNING, "files", message, hint)
         return
     there, back = found.greeted_at - probe.greeted_at, found.answered_at - probe.answered_at
     late = max(0.0, back - there) / 2
     skew = (there + back) / 2
-    hint = "A result that is a minute late counts as lost: look at the mount options (`actimeo`, `lookupcache`)."
+    hint = "A result that is a minute late counts as lost: check the mount options (`actimeo`, `lookupcache`)."
     bad = late > _LATE_SECONDS
     message = f"appear on the other side within {late:.2g} s (half of a round trip)"
     yield Diagnostic(Severity.WARNING if bad else Severity.OK, "files", message, hint if bad else "")
@@ -712,7 +710,7 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     ahead = "ahead of" if skew > 0 else "behind"
     message = f"the node's is {abs(skew):.2g} s {ahead} this machine's, give or take {late:.2g} s"
     yield Diagnostic(
-        Severity.WARNING if off else Severity.OK, "clock", message, "Set the node's clock (NTP)." if off else ""
+        Severity.WARNING if off else Severity.OK, "clock", message, "Synchronize the node's clock (NTP)." if off else ""
     )
 
 

@@ -279,9 +279,7 @@ def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> 
         if left:
             plans.append(replace(_again(store, found, task, left), unless_ranked=True))
         else:
-            plans.append(
-                RerunCandidate(found, None, tuple(chosen), "the same file was already submitted for this version")
-            )
+            plans.append(RerunCandidate(found, None, tuple(chosen), "file already submitted for this version"))
     return plans
 
 

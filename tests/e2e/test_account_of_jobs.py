@@ -67,10 +67,10 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
             assert run["state"] == "created"
             assert "sudo does not run commands as sys" in run["reason"]
             told = admin(files, environ, "", "doctor")
-            assert f"into a file in /etc/sudoers.d: Defaults:{OWNER} !requiretty" in told
+            assert f"to a file in /etc/sudoers.d: Defaults:{OWNER} !requiretty" in told
 
         told = admin(files, environ, rules(OWNER, JOBS), "doctor", shared=False)
-        assert "is not a folder of games that a group of games and sys may read" in told
+        assert "must be owned by games and readable by a group of games and sys" in told
         with service(files, socket, owner, environ, rules(OWNER, JOBS), [group]):
             assert ada.run("watch", str(run["id"])).returncode == 0
             assert ada.json("run", str(run["id"]))["account"] == JOBS
@@ -90,9 +90,9 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
             told = admin(files, environ, rules(OWNER, JOBS), "doctor")
             assert f"sudo runs commands as {JOBS}" in told
             assert f"{OWNER} shares {jobs} with {JOBS}" in told
-            assert "and so may jobs" not in told
+            assert "and so can jobs" not in told
             (files.folder / "board").chmod(0o711)
-            assert "and so may jobs" in admin(files, environ, rules(OWNER, JOBS), "doctor")
+            assert "and so can jobs" in admin(files, environ, rules(OWNER, JOBS), "doctor")
             assert ada.run("cancel", number).returncode == 0
             assert ada.run("watch", number).returncode == 3
             told = admin(files, environ, rules(OWNER, JOBS), "check", "CPU")

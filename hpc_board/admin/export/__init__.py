@@ -88,13 +88,13 @@ class Export(msgspec.Struct, frozen=True):
             raise InputError(f"unknown format {self.form!r}", hint=f"Formats: {', '.join(FORMATS)}.")
         if self.form == HTML and (self.with_code or self.chosen.since):
             raise InputError(
-                "the page shows standings, which have neither files nor a day on which they begin",
-                hint="Leave the option out, or take the format csv, json or parquet.",
+                "the format html supports neither --with-code nor --since",
+                hint="Omit the option, or use the format csv, json or parquet.",
             )
         if self.form == PARQUET and find_spec("pyarrow") is None:
             raise InputError(
-                "Parquet is written by pyarrow, which is not installed",
-                hint="Install it where hpc-board is (pip install 'hpc-board[parquet]'), or take --format csv or json.",
+                "the format parquet requires pyarrow, which is not installed",
+                hint="Install it where hpc-board is (pip install 'hpc-board[parquet]'), or use --format csv or json.",
             )
 
     def write(self, sink: IO[bytes]) -> Written:

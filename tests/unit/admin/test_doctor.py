@@ -102,7 +102,7 @@ def test_an_installation_without_faults_has_none(tmp_path: Path) -> None:
 
 def test_a_board_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     found = installation(tmp_path)
-    assert "is not there yet, and can be made" in only(found, "board").message
+    assert "does not exist yet, and can be created" in only(found, "board").message
     assert not found.settings.board.exists()
 
 
@@ -190,10 +190,8 @@ def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
 def test_a_cluster_over_ssh_has_its_job_folders_elsewhere(tmp_path: Path) -> None:
     far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
     messages = [line.message for line in lines(installation(tmp_path, far), "file system")]
-    assert not any("compute nodes have to see" in message for message in messages)
-    assert any(
-        "compute nodes have to see" in line.message for line in lines(installation(tmp_path, SLURM), "file system")
-    )
+    assert not any("compute nodes must see" in message for message in messages)
+    assert any("compute nodes must see" in line.message for line in lines(installation(tmp_path, SLURM), "file system"))
 
 
 def test_names_in_roles_that_this_machine_does_not_know_are_told(tmp_path: Path) -> None:
@@ -237,9 +235,9 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
     ("mounts", "cluster", "words", "severity"),
     [
         (EXT4, HERE, "ext4, of this machine alone; SQLite's journal is wal", Severity.OK),
-        (EXT4, SLURM, "compute nodes have to see", Severity.WARNING),
+        (EXT4, SLURM, "compute nodes must see", Severity.WARNING),
         ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Severity.OK),
-        ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is gone when the machine starts anew", Severity.WARNING),
+        ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is lost when the machine reboots", Severity.WARNING),
         ("", HERE, "unknown, shared between machines, or not known to be of one; SQLite's journal is del", Severity.OK),
     ],
 )
@@ -449,7 +447,7 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
     ("python", "severity", "words"),
     [
         (sys.executable, Severity.OK, f"{sys.executable} is Python 3."),
-        ("python3", Severity.OK, "`hpc-board admin check CPU` names the `python3` of the nodes"),
+        ("python3", Severity.OK, "`hpc-board admin check CPU` shows the `python3` of the nodes"),
         ("/no/such", Severity.WARNING, "/no/such is not on this machine"),
         ("/bin/true", Severity.ERROR, "/bin/true does not run here: it ended with status 0"),
         ("/bin/echo", Severity.ERROR, "/bin/echo does not run here"),

@@ -227,8 +227,8 @@ def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
         (("--format", "csv", "--since", "yesterday"), "is not a moment. Give a date"),
         (("--format", "csv", "--since", "999999w"), "is not a moment"),
         (("--format", "xls"), "'csv', 'json', 'parquet', 'html'"),
-        (("--format", "html", "--with-code"), "the page shows standings"),
-        (("--format", "html", "--since", "1d"), "the page shows standings"),
+        (("--format", "html", "--with-code"), "the format html supports neither"),
+        (("--format", "html", "--since", "1d"), "the format html supports neither"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_a_hint(board: Recorded, argv: Sequence[str], words: str) -> None:

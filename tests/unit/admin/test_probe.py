@@ -229,7 +229,7 @@ def test_a_compute_mode_for_one_process_is_an_error(tmp_path: Path) -> None:
 def test_an_exclusive_job_has_all_gpus_of_its_node_and_another_one_has_not(tmp_path: Path) -> None:
     several = Cast(inspection=replace(GOOD, torch=replace(GOOD.torch, devices=GOOD.torch.devices * 4)))
     found = lines_of(checked(tmp_path, several), "gpu")
-    assert [line.message for line in found][1:] == ["the job sees 4 GPUs, and one was asked for"]
+    assert [line.message for line in found][1:] == ["the job sees 4 GPUs, but one was requested"]
     several = Cast(inspection=several.inspection)
     assert len(lines_of(checked(tmp_path, several, with_options(H100, exclusive=True)), "gpu")) == 1
 
@@ -320,8 +320,8 @@ def test_a_cluster_that_does_not_answer_is_asked_once_and_gets_no_job(tmp_path: 
         ),
         ({"torch": Torch("2.9")}, "torch", Severity.ERROR, "sees no GPU (built for CPUs)"),
         ({"compilers": {"g++": "13"}}, "compilers", Severity.WARNING, "no nvcc: compiled submissions"),
-        ({"isolation": "S1"}, "isolation", Severity.ERROR, "ranked runs want S3: it lacks"),
-        ({"isolation": ""}, "isolation", Severity.ERROR, "unknown, and ranked runs want S3"),
+        ({"isolation": "S1"}, "isolation", Severity.ERROR, "ranked runs require S3: it lacks"),
+        ({"isolation": ""}, "isolation", Severity.ERROR, "unknown, but ranked runs require S3"),
         ({"scratch_free_bytes": 5 * 2**20}, "scratch", Severity.WARNING, "/tmp has 5 MiB left"),
         ({"sandbox_error": "no bwrap"}, "sandbox", Severity.ERROR, "no bwrap"),
     ],
@@ -426,7 +426,7 @@ def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) 
     cast = Cast(inspection=None, status=ended, writes={"slurm-7.out": printed})
     (line,) = lines_of(checked(tmp_path, cast), "job")
     assert line.severity is Severity.ERROR
-    assert line.message == "it left no report (squeue: FAILED); its output ends:\nSyntaxError: invalid syntax"
+    assert line.message == "it wrote no report (squeue: FAILED); its output ends:\nSyntaxError: invalid syntax"
 
 
 @pytest.mark.parametrize(

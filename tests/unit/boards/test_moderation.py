@@ -863,7 +863,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     logged = [each for each in admin.moderation.decisions(user="ada") if each.action == RERUN]
     assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
     left = admin.submissions.rerun_plan("double")
-    assert {why for _, _, why in described(left)} == {"the same file was already submitted for this version"}
+    assert {why for _, _, why in described(left)} == {"file already submitted for this version"}
     assert admin.submissions.rerun("double", []) == []
 
 
@@ -877,13 +877,13 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
         second.submissions.rerun("double", [adas.submission])
     (run,) = sent
     ended(first, [run])
-    with pytest.raises(InputError, match=f"submission {adas.submission} cannot be rerun: the same file"):
+    with pytest.raises(InputError, match=f"submission {adas.submission} cannot be rerun: file already submitted"):
         second.submissions.rerun("double", [adas.submission])
     with pytest.raises(InputError, match="submission 99 cannot be rerun: no longer among the best"):
         second.submissions.rerun("double", [99])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
-        "the same file was already submitted for this version"
+        "file already submitted for this version"
     ]
 
 
