@@ -74,7 +74,7 @@ def test_what_start_up_files_print_is_no_answer(server: Sshd, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("startup", "words"),
     [
-        ("exec bash\n", "did not answer a question about files"),
+        ("exec bash\n", "did not answer a request for files"),
         ("exit 3\n", "offers no SFTP: the session ended at once"),
         ("echo closed; exit 3\n", "offers no SFTP: closed"),
     ],
