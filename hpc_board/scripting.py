@@ -285,10 +285,10 @@ class Board:
             InputError: that folder is in use for something else or cannot be written, or the job folder is gone.
             Refused: the run is another user's.
         """
-        from hpc_board.board.run_files import bring
+        from hpc_board.board.run_files import fetch_run_files
 
         with self._session():
-            return tuple(each.path for each in bring(self._board.runs, run.id, Path(folder)).files)
+            return tuple(each.path for each in fetch_run_files(self._board.runs, run.id, Path(folder)).files)
 
     def cancel(self, runs: Iterable[Run]) -> Runs:
         """Request the cancellation of the runs, with one question to each scheduler, and return them.

@@ -160,7 +160,7 @@ def _check_own(path: Path, status: os.stat_result, owners: Collection[int], *, i
         )
     if not is_closed:
         raise InputError(
-            f"{shown_path(path)} may be written by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings "
+            f"{shown_path(path)} is writable by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings "
             "would run commands in your name.",
             hint=f"Try: chmod go-w '{shown_path(path)}'. Or, if you trust it, name it yourself: --config FILE",
         )

@@ -117,7 +117,7 @@ class Document:
         """Return whether the document has a value at `place`, faulty or not."""
         return place in self._lines
 
-    def sound(self, path: str) -> bool:
+    def has_no_faults(self, path: str) -> bool:
         """Return whether no fault is known at a key's path, or below it."""
         return not any(re.match(rf"{re.escape(path)}(?:[.\[]|\Z)", fault.path) for fault in self.faults)
 

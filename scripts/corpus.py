@@ -97,7 +97,7 @@ def named_in_competitions(checkout: Path) -> Mapping[Path, Mapping[str, str]]:
     for file in sorted(each for each in checkout.rglob("*") if each.suffix in competition.ENDINGS and each.is_file()):
         if file.name == TASK_FILE or not competition.is_competition(file):
             continue
-        faults = {Path(error.file).parent: error.message for error in competition.read(file).faults}
+        faults = {Path(error.file).parent: error.message for error in competition.read_competition(file).faults}
         for each in competition.directories(file):
             folder = (file.parent / each).resolve()
             found.setdefault(folder, {})[file.stem] = faults.get(folder, "")

@@ -281,11 +281,11 @@ def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
             unsent.clear()
         for probe in going:
             if not probe.done:
-                _look(probe)
+                _read_job_files(probe)
         for cluster in {probe.gpu.cluster for probe in going if not probe.done}:
             if time.monotonic() - asked.get(cluster.name, 0) >= cluster.poll_seconds:
                 asked[cluster.name] = time.monotonic()
-                _ask([probe for probe in going if probe.gpu.cluster == cluster and not probe.done], plan.say)
+                _poll_jobs([probe for probe in going if probe.gpu.cluster == cluster and not probe.done], plan.say)
         for probe in going:
             if not probe.done and time.monotonic() >= deadline:
                 _give_up(probe, plan.timeout_seconds)
@@ -294,7 +294,7 @@ def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
             time.sleep(_LOOK_SECONDS)
 
 
-def _look(probe: _Probe) -> None:
+def _read_job_files(probe: _Probe) -> None:
     """Read new files in the job's folder."""
     files, folder = probe.folders.files, probe.job.folder
     if probe.folders.elsewhere and time.monotonic() - probe.looked_at < _FAR_LOOK_SECONDS:
@@ -309,19 +309,19 @@ def _look(probe: _Probe) -> None:
         probe.logged_at = time.monotonic() if name in names else None
     now = time.time()
     if probe.greeting is None and GREETING in names:
-        probe.greeting = _read(probe, GREETING, Greeting)
+        probe.greeting = _read_json(probe, GREETING, Greeting)
         if probe.greeting is not None:
             probe.greeted_at, probe.answered_at = now, time.time()
             with suppress(OSError):
                 files.write(folder / ANSWER, json.dumps(asdict(Greeting(probe.answered_at))).encode())
     if job_folder.RESULT in names:
-        found = _read(probe, job_folder.RESULT, NodeProbe)
+        found = _read_json(probe, job_folder.RESULT, NodeProbe)
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
             probe.diagnostics += applied(_RULES, _Report(probe, found))
 
 
-def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
+def _read_json(probe: _Probe, name: str, type_: type[T]) -> T | None:
     """Return a small JSON file of the job's; None if it is invalid or incomplete."""
     try:
         data = probe.folders.files.read(probe.job.folder / name, INSPECTION_BYTES_MAX)
@@ -335,13 +335,13 @@ def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
         return None
 
 
-def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
+def _poll_jobs(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
     """Poll the scheduler for the jobs; an ended job without a report after the grace has failed."""
     keys = [probe.key for probe in probes if probe.key is not None]
     try:
         news = probes[0].scheduler.poll(keys)
     except SchedulerError as error:
-        _tell(probes[0], error.message, say)
+        _show_state(probes[0], error.message, say)
         return
     for probe in probes:
         found = news.get(probe.job.name)
@@ -352,7 +352,7 @@ def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
             probe.ended_since = None
             if found.state is JobState.PENDING:
                 probe.waited_at = time.monotonic()
-            _tell(probe, found.reason or f"the job is {found.state}", say)
+            _show_state(probe, found.reason or f"the job is {found.state}", say)
             continue
         probe.ended_since = probe.ended_since or time.monotonic()
         grace = kind_of(probe.gpu.cluster).result_grace.total_seconds()
@@ -371,7 +371,7 @@ def _delay_seconds(probe: _Probe) -> float:
     return (probe.logged_at or time.monotonic()) - probe.waited_at
 
 
-def _tell(probe: _Probe, words: str, say: Callable[[str], object]) -> None:
+def _show_state(probe: _Probe, words: str, say: Callable[[str], object]) -> None:
     if words != probe.told:
         probe.told = words
         say(f"{probe.label}: {words}")

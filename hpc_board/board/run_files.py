@@ -43,7 +43,7 @@ class BroughtFiles(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
 
 
-def bring(runs: "Runs", number: int, parent: Path, say: Say = lambda *_: None) -> BroughtFiles:
+def fetch_run_files(runs: "Runs", number: int, parent: Path, say: Say = lambda *_: None) -> BroughtFiles:
     """Write the files of a run, with the texts in its result, into the folder `run-NUMBER` in `parent`.
 
     Each file is written whole. A folder of the same run is filled again.

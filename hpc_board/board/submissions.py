@@ -123,7 +123,7 @@ class Submissions:
             Refused: the run belongs to another user, or the user may not submit now.
         """
         self._check_open()
-        found = self._run(run)
+        found = self._existing_run(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
@@ -373,7 +373,7 @@ class Submissions:
             raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
         return found
 
-    def _run(self, number: int) -> Run:
+    def _existing_run(self, number: int) -> Run:
         """Return a run that is visible to the user; few calls need the part of the board that has runs."""
         from hpc_board.board.runs import Runs
 
@@ -382,7 +382,7 @@ class Submissions:
     def _hint_for_run(self, number: int) -> str:
         """Return a hint if `number` is that of one of the user's runs; else an empty text."""
         try:
-            run = self._run(number)
+            run = self._existing_run(number)
         except StorageError:
             raise
         except (InputError, Refused):

@@ -92,7 +92,7 @@ def directories(path: Path) -> list[str]:
     return [problem.directory for problem in section.problems[:TASKS_MAX]]
 
 
-def read(path: Path) -> Catalog:
+def read_competition(path: Path) -> Catalog:
     """Read the tasks of the competition at `path`, with its names, deadlines and GPUs.
 
     Their files lie in the competition's folder. A problem with faults does not hide the others.

@@ -200,9 +200,9 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         for name, source in (section.templates or {}).items()
     }
     reference = next((file.text for file in files if file.name == "reference.py"), None)
-    lacks = missing(reference) if reference is not None and document.sound("files") else ()
+    lacks = missing(reference) if reference is not None and document.has_no_faults("files") else ()
     harness = own.harness or _default_harness(section, files, lacks=bool(lacks))
-    if harness == "isolated" and reference is None and document.sound("files"):
+    if harness == "isolated" and reference is None and document.has_no_faults("files"):
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
     elif harness == "isolated" and lacks:
         document.fault(
@@ -362,7 +362,7 @@ class _Sources:
             else:
                 files[name] = TaskFile(name, self.text((*place, "source"), entry.source) or "")
         submissions = sum(entry.source == SUBMISSION for entry in entries)
-        if submissions != 1 and (entries or self._document.sound("files")):
+        if submissions != 1 and (entries or self._document.has_no_faults("files")):
             self._document.fault(("files",), f"expected one file with the source {SUBMISSION}, found {submissions}")
         return tuple(files.values())
 

@@ -53,7 +53,7 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
             hint=f"Use a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
         )
     if source.suffix in competition.ENDINGS:
-        return competition.read(source)
+        return competition.read_competition(source)
     with temporary_folder("hpc-board-task-") as scratch:
         return _of_file(source, scratch, problem_set)
 
@@ -159,7 +159,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
         found: list[Task | DocumentError] = []
         for each in competitions:
             try:
-                catalog = competition.read(each)
+                catalog = competition.read_competition(each)
             except DocumentError as error:
                 found.append(error)
             else:

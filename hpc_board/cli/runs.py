@@ -215,13 +215,13 @@ def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: b
 
 def _bring_files(board: Board, id_: int, parent: Path, *, as_json: bool) -> None:
     """Write the files of a run below `parent`, and print their paths."""
-    from hpc_board.board.run_files import bring
+    from hpc_board.board.run_files import fetch_run_files
 
     def say(file: RunFile, done: int) -> None:
         if done < file.bytes and done % _TELLING_BYTES == 0:
             remark(f"{file.name}: {bytes_text(done)} of {bytes_text(file.bytes)}")
 
-    found = bring(board.runs, id_, parent, say)
+    found = fetch_run_files(board.runs, id_, parent, say)
     for left in found.left_out:
         remark(f"Skipped {left.name} ({bytes_text(left.bytes)}): {left.reason}.")
     if as_json:

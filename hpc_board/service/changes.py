@@ -127,7 +127,7 @@ class Changes:
             self._woken.clear()
             problem = ""
             try:
-                self._look()
+                self._read_changes()
             except BoardError as error:
                 problem = error.message
             except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
@@ -140,7 +140,7 @@ class Changes:
             told = problem
             self._stopping.wait(_LOOKS_SECONDS)
 
-    def _look(self) -> None:
+    def _read_changes(self) -> None:
         with self._lock:
             streams, asked = list(self._streams), self._asked
             self._asked = set()
@@ -156,7 +156,7 @@ class Changes:
             if change is not None:
                 told.append((stream, change))
         if told and self._loop is not None and not self._stopping.is_set():
-            self._loop.call_soon_threadsafe(_tell, told)
+            self._loop.call_soon_threadsafe(_add_changes, told)
 
     def _found(self, users: Collection[str], asked: Collection[str]) -> dict[str, Change | None]:
         """Return the change for each of `users` since the last look."""
@@ -216,17 +216,17 @@ class _Outputs:
         """Return those of the running runs whose jobs have written since the last call that had them."""
         clusters = self._board().context.clusters
         far = [run for run in running if clusters.folders_on(run.cluster).elsewhere]
-        now = self._read([run for run in running if run not in far])
+        now = self._read_output_marks([run for run in running if run not in far])
         if self._far is not None and self._far.done():
             done, self._far = self._far, None
             now |= done.result()
         if far and self._far is None:
-            self._far = self._pool.submit(self._read, far)
+            self._far = self._pool.submit(self._read_output_marks, far)
         before = {run.id: self._marks[run.id] for run in running if run.id in self._marks}
         self._marks = before | now
         return [run for run in running if run.id in before and before[run.id] != self._marks[run.id]]
 
-    def _read(self, runs: Sequence[Run]) -> dict[int, object]:
+    def _read_output_marks(self, runs: Sequence[Run]) -> dict[int, object]:
         board = self._board()
         return {run.id: board.runs.output_mark(run) for run in runs}
 
@@ -245,7 +245,7 @@ class _Stream:
         """True once a look knows the stream; of the thread of the looks alone."""
         self._change: Change | None = None
 
-    def take(self, change: Change) -> None:
+    def add(self, change: Change) -> None:
         """Add a change to those that are not told yet."""
         before = self._change or Change(facts=False)
         self._change = Change(
@@ -263,6 +263,6 @@ class _Stream:
         return change
 
 
-def _tell(told: "Sequence[tuple[_Stream, Change]]") -> None:
+def _add_changes(told: "Sequence[tuple[_Stream, Change]]") -> None:
     for stream, change in told:
-        stream.take(change)
+        stream.add(change)

@@ -51,7 +51,7 @@ class Passes:
         if self._stopping.is_set():
             return
         pass_, not_advanced = self._run_pass(cluster)
-        not_told = self._tell(pass_)
+        not_told = self._publish_changes(pass_)
         problem = not_advanced or not_told or self._unreachable()
         if self._is_news(cluster, pass_, problem):
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
@@ -92,7 +92,7 @@ class Passes:
             return None, traceback.format_exc()
         return pass_, pass_.errors[0].message if pass_ is not None and pass_.errors else ""
 
-    def _tell(self, pass_: "Pass | None") -> str:
+    def _publish_changes(self, pass_: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
         problems = []
         for step in self._news(pass_):

@@ -43,7 +43,7 @@ def path_of(unit: str) -> str | None:
 
 def user_unit(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return a unit for the manager of the service's account, which starts `command` with `environ`."""
-    return _text(*_UNIT, *_service(command, environ), "", "[Install]", "WantedBy=default.target")
+    return _unit_text(*_UNIT, *_service(command, environ), "", "[Install]", "WantedBy=default.target")
 
 
 def system_unit(board: Path, command: Sequence[str], environ: Mapping[str, str], account: str) -> str:
@@ -52,7 +52,7 @@ def system_unit(board: Path, command: Sequence[str], environ: Mapping[str, str],
     Its hardening permits the commands of schedulers, and jobs of the scheduler `local`, which belong to the unit:
     they need devices, namespaces and an own /proc, and the board may lie in a home folder.
     """
-    return _text(
+    return _unit_text(
         *_UNIT,
         "After=network-online.target remote-fs.target munge.service",
         "Wants=network-online.target",
@@ -116,5 +116,5 @@ def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str
     yield from ("# Remove this line if `jobs.account` is set: the service sends jobs by sudo.", "NoNewPrivileges=yes")
 
 
-def _text(*lines: str) -> str:
+def _unit_text(*lines: str) -> str:
     return "".join(f"{line}\n" for line in lines)

@@ -218,13 +218,13 @@ class SshHost:
         known = self._environment
         if known is not None and known[0] is link:
             return known[1:]
-        plain = self._ask(["env", "-0"])
+        plain = self._read_environment(["env", "-0"])
         mark = secrets.token_hex(16)
         inner = f"printf '%s\\0' {mark}; env -0"
         # A login shell may be one that does not know this language; bash reads the site's start-up files as well.
         outer = 'case "${SHELL##*/}" in bash|zsh|ksh|dash|sh) ;; *) SHELL=bash;; esac; exec "$SHELL" -l -c "$1"'
         try:
-            login = self._ask(["sh", "-c", outer, "sh", inner]).partition(f"{mark}\0")[2]
+            login = self._read_environment(["sh", "-c", outer, "sh", inner]).partition(f"{mark}\0")[2]
         except CommandTimeout:
             login = ""
         found = scrubbed_environment({**_variables(plain), **_variables(login)})
@@ -233,7 +233,7 @@ class SshHost:
             self._environment = (link, found, True)
         return found, bool(login)
 
-    def _ask(self, argv: Sequence[str]) -> str:
+    def _read_environment(self, argv: Sequence[str]) -> str:
         return self._execute(*self._connection.channel(), argv, _ENVIRONMENT_SECONDS, None, None, "").stdout
 
     def _execute(
@@ -260,7 +260,7 @@ class SshHost:
                 channel.exec_command("exec /bin/sh")
                 channel.settimeout(_LOOK_SECONDS)
                 _send(channel, script.encode(), deadline)
-                ended = _read(channel, out, err, deadline, until)
+                ended = _read_frames(channel, out, err, deadline, until)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 raise self._connection_lost(f"{argv[0]} ran") from error
             finally:
@@ -413,7 +413,7 @@ def _send(channel: "Channel", data: bytes, deadline: float) -> None:
             continue
 
 
-def _read(channel: "Channel", out: _Framed, err: _Framed, deadline: float, until: Sequence[str]) -> bool:
+def _read_frames(channel: "Channel", out: _Framed, err: _Framed, deadline: float, until: Sequence[str]) -> bool:
     """Read both streams until their frames are whole or the session is over.
 
     False means that the time is over before, or that the standard error has one of the texts of `until`.

@@ -96,7 +96,7 @@ def log_in(login: Login) -> Link:
                 _authenticate(place, transport, late)
             transport.set_keepalive(KEEPALIVE_SECONDS)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            words = _read(complaints) or _words(error)
+            words = _read_complaints(complaints) or _words(error)
             refused = re.search("Permission denied|verification failed", words) is not None
             raise (LoginRefused if place.proxy and refused else SchedulerError)(
                 f"{place.name} cannot be reached: {words}",
@@ -109,7 +109,7 @@ def _words(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or str(error) or "the connection was closed", 200)
 
 
-def _read(complaints: int) -> str:
+def _read_complaints(complaints: int) -> str:
     try:
         return one_line(os.read(complaints, 4096).decode(errors="replace"), 200)
     except BlockingIOError:

@@ -70,7 +70,7 @@ def _number(name: str) -> Column:
     return Column(name, Kind.NUMBER, lambda row: row[name])
 
 
-def _text(name: str) -> Column:
+def _text_column(name: str) -> Column:
     return Column(name, Kind.TEXT, lambda row: None if row[name] is None else _line(row[name]) or None)
 
 
@@ -93,15 +93,15 @@ def _of_rerun(name: str, kind: Kind, value: Callable[[Rerun], Value]) -> Column:
 COLUMNS = (
     _integer("run"),
     _integer("submission"),
-    _text("task"),
-    _text("task_version"),
-    _text("gpu"),
-    _text("user"),
-    _text("account"),
-    _text("file_name"),
-    _text("mode"),
-    _text("state"),
-    _text("verdict"),
+    _text_column("task"),
+    _text_column("task_version"),
+    _text_column("gpu"),
+    _text_column("user"),
+    _text_column("account"),
+    _text_column("file_name"),
+    _text_column("mode"),
+    _text_column("state"),
+    _text_column("verdict"),
     _number("score_s"),
     _integer("rank"),
     _moment("submitted_at"),
@@ -109,17 +109,17 @@ COLUMNS = (
     Column("ended_at", Kind.MOMENT, _ended),
     Column("waited_s", Kind.NUMBER, lambda row: _seconds(_time(row["submitted_at"]), _time(row["started_at"]))),
     Column("ran_s", Kind.NUMBER, lambda row: _seconds(_time(row["started_at"]), _ended(row))),
-    _text("cluster"),
-    _text("partition"),
-    _text("job_id"),
-    _text("node"),
-    _text("trust"),
+    _text_column("cluster"),
+    _text_column("partition"),
+    _text_column("job_id"),
+    _text_column("node"),
+    _text_column("trust"),
     _flag("emulated"),
-    _text("milestone"),
-    _text("code_sha256"),
-    _text("harness_sha256"),
-    _text("note"),
-    _text("message"),
+    _text_column("milestone"),
+    _text_column("code_sha256"),
+    _text_column("harness_sha256"),
+    _text_column("note"),
+    _text_column("message"),
     _flag("removed"),
     Column("notes", Kind.TEXTS, _notes),
     _of_removal("removed_by", Kind.TEXT, lambda removal: _line(removal.by_user)),

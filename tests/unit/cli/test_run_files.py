@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.board.run_files import bring
+from hpc_board.board.run_files import fetch_run_files
 from hpc_board.board.runs import Runs
 from hpc_board.domain.run import Run
 from hpc_board.domain.run_files import FILE_BYTES_MAX, FILES_MAX, RUN_BYTES_MAX, RunFile, RunFiles, within_bounds
@@ -191,13 +191,13 @@ class _Hostile:
 @pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", ".bashrc", "a/b.json"])
 def test_a_service_with_a_name_that_leads_elsewhere_is_refused(recorded_run: Run, tmp_path: Path, name: str) -> None:
     with pytest.raises(BoardError, match="sent an unsafe file name for run"):
-        bring(cast("Runs", _Hostile(recorded_run, RunFile(name, 3))), 7, tmp_path / "home")
+        fetch_run_files(cast("Runs", _Hostile(recorded_run, RunFile(name, 3))), 7, tmp_path / "home")
     assert names_in(tmp_path / "home" / "run-7") == set()
 
 
 def test_a_file_of_a_huge_size_by_the_service_is_not_read(recorded_run: Run, tmp_path: Path) -> None:
     hostile = _Hostile(recorded_run, RunFile("huge.ptx", 2**60), RunFile("small.ptx", 3))
-    found = bring(cast("Runs", hostile), 7, tmp_path)
+    found = fetch_run_files(cast("Runs", hostile), 7, tmp_path)
     assert names_in(tmp_path / "run-7") == {"small.ptx"}
     assert [(each.name, each.reason) for each in found.left_out] == [
         ("huge.ptx", "exceeds the limit of 64 MiB per file")

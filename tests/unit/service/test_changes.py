@@ -199,13 +199,13 @@ def test_a_service_without_listeners_reads_no_changes(door: Path, monkeypatch: p
     with listening_as(door):
         pass
     looks: list[int] = []
-    look, marks = changes.Changes._look, AdditionGateway.marks
+    look, marks = changes.Changes._read_changes, AdditionGateway.marks
 
     def looked(service: changes.Changes) -> None:
         looks.append(1)
         look(service)
 
-    monkeypatch.setattr(changes.Changes, "_look", looked)
+    monkeypatch.setattr(changes.Changes, "_read_changes", looked)
     awaited(lambda: len(looks) > 2)
     monkeypatch.setattr(AdditionGateway, "marks", lambda _: pytest.fail("read"))
     monkeypatch.setattr(AdditionGateway, "since", lambda *_: pytest.fail("read"))
