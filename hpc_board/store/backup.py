@@ -1,5 +1,6 @@
 """Copies of a board's database that are whole, and the way back, by SQLite's own backup."""
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -128,6 +129,14 @@ def _fault(db: Database) -> str:
         return "it has no record of its version"
     if (found := db.value("PRAGMA quick_check(1)")) != "ok":
         return str(found)
+    if (found := db.execute("PRAGMA foreign_key_check").fetchone()) is not None:
+        return f"a row of {found[0]} refers to a missing row of {found[2]}"
+    for table, column in (("codes", "code"), ("scripts", "script")):
+        # A submission with the same checksum would get the contents of this row for its own.
+        for row in db.rows(table):
+            data = row[column] if isinstance(row[column], bytes) else row[column].encode()
+            if hashlib.sha256(data).hexdigest() != row["sha256"]:
+                return f"a row of {table} does not have the checksum of its contents"
     # No check of a column covers these definitions, which decide about the programs that jobs run.
     for row in db.rows("tasks"):
         task_value(row)

@@ -109,6 +109,24 @@ def with_foreign_name(path: Path) -> None:
         connection.commit()
 
 
+def with_run_of_next_submission(path: Path) -> None:
+    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL"
+    changed(
+        path,
+        f"INSERT INTO runs SELECT 9, 4, {columns} FROM runs WHERE id = 1",  # noqa: S608 - of this file
+        "INSERT INTO events SELECT NULL, 9, 'created', at, '', '', '', '', NULL, NULL, 0, 0, 0 FROM events LIMIT 1",
+        "INSERT INTO in_flight VALUES (9)",
+    )
+
+
+def with_another_script(path: Path) -> None:
+    changed(path, "INSERT INTO scripts VALUES ('5e1f', '{}')")
+
+
+def with_another_code(path: Path) -> None:
+    changed(path, "INSERT INTO codes VALUES ('5e1f', x'00')")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -118,6 +136,9 @@ def with_foreign_name(path: Path) -> None:
         (with_trigger, "its trigger own is not that of a board"),
         (without_trigger, "its trigger runs_stay is not that of a board"),
         (with_foreign_name, "CHECK constraint failed in runs"),
+        (with_run_of_next_submission, "a row of runs refers to a missing row of submissions"),
+        (with_another_script, "a row of scripts does not have the checksum of its contents"),
+        (with_another_code, "a row of codes does not have the checksum of its contents"),
     ],
 )
 def test_a_database_that_is_not_a_boards_does_not_move_in(
