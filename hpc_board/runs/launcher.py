@@ -284,7 +284,10 @@ class Launcher(msgspec.Struct, frozen=True):
             raise InputError(f"not accepted after {attempts} attempts{answer}")
         gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
         parts = self.store.submissions.job_parts(run)
-        script = msgspec.json.decode(parts.script, type=job_folder.Script)
+        try:
+            script = msgspec.json.decode(parts.script, type=job_folder.Script)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError("the batch script in the database is damaged; submit again") from error
         path = self.clusters.folders_of(run).write(run, parts.task, gpu, script=script.text, code=parts.code)
         named = () if parts.in_closed_board else (run.task,)
         return _PreparedJob(run, gpu, path, script, attempts + 1, named)

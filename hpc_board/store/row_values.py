@@ -32,7 +32,7 @@ def decoded_json(kind: type[T], text: str) -> T:
     """
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UndecodableError(f"{kind}: {error}") from error
 
 

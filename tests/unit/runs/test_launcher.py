@@ -7,6 +7,7 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
@@ -93,6 +94,18 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
         world.advance()
     assert world.state(unsent) is RunState.SUBMITTING
     assert world.state(queued) is RunState.RUNNING
+
+
+def test_a_damaged_script_ends_its_run_alone(world: World) -> None:
+    damaged = world.run()
+    with world.store.file.writing() as db:
+        db.execute("DROP TRIGGER scripts_stay")
+        db.execute("UPDATE scripts SET script = '{}'")
+    whole = world.run(Mode.TEST)
+    assert world.advance()
+    assert world.state(damaged) is RunState.ERROR
+    assert world.store.runs.get(damaged.id).status.reason.startswith("the batch script in the database is damaged")
+    assert world.state(whole) is RunState.QUEUED
 
 
 def test_a_turn_tells_that_the_folder_of_a_job_cannot_be_written(world: World) -> None:

@@ -803,7 +803,12 @@ def test_a_value_that_cannot_be_decoded_is_reported_as_damage(path: Path, store:
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value"), [("events", "state", "unknown"), ("runs", "options", '{"sbatch": ["--uid=root"]}')]
+    ("table", "column", "value"),
+    [
+        ("events", "state", "unknown"),
+        ("runs", "options", '{"sbatch": ["--uid=root"]}'),
+        pytest.param("runs", "options", '{"x": ' + "[" * 10_000, id="nested"),
+    ],
 )
 def test_a_word_that_no_version_wrote_is_reported_as_damage(
     path: Path, store: Store, table: str, column: str, value: str
