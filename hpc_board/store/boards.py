@@ -14,7 +14,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import UndecodableError, decoded, plain_text, time_text
+from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, plain_text, time_text
 from hpc_board.store.sqlite import Database, Row
 
 Newest = CreatedBoard | BoardChange
@@ -172,7 +172,7 @@ def created_board(db: Database, row: Row) -> CreatedBoard:
     from hpc_board.store.task_rows import task_value
 
     change = _change(row)
-    own = msgspec.json.decode(row["terms"]).get("task", {})
+    own = decoded(dict[str, object], decoded_json(dict[str, object], row["terms"]).get("task", {}))
     version = db.row("tasks", "name = ? AND version = ?", [change.name, change.task_version])
     if version is None:
         raise UndecodableError(f"the board {change.name} lacks its version")
@@ -181,4 +181,4 @@ def created_board(db: Database, row: Row) -> CreatedBoard:
 
 
 def _change(row: Row) -> BoardChange:
-    return decoded(BoardChange, {**row, "terms": msgspec.json.decode(row["terms"])})
+    return decoded(BoardChange, {**row, "terms": decoded_json(dict[str, object], row["terms"])})
