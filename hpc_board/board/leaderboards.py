@@ -219,17 +219,19 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
     if not isinstance(source, PackedSource):
         yield source
         return
+    from hpc_board.catalog import competition
+
     name = PurePosixPath(source.file_name).name
     if not name or name != source.file_name or not name.isprintable() or len(name) > _FILE_NAME_MAX:
         raise InputError(f"invalid file name {one_line(source.file_name, 80)}.", hint="Use a name without a folder.")
-    with temporary_folder("hpc-board-source-") as outer:
-        # A lone task file may name files of its folder's parent, so the parent has to be empty, too.
-        folder = outer / "source"
-        folder.mkdir()
+    if name.endswith(competition.ENDINGS):
+        # A lone one may name files of the folders above it, which other accounts write.
+        raise InputError(f"{name} is not a folder, a zip or a reference file.", hint="Send its folder, packed.")
+    with temporary_folder("hpc-board-source-") as folder:
         (folder / name).write_bytes(source.data)
 
         def told(text: str) -> str:
-            return text.replace(f"{folder}/", "").replace(f"{outer}/", "")
+            return text.replace(f"{folder}/", "")
 
         try:
             yield folder / name

@@ -280,13 +280,12 @@ def test_a_creators_name_of_a_task_is_no_path_in_the_services_folder(
 
 
 @ROOT
-def test_a_packed_task_file_reads_nothing_beside_it(door: Path, folder: Path) -> None:
-    (folder / "hidden.py").write_text("x")
-    text = TASK.replace("source: reference.py", f"source: ../{folder.name}/hidden.py")
-    packed = {"file_name": "task.yml", "data": base64.b64encode(text.encode()).decode()}
+@pytest.mark.parametrize("name", ["task.yml", "course.yaml"])
+def test_a_lone_task_file_or_competition_is_not_read(door: Path, name: str) -> None:
+    packed = {"file_name": name, "data": base64.b64encode(TASK.encode()).decode()}
     with acting_as("bin"), raw(door) as client:
         answer = client.greeted().ask("leaderboards.plan", request={"source": packed})
-    assert answer["error"]["message"].endswith(f" {folder.name}/hidden.py: there is no such file.")
+    assert answer["error"]["message"] == f"{name} is not a folder, a zip or a reference file."
 
 
 @ROOT
