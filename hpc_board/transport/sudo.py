@@ -150,6 +150,13 @@ class SharedFiles(LocalFiles):
         """Put a file with this data at `path`, whole or not at all."""
         write_whole(path, data, mode=_FILE_MODE)
 
+    def bytes_in(self, folder: Path) -> int:
+        """Return the size of all files below a folder; the account opens those that it has closed to its group."""
+        with suppress(CommandTimeout, CommandMissing, SchedulerError):
+            opened = ["chmod", "-R", "u+rwX,g+rX", "--", str(folder)]
+            SudoHost(self._account).run(opened, timeout_seconds=_REMOVE_SECONDS)
+        return super().bytes_in(folder)
+
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         """Remove a folder; the account removes the files and folders that belong to it."""
         with suppress(CommandTimeout, CommandMissing, SchedulerError):

@@ -83,6 +83,7 @@ link = f"ln -s {folder}/secret link; ln {folder}/secret hard; ln -s {folder} pro
 forge = "echo x > ../2; mkdir ../3; mv ../1 ../4; echo x > ../../harness/a.pyz; rm ../../harness/a.pyz"
 replace = "echo x > job.sh; mv job.sh other; rm -f job.sh; echo x > task/reference.py; rm -rf task; chmod 700 ."
 own = "umask 077; mkdir -p own/deep; echo x > own/deep/file; echo {} > result.json; chmod 640 result.json"
+own += "; mkdir -m 700 shut; echo x > shut/file; chmod 0 shut"
 SudoHost(account).run(["sh", "-c", f"{link}; {forge}; {replace}; {own}"], timeout_seconds=60, cwd=str(job))
 assert (job / "job.sh").read_bytes() == b"script"
 assert (job / "task" / "reference.py").read_bytes() == b"x = 1"
@@ -102,6 +103,7 @@ try:
     print(files.sizes_in(job / "profile"))
 except NotADirectoryError:
     pass
+assert files.bytes_in(job) > 0
 files.remove_folder(job, alone=True)
 assert not job.exists()
 assert (folder / "secret").exists()
