@@ -19,8 +19,12 @@ def _one_of(words: Iterable[str]) -> str:
     return f"{{0}} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
+# GLOB and length() end at a null character.
+_WHOLE = "instr({0}, char(0)) = 0"
+
+
 def _of(characters: str, most: int) -> str:
-    return f"{{0}} NOT GLOB '*[^{characters}]*' AND length({{0}}) <= {most}"
+    return f"{{0}} NOT GLOB '*[^{characters}]*' AND length({{0}}) <= {most} AND {_WHOLE}"
 
 
 _NAME = f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._+-', 64)}"
@@ -31,7 +35,7 @@ _KINDS = {
     "TOKEN": ("TEXT", f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._-', 71)}"),
     "JOB_ID": ("TEXT", f"{{0}} NOT GLOB '-*' AND {_of(']A-Za-z0-9_.+:,%[-', 120)}"),
     "DIGEST": ("TEXT", _of("A-Za-z0-9", 64)),
-    "FILE_NAME": ("TEXT", "{0} NOT IN ('', '.', '..') AND instr({0}, '/') = 0"),
+    "FILE_NAME": ("TEXT", f"{{0}} NOT IN ('', '.', '..') AND instr({{0}}, '/') = 0 AND {_WHOLE}"),
     "MOMENT": ("TEXT", "{0} GLOB '[1-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T*+00:00'"),
     "STATE": ("TEXT", _one_of(RunState)),
     "VERDICT": ("TEXT", _one_of(Verdict)),
