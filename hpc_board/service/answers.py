@@ -112,12 +112,14 @@ def _limited(given: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_lengths(given: Mapping[str, Any]) -> None:
-    """Require that no list among these arguments has more than ROWS_MAX items.
+    """Require that no list among these arguments, or in a value among them, has more than ROWS_MAX items.
 
     Raises:
         InputError: one has more. Each may cost a statement, and a line has room for a million numbers.
     """
     for name, value in given.items():
+        if isinstance(value, msgspec.Struct):
+            _check_lengths(msgspec.structs.asdict(value))
         if isinstance(value, Collection) and not isinstance(value, str | bytes) and len(value) > ROWS_MAX:
             raise InputError(
                 f"too many {name} in a request: {len(value):,} (limit {ROWS_MAX:,}).",

@@ -347,6 +347,15 @@ def test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one(doo
 
 
 @ROOT
+def test_a_creator_names_members_within_bounds(door: Path) -> None:
+    options = {"closed": True, "members": ["x"] * (ROWS_MAX + 1)}
+    with acting_as("bin"), raw(door) as client:
+        request = {"type": "BoardRequest", "source": "vectoradd_py", "name": "copy", "options": options}
+        answer = client.greeted().ask("leaderboards.carry_out", request=request, changes={"copy": 0})
+    assert answer["error"]["message"].startswith(f"a service takes at most {ROWS_MAX:,} members")
+
+
+@ROOT
 def test_a_cluster_that_is_not_in_the_settings_was_never_asked(door: Path) -> None:
     with asking(door, "daemon") as board:
         assert board.runs.asked_at("../board") is None
