@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hpc_board.service.client import RemoteBoard
 from hpc_board.service.conversation import Bounds
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.server import Service
@@ -87,6 +88,12 @@ class Services:
         self._stack = ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="hb-")
         self._of: object = None
+        self._boards: list[RemoteBoard] = []
+
+    def board(self) -> RemoteBoard:
+        """Return the board behind the service, whose connections end with it."""
+        self._boards.append(RemoteBoard(self.socket({})))
+        return self._boards[-1]
 
     def socket(self, environ: Mapping[str, str]) -> Path:
         """Return the socket of a service with the present settings and with this environment besides the usual one."""
@@ -105,5 +112,8 @@ class Services:
 
     def close(self) -> None:
         """End the service."""
+        for board in self._boards:
+            with board.session():
+                pass
         self._stack.close()
         self._folder.cleanup()

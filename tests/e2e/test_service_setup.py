@@ -82,7 +82,7 @@ def test_an_ordinary_account_sets_up_a_service_that_others_use(place: Path) -> N
         assert f"{ADA}'s role is participant" in examined.stdout
         assert ada.run("--config", participants, "list").returncode == 0
         refused = ada.run("--config", settings, "runs")
-        assert (refused.returncode, "may not be read" in refused.stderr) == (2, True), refused.stderr
+        assert (refused.returncode, "permission denied" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_root_sets_up_a_service_for_an_account_without_its_own_rights(place: Path) -> None:

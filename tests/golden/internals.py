@@ -28,7 +28,6 @@ from hpc_board.model.result import Result
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server
-from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
@@ -119,7 +118,7 @@ class Served:
         if settings not in self._services:
             self._services[settings] = Services(self._folder / settings)
         self._patch.setattr(server, "peer_name", lambda _: user)
-        return RemoteBoard(self._services[settings].socket({}))
+        return self._services[settings].board()
 
     def close(self) -> None:
         """End the services."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from textual import events
-from textual.screen import Screen
-from textual.strip import Strip
 from textual.widgets import Button, Static
 
 from hpc_board.domain.run import Run, RunState
@@ -22,7 +20,6 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid, Row
-from tests.tui import conftest
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
 from tests.values import replace
@@ -482,36 +479,6 @@ async def test_a_filter_selects_the_first_match_and_its_removal_keeps_the_select
         await press(pilot, "escape")
         assert grid.current == selected
         assert grid.cursor_row > 1
-
-
-async def test_a_key_in_a_long_list_draws_the_rows_that_change_and_lays_nothing_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(300, 0, -1)])
-    drawn: list[int] = []
-    draw = Grid.render_line
-
-    def render_line(self: Grid, y: int) -> Strip:
-        drawn.append(y)
-        return draw(self, y)
-
-    app = app_on(board)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down")
-        laid_out: list[object] = []
-        app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
-        monkeypatch.setattr(Screen, "_compositor_refresh", conftest._paint)
-        monkeypatch.setattr(Grid, "render_line", render_line)
-        await press(pilot, "down")
-        await until(pilot, lambda: len(drawn) > 1)
-        drawn.clear()
-        await press(pilot, "down", "down")
-        await until(pilot, lambda: len(drawn) > 1)
-        assert len(drawn) <= 12
-        assert laid_out == []
-        assert "Runs 5/" in text_of(app)
-        assert "Run 296" in text_of(app)
 
 
 async def test_rows_read_on_are_added_to_the_table_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

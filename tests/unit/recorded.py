@@ -28,7 +28,6 @@ from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan
 from hpc_board.runs.reconciler import ClusterLocks
-from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.commands import run_hpc_board
 from tests.service import Services
@@ -97,7 +96,7 @@ class Recorded:
     @property
     def door(self) -> Board:
         """The board as commands open it."""
-        return self.board if self.services is None else RemoteBoard(self.services.socket({}))
+        return self.board if self.services is None else self.services.board()
 
     @property
     def board(self) -> Board:

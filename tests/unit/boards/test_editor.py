@@ -309,7 +309,7 @@ def test_everything_that_is_wrong_with_a_source_is_said_and_nothing_is_stored(pl
         (("--member", "eve"), "only a closed board has members"),
         (("--closed", "--member", "two words"), '"two words" is not a valid member'),
         (("--reason", "a\nb"), "the reason contains a line break"),
-        (("--reason", "x" * 501), "the reason has 501 characters"),
+        (("--reason", "x" * 501), "the reason is too long: 501 characters"),
     ],
 )
 def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str], told: str) -> None:

@@ -251,7 +251,7 @@ def test_the_relay_carries_what_the_service_says_last(door: SshAddress) -> None:
     done = relay(Path(door.path), b"GET / HTTP/1.1\r\n\r\n")
     answer = msgspec.json.decode(done.stdout, type=wire.Reply)
     assert answer.error is not None
-    assert (done.returncode, "is no Hello" in answer.error.message) == (0, True)
+    assert (done.returncode, "invalid Hello" in answer.error.message) == (0, True)
 
 
 @needs_accounts
