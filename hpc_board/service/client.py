@@ -368,13 +368,14 @@ class _Runs(_Part):
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         user, runs, silent = self._connection.welcome.user, list[Run](), dict[str, object]()
         with _hint_to_watch(ids), self._connection.stream(routes.CHANGES, {}, Change) as following:
-            while not runs or not all(run.state.ended for run in runs):
+            shown = False
+            while not shown or not all(run.state.ended for run in runs):
                 # Even a wait of no time shows the runs once.
-                least = 0.001 if runs else ANSWER_SECONDS
+                least = 0.001 if shown else ANSWER_SECONDS
                 try:
                     change = following(None if deadline is None else max(deadline - time.monotonic(), least))
                 except TimeoutError:
-                    if not runs:
+                    if not shown:
                         raise
                     raise expired([run for run in runs if not run.state.ended], timeout_seconds, served=True) from None
                 if change.anew:
@@ -383,7 +384,7 @@ class _Runs(_Part):
                     # Changes name the user's own runs alone.
                     going = [run for run in runs if not run.state.ended]
                     stale = [run.id for run in going if run.id in change.runs or (change.facts and run.user != user)]
-                if not stale:
+                if not stale and shown:
                     continue
                 known = {run.id: run for run in runs} | {run.id: run for run in self.get_each(stale)}
                 runs = [known[id_] for id_ in ids]
@@ -394,6 +395,7 @@ class _Runs(_Part):
                     if since is not None and silent.get(cluster) is None:
                         say(silence_words(cluster, since))
                     silent[cluster] = since
+                shown = True
                 yield runs
 
 

@@ -33,6 +33,11 @@ def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door:
     assert seen[-1] is RunState.LOST
 
 
+def test_a_wait_for_no_runs_ends_at_once(door: Path) -> None:
+    with asking(door) as remote:
+        assert list(remote.runs.wait([], timeout_seconds=60)) == [[]]
+
+
 def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
