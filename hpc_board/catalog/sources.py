@@ -69,10 +69,10 @@ def packed(source: str) -> PackedSource | str:
     Raises:
         InputError: the folder or file cannot be read, is too large, or holds no tasks.
     """
-    return packed_path(Path(source)) if names_a_path(source) else source
+    return _packed_path(Path(source)) if names_a_path(source) else source
 
 
-def packed_path(path: Path) -> PackedSource:
+def _packed_path(path: Path) -> PackedSource:
     """Return the folder or file at `path` packed, as `packed` does."""
     folder = path.parent if path.name == TASK_FILE else path
     if is_folder(folder):
@@ -90,8 +90,8 @@ def packed_competition(path: Path, problem_set: str | None) -> tuple[PackedSourc
     """Return the competitions at `path` packed, and the name of the one to read, for a service."""
     if problem_set is None and path.suffix in competition.ENDINGS and path.name != TASK_FILE and is_file(path):
         # The file names tasks beside it: the folder goes, with the name of the file.
-        return packed_path(path.absolute().parent), path.stem
-    return packed_path(path), problem_set
+        return _packed_path(path.absolute().parent), path.stem
+    return _packed_path(path), problem_set
 
 
 def sound_tasks(source: Path) -> tuple[Task, ...]:
