@@ -39,7 +39,6 @@ from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.transport import Completed
-from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm import chroot
@@ -203,7 +202,7 @@ def polls(lab: SlurmLab, account: "AccountHost") -> list[Row]:
             "plain `squeue`": lambda: account.run(["squeue"], timeout_seconds=60),
         }
         if lab.root is not None:
-            helper = [chroot.PYTHON, "-B", str(HELPER), "60"]
+            helper = [chroot.PYTHON, "-B", str(HELPER)]
             ways["by `client: pyslurm`"] = partial(
                 PyslurmScheduler(cluster, account, warn=complain, helper=helper).poll, keys
             )
@@ -227,10 +226,6 @@ class AccountHost(ThisHost):
     def run(self, argv: Sequence[str], **arguments: Any) -> Completed:
         """Run a command as `ThisHost.run` does."""
         return super().run([*self._prefix, *argv], **arguments)
-
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        """Start a program as `ThisHost.converse` does."""
-        return super().converse([*self._prefix, *argv])
 
     def sent(self, names: Sequence[str]) -> list[str]:
         """Send a job of each name, and return their ids."""

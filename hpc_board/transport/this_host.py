@@ -13,7 +13,6 @@ from typing import IO, cast
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
-from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.time_budget import counted
 
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
@@ -135,14 +134,6 @@ class ThisHost:
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
         return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
-
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        """Start `argv` without a shell, with the scrubbed environment, as a program that answers lines.
-
-        Raises:
-            ConversationOver: it cannot be started.
-        """
-        return Conversation(argv, self._environment)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import pytest
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
-from hpc_board.schedulers.slurm.pyslurm_client import ConversingHost, PyslurmScheduler
+from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
+from hpc_board.transport import Host
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder
 from tests.slurm import chroot
@@ -45,7 +46,7 @@ def chroot_labs() -> Iterator[ChrootLab]:
 
 
 def scheduler_of(
-    lab: SlurmLab, cluster: Cluster, host: ConversingHost | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+    lab: SlurmLab, cluster: Cluster, host: Host | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> SlurmScheduler:
     """The client for which the lab's tests are."""
     host = host or ThisHost(lab.environment)

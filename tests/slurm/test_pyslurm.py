@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -18,7 +18,6 @@ from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
-from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
@@ -44,91 +43,49 @@ def job(lab: SlurmLab) -> Iterator[JobKey]:
     lab.cancel_jobs()
 
 
-class HostWithHelpers(ThisHost):
-    """This host, with the processes that have pyslurm."""
-
-    def __init__(self, environ: dict[str, str], helper_environ: dict[str, str] | None = None) -> None:
-        super().__init__(environ)
-        self.helper_host = ThisHost(helper_environ or environ)
-        self.pids: list[int] = []
-
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        conversation = self.helper_host.converse(argv)
-        self.pids.append(conversation._process.pid)
-        return conversation
-
-
-@dataclass
-class Asked:
-    """A scheduler with the real helper, and what it warned of."""
-
-    scheduler: PyslurmScheduler
-    host: HostWithHelpers
-    warnings: list[str]
-    clock: list[float]
-
-
-def asked(lab: SlurmLab, helper_environ: dict[str, str] | None = None, *, seconds: float = 10) -> Asked:
-    host, warnings, clock = HostWithHelpers(lab.environment, helper_environ), list[str](), [0.0]
-    scheduler = PyslurmScheduler(
+def asked(
+    lab: SlurmLab, warn: Callable[[str], object], environ: dict[str, str] | None = None, *, seconds: float = 10
+) -> PyslurmScheduler:
+    """A scheduler with the real helper."""
+    python = ["env", *(f"{name}={value}" for name, value in (environ or {}).items()), lab.pyslurm_python]
+    return PyslurmScheduler(
         Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", lab.pyslurm_python)),
-        host,
-        warn=warnings.append,
-        start_seconds=seconds,
+        ThisHost(lab.environment),
+        warn=warn,
+        helper=[*python, "-B", str(HELPER)],
         answer_seconds=seconds,
-        clock=lambda: clock[0],
     )
-    return Asked(scheduler, host, warnings, clock)
 
 
-@pytest.mark.parametrize(
-    ("number", "seconds", "reason"),
-    [(signal.SIGKILL, 10, "ended with status -9"), (signal.SIGSTOP, 2, "did not answer within 2 s")],
-)
-def test_a_helper_that_is_killed_or_hangs_is_replaced_by_the_commands_and_started_again(
-    lab: SlurmLab, job: JobKey, number: signal.Signals, seconds: float, reason: str
-) -> None:
-    with_helper = asked(lab, seconds=seconds)
-    assert with_helper.scheduler.poll([job])[job.name].source == "pyslurm: RUNNING"
-    os.kill(with_helper.host.pids[0], number)
-    assert with_helper.scheduler.poll([job])[job.name].source == "squeue: RUNNING"
-    assert reason in with_helper.warnings[0]
-    with_helper.clock[0] += 30
-    assert with_helper.scheduler.poll([job])[job.name].source == "pyslurm: RUNNING"
-    assert len(with_helper.host.pids) == 2
-    assert len(with_helper.warnings) == 1
+def unexpected(warning: str) -> NoReturn:
+    raise AssertionError(warning)
 
 
 def test_an_import_that_blocks_for_want_of_a_slurm_conf_is_not_waited_for(lab: SlurmLab, job: JobKey) -> None:
-    with_helper = asked(lab, lab.environment | {"SLURM_CONF": "/no/such/slurm.conf"}, seconds=4)
-    began = time.monotonic()
-    assert with_helper.scheduler.poll([job])[job.name].source == "squeue: RUNNING"
-    assert time.monotonic() - began < 30
-    assert "did not answer within 4 s" in with_helper.warnings[0]
-    assert "/no/such/slurm.conf" in with_helper.warnings[0]
-    with pytest.raises(ProcessLookupError):
-        os.kill(with_helper.host.pids[0], 0)
+    warnings: list[str] = []
+    scheduler = asked(lab, warnings.append, {"SLURM_CONF": "/no/such/slurm.conf"}, seconds=4)
+    assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
+    assert "did not answer within 4 s" in warnings[0]
 
 
 def test_a_python_without_pyslurm_is_told(lab: SlurmLab, job: JobKey) -> None:
     warnings: list[str] = []
-    without_packages = [sys.executable, "-S", str(HELPER), "10"]
     scheduler = PyslurmScheduler(
         Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm")),
         ThisHost(lab.environment),
         warn=warnings.append,
-        helper=without_packages,
+        helper=[sys.executable, "-S", str(HELPER)],
     )
     assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
-    assert "cannot be imported: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]
+    assert "failed: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]
 
 
 def test_a_job_that_was_put_back_into_the_queue_says_so(lab: SlurmLab, job: JobKey) -> None:
-    with_helper = asked(lab)
+    scheduler = asked(lab, unexpected)
     lab.run("scontrol", "update", f"jobid={job.job_id}", "requeue=1")
     lab.run("scontrol", "requeue", job.job_id)
     deadline = time.monotonic() + 30
-    while ", restart 1" not in (evidence := with_helper.scheduler.poll([job])[job.name].source):
+    while ", restart 1" not in (evidence := scheduler.poll([job])[job.name].source):
         assert time.monotonic() < deadline, evidence
         time.sleep(0.2)
     assert evidence.startswith("pyslurm: ")
@@ -138,7 +95,7 @@ def test_the_tasks_of_an_array_are_never_ours(lab: SlurmLab) -> None:
     name = f"hb-{time.monotonic_ns()}"
     lab.run("sbatch", "--array=0-2", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600")
     try:
-        assert asked(lab).scheduler.find(name, datetime.now(UTC)) is None
+        assert asked(lab, unexpected).find(name, datetime.now(UTC)) is None
     finally:
         lab.cancel_jobs()
 

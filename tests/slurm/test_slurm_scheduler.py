@@ -19,7 +19,6 @@ from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_o
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.sbatch import directive, options_for
 from hpc_board.transport import Completed
-from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
@@ -72,9 +71,6 @@ class CountingHost:
     ) -> Completed:
         self.commands.append(argv[0])
         return self.host.run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until)
-
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        return self.host.converse(argv)
 
 
 @pytest.fixture(scope="module", params=PLACES)

@@ -36,8 +36,5 @@ class AddressedHost:
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """Return the command with its address, for a user who runs it."""
-        return [*self.prefix(), argv[0], *self._clusters, *argv[1:]]
-
-    def prefix(self) -> list[str]:
-        """Return the start of a command that sets the cluster's variables for a program."""
-        return ["env", *(f"{name}={value}" for name, value in self._variables.items())] if self._variables else []
+        variables = ["env", *(f"{name}={value}" for name, value in self._variables.items())] if self._variables else []
+        return [*variables, argv[0], *self._clusters, *argv[1:]]

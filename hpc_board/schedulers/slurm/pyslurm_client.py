@@ -1,12 +1,13 @@
-"""A Slurm cluster whose queue is read through pyslurm, in a process of its own; the rest goes by the commands."""
+"""A Slurm cluster whose queue is read through pyslurm, by a program of its own; the rest goes by the commands."""
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
+
+import msgspec
 
 from hpc_board.domain.pause import Pause
 from hpc_board.errors import SchedulerError
@@ -15,14 +16,10 @@ from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm import cluster_options
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmScheduler
 from hpc_board.schedulers.slurm.outputs import QueueRow, epoch, job_ids
-from hpc_board.transport import Host
-from hpc_board.transport.conversation import Conversation, ConversationOver
-from hpc_board.transport.time_budget import is_out_of_time
+from hpc_board.transport import CommandMissing, CommandTimeout, Host
+from hpc_board.transport.time_budget import is_out_of_time, time_limit
 
 HELPER: Final = Path(__file__).with_name("pyslurm_helper.py")
-
-START_SECONDS: Final = 15.0
-"""The time-out of the import of pyslurm: without a readable slurm.conf it blocks for a minute."""
 
 ANSWER_SECONDS: Final = 30.0
 """The time-out of an answer: Slurm's own time-out of a message is 10 seconds by default."""
@@ -33,7 +30,6 @@ PAUSE_SECONDS: Final = 30.0
 PAUSE_SECONDS_MAX: Final = 1800.0
 """The longest time that the commands alone are used."""
 
-_COLUMNS = 8
 _CONTROLLER_ERRORS: Final = frozenset(
     {
         *range(1001, 1005),  # SLURM_COMMUNICATIONS_..._ERROR
@@ -45,19 +41,16 @@ _CONTROLLER_ERRORS: Final = frozenset(
 """Error numbers of a controller that cannot be reached: the commands would only ask it again."""
 
 
-class ConversingHost(Host, Protocol):
-    """A machine on which commands run, and programs that stay."""
+class _Answer(msgspec.Struct, frozen=True):
+    """The answer of the helper: the jobs in its own columns, or an error with Slurm's number."""
 
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        """Start `argv` as a program that answers lines."""
+    jobs: list[tuple[str, str, str, int | None, int | None, str | None, str | None, int]] = []
+    error: str = ""
+    errno: int | None = None
 
 
 class _HelperFailedError(Exception):
     """The helper gave no answer that can be used; the message says why, in the middle of a sentence."""
-
-
-class _ControllerError(Exception):
-    """Slurm's controller cannot be reached; the message is Slurm's own."""
 
 
 class PyslurmScheduler(SlurmScheduler):
@@ -70,11 +63,10 @@ class PyslurmScheduler(SlurmScheduler):
     def __init__(
         self,
         cluster: Cluster,
-        host: ConversingHost,
+        host: Host,
         *,
         warn: Callable[[str], object],
         helper: Sequence[str] = (),
-        start_seconds: float = START_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -84,27 +76,57 @@ class PyslurmScheduler(SlurmScheduler):
         self._warn = warn
         self._warned = False
         self._answer_seconds = answer_seconds
-        command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
-        addressed = [*self._host.prefix(), *command]
-        self._helper = _Helper(lambda: host.converse(addressed), start_seconds, clock)
+        self._helper = [*(helper or [self._python, "-B", str(HELPER)]), f"{answer_seconds + 1:g}"]
+        self._clock = clock
+        self._pause = Pause()
 
     def _queue(self, names: Sequence[str]) -> Listing:
+        if not self._pause.is_over(self._clock()):
+            return super()._queue(names)
         try:
-            rows = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
-        except _ControllerError as error:
-            raise SchedulerError(
-                f"pyslurm failed: {error}",
-                hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
-            ) from error
+            answer = self._ask_helper(names)
         except _HelperFailedError as error:
             if is_out_of_time():
-                raise SchedulerError(
-                    f"pyslurm {error}",
-                    hint=f"Slurm on cluster {self._cluster.name} may be busy; nothing has changed, try later.",
-                ) from error
+                raise self._unanswered(str(error)) from error
+            self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
             self._tell(str(error))
             return super()._queue(names)
-        return Listing("pyslurm", rows)
+        self._pause = Pause()
+        if answer.error:
+            raise self._unanswered(f"failed: {one_line(answer.error, 200)}")
+        return Listing("pyslurm", [row for job in answer.jobs for row in _rows(*job)])
+
+    def _ask_helper(self, names: Sequence[str]) -> _Answer:
+        """Return the jobs with these names, or the error of a controller that cannot be reached.
+
+        Raises:
+            _HelperFailedError: the helper does not work.
+        """
+        within_seconds = time_limit(self._answer_seconds)
+        try:
+            done = self._host.run(self._helper, timeout_seconds=self._answer_seconds, stdin=json.dumps(list(names)))
+        except CommandTimeout as error:
+            raise _HelperFailedError(f"did not answer within {within_seconds:g} s") from error
+        except CommandMissing as error:
+            raise _HelperFailedError(f"cannot be used: {error}") from error
+        if done.returncode != 0:
+            told = one_line(done.stderr, 200)
+            raise _HelperFailedError(f"ended with status {done.returncode}" + (f" ({told})" if told else ""))
+        if done.truncated:
+            raise _HelperFailedError("sent an answer that exceeds the limit")
+        try:
+            answer = msgspec.json.decode(done.stdout, type=_Answer)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _HelperFailedError("answered something else than a list of jobs") from error
+        if answer.error and answer.errno not in _CONTROLLER_ERRORS:
+            raise _HelperFailedError(f"failed: {one_line(answer.error, 200)}")
+        return answer
+
+    def _unanswered(self, words: str) -> SchedulerError:
+        return SchedulerError(
+            f"pyslurm {words}",
+            hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
+        )
 
     def _tell(self, reason: str) -> None:
         """Warn once with the reason why the commands are used."""
@@ -117,106 +139,16 @@ class PyslurmScheduler(SlurmScheduler):
         )
 
 
-class _Helper:
-    """The process that has pyslurm: started when it is needed, and again after it failed, though not at once."""
-
-    def __init__(self, start: Callable[[], Conversation], start_seconds: float, clock: Callable[[], float]) -> None:
-        self._start = start
-        self._start_seconds = start_seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._conversation: Conversation | None = None
-        self._questions = 0
-        self._pause = Pause()
-        self._last_failure = ""
-
-    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
-        """Return the rows that answer `question`.
-
-        Raises:
-            _ControllerError: Slurm's controller cannot be reached.
-            _HelperFailedError: the helper does not work.
-        """
-        with self._lock:
-            if not self._pause.is_over(self._clock()):
-                raise _HelperFailedError(self._last_failure)
-            try:
-                found = self._ask(question, timeout_seconds)
-            except _HelperFailedError as error:
-                self._end()
-                self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
-                self._last_failure = str(error)
-                raise
-            except BaseException:
-                # The controller's address may have changed, or the answer to an interrupted question has no reader.
-                self._end()
-                raise
-            self._pause = Pause()
-            return found
-
-    def _ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
-        if self._conversation is None:
-            self._conversation = self._start_helper()
-        self._questions += 1
-        request = {"id": self._questions, **question, "seconds": timeout_seconds + 1}
-        answer = self._exchange(self._conversation, json.dumps(request), timeout_seconds)
-        if answer.get("id") != self._questions:
-            raise _HelperFailedError("answered another question than it was asked")
-        if "error" in answer:
-            message = one_line(str(answer["error"]), 200)
-            if answer.get("errno") in _CONTROLLER_ERRORS:
-                raise _ControllerError(message)
-            raise _HelperFailedError(f"failed: {message}")
-        return _rows(answer.get("ok"))
-
-    def _start_helper(self) -> Conversation:
-        try:
-            conversation = self._start()
-        except ConversationOver as error:
-            raise _HelperFailedError(f"cannot be used: {error}") from error
-        try:
-            hello = self._exchange(conversation, "", self._start_seconds)
-            if "ok" not in hello:
-                reason = one_line(str(hello.get("error")), 200)
-                raise _HelperFailedError(f"cannot be imported: {reason}")
-        except BaseException:
-            conversation.close()
-            raise
-        return conversation
-
-    def _exchange(self, conversation: Conversation, line: str, timeout_seconds: float) -> dict[str, Any]:
-        try:
-            answer = json.loads(conversation.ask(line, timeout_seconds=timeout_seconds))
-        except ConversationOver as error:
-            said = one_line(conversation.complaints, 200)
-            raise _HelperFailedError(f"{error}" + (f" ({said})" if said else "")) from error
-        except (ValueError, RecursionError) as error:
-            raise _HelperFailedError("answered something that is no JSON") from error
-        if not isinstance(answer, dict):
-            raise _HelperFailedError("answered something that was not asked for")
-        return answer
-
-    def _end(self) -> None:
-        if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
-
-
-def _rows(value: object) -> list[QueueRow]:
-    """Return the jobs in an answer, each waiting task of an array on its own.
-
-    Raises:
-        _HelperFailedError: it is no list of jobs.
-    """
-    if not isinstance(value, list) or not all(isinstance(row, list) and len(row) == _COLUMNS for row in value):
-        raise _HelperFailedError("answered something else than a list of jobs")
-    rows = []
-    for job_id, name, state, submitted, start, node, reason, restarts in value:
-        texts = (job_id, name, state, node or "", reason or "None")
-        if not all(isinstance(text, str) for text in texts) or type(restarts) is not int:
-            raise _HelperFailedError("answered something else than a list of jobs")
-        times = epoch(str(submitted)), epoch(str(start))
-        rows += [
-            QueueRow(each, name, state, *times, node or "", reason or "None", restarts) for each in job_ids(job_id)
-        ]
-    return rows
+def _rows(
+    job_id: str,
+    name: str,
+    state: str,
+    submitted: int | None,
+    start: int | None,
+    node: str | None,
+    reason: str | None,
+    restarts: int,
+) -> list[QueueRow]:
+    """Return a job of the helper's answer, each waiting task of an array on its own."""
+    times = epoch(str(submitted)), epoch(str(start))
+    return [QueueRow(each, name, state, *times, node or "", reason or "None", restarts) for each in job_ids(job_id)]

@@ -1,16 +1,10 @@
-"""A program that asks Slurm through pyslurm: a line of JSON in, a line of JSON out, until its input ends.
+"""A program that lists this account's jobs through pyslurm: a list of their names in, a line of JSON out.
 
     PYTHON pyslurm_helper.py SECONDS
 
-The first line that it prints says whether pyslurm could be imported, which may take SECONDS:
-
-    {"id": 0, "ok": {"pyslurm": "25.11.2"}}
-
-Then each question gets an answer with its id. Its `seconds` are how long the answer may take:
-
-    {"id": 1, "ask": "jobs", "names": ["hb-0123456789abcdef"], "seconds": 30}
-    {"id": 1, "ok": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]]}
-    {"id": 2, "error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
+    ["hb-0123456789abcdef"]
+    {"jobs": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]]}
+    {"error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
 
 It is a program of its own because the import may end the process or block it for a minute, because calls hold the
 interpreter's lock, and because pyslurm is under the GPL. It imports nothing of hpc-board.
@@ -23,67 +17,41 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 
-def main() -> int:
-    """Import pyslurm, and answer questions until the input ends."""
+def main() -> None:
+    """Import pyslurm, and answer the question of the input."""
     # The folder of this file would be searched before everything that pyslurm imports.
     own = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != own]
-    questions, answers = _channels()
-    _end_after(float(sys.argv[1]))
+    names = frozenset(json.load(sys.stdin))
+    # What libraries print goes elsewhere.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    # The kernel ends this process after that time: no Python code runs while a call into Slurm hangs.
+    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
     # Without this the library cuts the list of an array's waiting tasks after 64 characters.
     os.environ["SLURM_BITSTR_LEN"] = "0"
+    with os.fdopen(answers, "w") as answer:
+        json.dump(_answer(names), answer)
+
+
+def _answer(names: frozenset[str]) -> dict[str, Any]:
     try:
         import pyslurm
+
+        return {"jobs": _jobs(pyslurm, names)}
     except Exception as error:  # noqa: BLE001 - a binding that was built for another Slurm fails in many ways
-        _put(answers, {"id": 0, "error": f"{type(error).__name__}: {error}"})
-        return 1
-    _put(answers, {"id": 0, "ok": {"pyslurm": str(pyslurm.__version__)}})
-    for line in questions:
-        question = json.loads(line)
-        _end_after(question["seconds"])
-        _put(answers, {"id": question["id"], **_answer(pyslurm, question)})
-    return 0
+        number = getattr(error, "errno", None)
+        words = str(error) if number is not None else f"{type(error).__name__}: {error}"
+        return {"error": words, "errno": number if isinstance(number, int) else None}
 
 
-def _channels() -> tuple[BinaryIO, BinaryIO]:
-    """Return the streams of questions and answers, and redirect stdin and stdout of libraries elsewhere."""
-    questions, answers = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return os.fdopen(questions, "rb"), os.fdopen(answers, "wb", buffering=0)
-
-
-def _end_after(seconds: float) -> None:
-    """Let the kernel end this process after that time: no Python code runs while a call into Slurm hangs."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _put(answers: BinaryIO, answer: dict[str, Any]) -> None:
-    data = json.dumps(answer).encode() + b"\n"
-    while data:
-        data = data[answers.write(data) :]
-    signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _answer(pyslurm: Any, question: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return _jobs(pyslurm, frozenset(question["names"]))
-    except pyslurm.RPCError as error:
-        return {"error": str(error), "errno": error.errno}
-    except Exception as error:  # noqa: BLE001 - any error of the bindings is an answer, too
-        return {"error": f"{type(error).__name__}: {error}"}
-
-
-def _jobs(pyslurm: Any, names: frozenset[str]) -> dict[str, Any]:
+def _jobs(pyslurm: Any, names: frozenset[str]) -> list[list[Any]]:
     """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts."""
     uid = os.getuid()
-    rows = [
+    return [
         [
             _id(job),
             job.name,
@@ -97,7 +65,6 @@ def _jobs(pyslurm: Any, names: frozenset[str]) -> dict[str, Any]:
         for job in pyslurm.Jobs.load().values()
         if job.user_id == uid and _name(job) in names
     ]
-    return {"ok": rows}
 
 
 def _name(job: Any) -> str | None:
@@ -116,4 +83,4 @@ def _id(job: Any) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

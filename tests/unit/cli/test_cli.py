@@ -910,14 +910,14 @@ def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_comma
         sbatch="echo 104",
         squeue=f"echo x >> {asked}",
         sacct="exit",
-        python="""echo '{"id": 0, "error": "ModuleNotFoundError: No module named pyslurm"}'""",
+        python="""echo '{"error": "ModuleNotFoundError: No module named pyslurm"}'""",
     )
     python = board.folder / "bin" / "python"
     slurm = f"{{scheduler: slurm, client: pyslurm, pyslurm_python: {python}, "
     board.settings.write_text(board.settings.read_text().replace("{scheduler: slurm, ", slurm))
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "4", **environ)
     assert done.returncode == 4
-    warning = f"warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} cannot be imported: "
+    warning = f"warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} failed: "
     assert done.stderr.count("warning: ") == done.stderr.count(warning) == 1
     assert "No module named pyslurm" in done.stderr
     assert asked.read_text().count("x") > 1

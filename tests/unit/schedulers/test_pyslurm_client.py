@@ -1,12 +1,8 @@
-"""PyslurmScheduler with stand-ins for its helper that hang, die, and give answers without a question."""
+"""PyslurmScheduler with stand-ins for its helper that hang, die, and print something else."""
 
-import gc
 import json
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,54 +15,24 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm import ClusterOptions
-from hpc_board.schedulers.slurm.pyslurm_client import (
-    PAUSE_SECONDS,
-    PAUSE_SECONDS_MAX,
-    PyslurmScheduler,
-)
+from hpc_board.schedulers.slurm.pyslurm_client import PAUSE_SECONDS, PAUSE_SECONDS_MAX, PyslurmScheduler
 from hpc_board.transport import Completed
-from hpc_board.transport.conversation import LINE_BYTES_MAX, Conversation
+from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, ThisHost
 
-CLUSTER = Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", "/opt/python"))
+CLUSTER = Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", "/opt/python", "/etc/slurm.conf"))
 JOB = JobKey("hb-1", "7", datetime(2026, 1, 1, tzinfo=UTC))
 ROW = ["7", "hb-1", "RUNNING", 1767225600, 1767225660, "n1", "None", 0]
 SQUEUE = "7|hb-1|RUNNING|1767225600|1767225660|n1|0|None\n"
 
 STAND_IN = """
-import json, os, pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-
-def act(words, id):
-    what, _, value = words.partition(" ")
-    if what == "say":
-        print(value.replace("ID", str(id)), flush=True)
-    elif what == "late":
-        time.sleep(1.5)
-        print(value.replace("ID", str(id)), flush=True)
-    elif what == "hang":
-        time.sleep(600)
-    elif what == "huge":
-        sys.stdout.write("x" * int(value))
-        sys.stdout.flush()
-        time.sleep(600)
-    elif what == "die":
-        print("a library says why", file=sys.stderr, flush=True)
-        sys.exit(3)
-
-def next_act(name):
-    acts = (folder / name).read_text().splitlines()
-    (folder / name).write_text("".join(f"{line}\\n" for line in acts[1:]))
-    return acts[0]
-
-with (folder / "started").open("a") as file:
-    file.write(f"{os.getpid()}\\n")
-act(next_act("hellos"), 0)
-for line in sys.stdin:
-    # First, since a test that sees the question may have this process killed.
-    found = next_act("answers")
-    (folder / "asked").open("a").write(line)
-    act(found, json.loads(line)["id"])
+import os, pathlib, sys, time
+acts = pathlib.Path(sys.argv[1])
+what, *others = acts.read_text().splitlines(keepends=True)
+acts.write_text("".join(others))
+acts.with_name("asked").open("a").write(sys.stdin.read() + os.environ["SLURM_CONF"])
+exec(what)
 """
+DIE = "print('a library says why', file=sys.stderr); sys.exit(3)"
 
 
 @dataclass
@@ -74,6 +40,7 @@ class Commands:
     """A host whose squeue lists the job, and on which the stand-in can be started."""
 
     ran: list[str] = field(default_factory=list)
+    helpers: int = 0
 
     def run(
         self,
@@ -85,75 +52,47 @@ class Commands:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
-        del timeout_seconds, env, cwd, stdin, until
+        if argv[0].startswith("/"):
+            self.helpers += 1
+            return ThisHost(os.environ).run(
+                argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until
+            )
         self.ran.append(argv[0])
         return Completed(0, SQUEUE if argv[0] == "squeue" else "", "")
 
-    def converse(self, argv: Sequence[str]) -> Conversation:
-        return Conversation(argv, os.environ)
-
 
 class Helped:
-    """A scheduler with a stand-in that says `hellos` when it starts, and then gives `answers`."""
+    """A scheduler with a stand-in that acts by one of these lines of Python each time."""
 
-    def __init__(
-        self,
-        folder: Path,
-        answers: Sequence[str],
-        hellos: Sequence[str] = (),
-        *,
-        start_seconds: float = 60,
-        answer_seconds: float = 60,
-    ) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, acts: Sequence[str], *, answer_seconds: float = 60) -> None:
         self.host = Commands()
         self.warnings: list[str] = []
         self.now = 0.0
         (folder / "stand_in.py").write_text(STAND_IN)
-        (folder / "answers").write_text("".join(f"{answer}\n" for answer in answers))
-        good = 'say {"id": 0, "ok": {}}'
-        (folder / "hellos").write_text("".join(f"{hello}\n" for hello in [*hellos, *[good] * 20]))
+        (folder / "acts").write_text("".join(f"{act}\n" for act in acts))
         self.scheduler = PyslurmScheduler(
             CLUSTER,
             self.host,
             warn=self.warnings.append,
-            helper=[sys.executable, "-I", str(folder / "stand_in.py"), str(folder)],
-            start_seconds=start_seconds,
+            helper=[sys.executable, "-I", str(folder / "stand_in.py"), str(folder / "acts")],
             answer_seconds=answer_seconds,
             clock=lambda: self.now,
         )
-
-    @property
-    def started(self) -> list[int]:
-        path = self.folder / "started"
-        return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def source(self) -> str:
         return self.scheduler.poll([JOB])["hb-1"].source
 
 
+def say(text: str) -> str:
+    return f"print({text!r})"
+
+
 def answer(*rows: object) -> str:
-    return f"say {answered(list(rows))}"
-
-
-def answered(value: object) -> str:
-    return f'{{"id": ID, "ok": {json.dumps(value)}}}'
+    return say(json.dumps({"jobs": rows}))
 
 
 def error(number: int | None, message: str = "Slurm's words") -> str:
-    told = {"error": message} | ({} if number is None else {"errno": number})
-    return f'say {{"id": ID, {json.dumps(told)[1:]}'
-
-
-def is_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.01)
-    return False
+    return say(json.dumps({"error": message, "errno": number}))
 
 
 def test_the_queue_is_read_without_a_command(tmp_path: Path) -> None:
@@ -162,9 +101,8 @@ def test_the_queue_is_read_without_a_command(tmp_path: Path) -> None:
     assert (news.state, news.job_id, news.node) == (JobState.RUNNING, "7", "n1")
     assert news.source == "pyslurm: RUNNING"
     assert helped.scheduler.find("hb-1", datetime(2025, 12, 31, 23, 55, tzinfo=UTC)) == "7"
-    asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
-    assert [(question["ask"], question["names"]) for question in asked] == [("jobs", ["hb-1"])] * 2
-    assert (helped.host.ran, helped.warnings, len(helped.started)) == ([], [], 1)
+    assert (tmp_path / "asked").read_text() == '["hb-1"]/etc/slurm.conf' * 2
+    assert (helped.host.ran, helped.warnings) == ([], [])
 
 
 def test_a_waiting_job_has_its_reason_its_expected_start_and_its_attempt(tmp_path: Path) -> None:
@@ -177,20 +115,16 @@ def test_a_waiting_job_has_its_reason_its_expected_start_and_its_attempt(tmp_pat
 
 
 def test_what_the_helper_says_is_made_printable(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer(["7", "hb-1", "RUN\x1b[2JNING", 1, 10**20, "n\x1b]0;x\x071", "None", 0])])
+    helped = Helped(tmp_path, [answer(["7", "hb-1", "RUN\x1b[2JNING", 1, 10**18, "n\x1b]0;x\x071", "None", 0])])
     news = helped.scheduler.poll([JOB])["hb-1"]
     assert (news.state, news.node, news.source) == (JobState.UNKNOWN, "n1", "pyslurm: RUNNING")
 
 
-def test_a_job_that_pyslurm_does_not_list_is_asked_of_the_accounts(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer()])
+@pytest.mark.parametrize("rows", [[], [["7_0", *ROW[1:]]]], ids=["none", "a task of an array"])
+def test_a_job_that_pyslurm_does_not_list_is_asked_of_the_accounts(tmp_path: Path, rows: Sequence[object]) -> None:
+    helped = Helped(tmp_path, [answer(*rows)])
     assert helped.source() == "pyslurm: not listed; sacct: not listed"
     assert helped.host.ran == ["sacct"]
-
-
-def test_a_task_of_an_array_is_no_job_of_its_own(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer(["7_0", "hb-1", "RUNNING", 1, 1, "n1", "None", 0])])
-    assert helped.source() == "pyslurm: not listed; sacct: not listed"
 
 
 def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Path) -> None:
@@ -203,25 +137,19 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
-        ("hang", "did not answer within 1 s"),
-        (f"late {answered([ROW])}", "did not answer within 1 s"),
-        ("die", "ended with status 3 (a library says why)"),
-        ("say no JSON", "answered something that is no JSON"),
-        ("say " + "[" * 100_000, "answered something that is no JSON"),
-        ("say []", "answered something that was not asked for"),
-        ('say {"id": 77, "ok": []}', "answered another question than it was asked"),
-        (f"huge {LINE_BYTES_MAX + 1}", "sent an answer that exceeds the limit"),
-        (error(None, "AttributeError: \x1b[31mno such thing"), "failed: AttributeError: no such thing"),
+        ("time.sleep(600)", "did not answer within 1 s"),
+        (DIE, "ended with status 3 (a library says why)"),
+        (say("no JSON"), "answered something else than a list of jobs"),
+        (say("[" * 100_000), "answered something else than a list of jobs"),
+        (f"print('x' * {OUTPUT_BYTES_MAX + 1})", "sent an answer that exceeds the limit"),
+        (error(None, "ModuleNotFoundError: \x1b[31mno such thing"), "failed: ModuleNotFoundError: no such thing"),
         (error(1005, "Incompatible versions of client and server code"), "failed: Incompatible versions"),
-        ('say {"id": ID}', "answered something else than a list of jobs"),
         (answer(ROW[:-1]), "answered something else than a list of jobs"),
         (answer([7, *ROW[1:]]), "answered something else than a list of jobs"),
-        (answer([*ROW[:-1], "0"]), "answered something else than a list of jobs"),
-        (answer("12345678"), "answered something else than a list of jobs"),
     ],
     ids=lambda value: value[:30],
 )
-def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
+def test_a_helper_that_fails_is_told_of_once_and_asked_again_after_a_pause(
     tmp_path: Path, act: str, reason: str
 ) -> None:
     helped = Helped(tmp_path, [act, act, answer(ROW)], answer_seconds=1 if "did not answer" in reason else 60)
@@ -229,38 +157,12 @@ def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
     (warning,) = helped.warnings
     assert f"Cluster main is asked by Slurm's commands, as pyslurm under /opt/python {reason}" in warning
     assert "clusters.main.pyslurm_python" in warning
-    assert is_gone(helped.started[0])
 
-    helped.now += PAUSE_SECONDS - 1
-    assert helped.source() == "squeue: RUNNING"
-    assert len(helped.started) == 1
-    helped.now += 1
+    helped.now += PAUSE_SECONDS
     assert helped.source() == "squeue: RUNNING"
     helped.now += 2 * PAUSE_SECONDS
     assert helped.source() == "pyslurm: RUNNING"
-    assert len(helped.started) == 3
     assert len(helped.warnings) == 1
-
-
-@pytest.mark.parametrize(
-    ("hello", "reason"),
-    [
-        (
-            'say {"id": 0, "error": "ModuleNotFoundError: No module named pyslurm"}',
-            "cannot be imported: ModuleNotFound",
-        ),
-        ("die", "ended with status 3 (a library says why)"),
-        ("hang", "did not answer within 5 s"),
-    ],
-    ids=lambda value: value[:30],
-)
-def test_a_helper_that_does_not_start_is_replaced_by_the_commands(tmp_path: Path, hello: str, reason: str) -> None:
-    helped = Helped(tmp_path, [answer(ROW)], [hello], start_seconds=5 if "did not answer" in reason else 60)
-    assert helped.source() == "squeue: RUNNING"
-    assert reason in helped.warnings[0]
-    assert is_gone(helped.started[0])
-    helped.now += PAUSE_SECONDS
-    assert helped.source() == "pyslurm: RUNNING"
 
 
 def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -275,12 +177,12 @@ def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_the_pause_grows_up_to_half_an_hour_and_ends_with_an_answer(tmp_path: Path) -> None:
     pauses = [30, 60, 120, 240, 480, 960, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MAX]
-    helped = Helped(tmp_path, [*["die"] * len(pauses), answer(ROW), "die", answer(ROW)])
+    helped = Helped(tmp_path, [*[DIE] * len(pauses), answer(ROW), DIE, answer(ROW)])
     for failures, pause in enumerate(pauses, start=1):
         helped.source()
         helped.now += pause - 1
         helped.source()
-        assert len(helped.started) == failures
+        assert helped.host.helpers == failures
         helped.now += 1
     assert helped.source() == "pyslurm: RUNNING"
     assert helped.source() == "squeue: RUNNING"
@@ -295,50 +197,4 @@ def test_a_controller_that_cannot_be_reached_is_not_asked_again_by_a_command(tmp
         helped.scheduler.poll([JOB])
     assert "cluster main" in failure.value.hint
     assert (helped.host.ran, helped.warnings) == ([], [])
-    assert is_gone(helped.started[0])
     assert helped.source() == "pyslurm: RUNNING"
-
-
-def test_several_threads_get_their_own_answers(tmp_path: Path) -> None:
-    rows = [[str(number), f"hb-{number}", *ROW[2:]] for number in range(8)]
-    helped = Helped(tmp_path, [answer(*rows)] * 8)
-    found: dict[int, str] = {}
-
-    def ask(number: int) -> None:
-        key = JobKey(f"hb-{number}", str(number), JOB.submitted_at)
-        found[number] = helped.scheduler.poll([key])[key.name].job_id
-
-    threads = [threading.Thread(target=ask, args=[number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {number: str(number) for number in range(8)}
-    assert (len(helped.started), helped.warnings) == (1, [])
-
-
-def test_an_answer_that_comes_after_an_interrupt_is_taken_for_no_other(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, ["hang", answer(ROW)])
-
-    def interrupt() -> None:
-        while not (tmp_path / "asked").exists():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        helped.source()
-    thread.join()
-    assert is_gone(helped.started[0])
-    assert helped.source() == "pyslurm: RUNNING"
-    assert helped.warnings == []
-
-
-def test_the_helper_ends_with_its_scheduler(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer(ROW)])
-    helped.source()
-    (pid,) = helped.started
-    del helped
-    gc.collect()
-    assert is_gone(pid)

@@ -1,17 +1,14 @@
 """The helper program, with a module in the place of pyslurm."""
 
 import json
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER
-from hpc_board.transport.conversation import Conversation, ConversationOver
 
 BINDINGS = """
 import os, time
@@ -53,95 +50,14 @@ class Jobs:
 """
 
 
-def helper(folder: Path, bindings: str | None = None, *, what: str = "pass", seconds: float = 20) -> Conversation:
+def run_helper(
+    folder: Path, *names: str, bindings: str | None = None, what: str = "pass", seconds: float = 20
+) -> "subprocess.CompletedProcess[str]":
     (folder / "pyslurm.py").write_text(bindings or BINDINGS.format(what=what))
-    environment = {"PYTHONPATH": str(folder)}
-    return Conversation([sys.executable, "-B", str(HELPER), str(seconds)], environment)
-
-
-def said(conversation: Conversation, line: str = "") -> Any:
-    return json.loads(conversation.ask(line, timeout_seconds=20))
-
-
-def question(*names: str, number: int = 1, seconds: float = 20) -> str:
-    return json.dumps({"id": number, "ask": "jobs", "names": names, "seconds": seconds})
-
-
-def test_it_says_what_it_has_and_answers_about_the_jobs_with_these_names_alone(tmp_path: Path) -> None:
-    conversation = helper(tmp_path)
-    assert said(conversation) == {"id": 0, "ok": {"pyslurm": "25.11.2"}}
-    assert said(conversation, question("hb-1", "hb-3", number=5)) == {
-        "id": 5,
-        "ok": [
-            ["1", "hb-1", "RUNNING", 1, 2, "n1", None, 0],
-            ["7", "hb-3", "RUNNING", 1, 2, "n1", "Priority", 2],
-        ],
-    }
-    assert [row[0] for row in said(conversation, question("hb-2"))["ok"]] == ["3_[1-3]", "3_0", "3_5"]
-    assert "a library prints at import" in conversation.complaints
-    conversation.close()
-
-
-@pytest.mark.parametrize(
-    ("what", "answer"),
-    [
-        ("raise RPCError('no controller')", {"error": "no controller", "errno": 1800}),
-        ("raise AttributeError('renamed')", {"error": "AttributeError: renamed"}),
-    ],
-)
-def test_what_the_bindings_raise_is_an_answer_and_not_the_end(
-    tmp_path: Path, what: str, answer: dict[str, object]
-) -> None:
-    conversation = helper(tmp_path, what=what)
-    said(conversation)
-    for number in (1, 2):
-        assert said(conversation, question("hb-1", number=number)) == {"id": number, **answer}
-    conversation.close()
-
-
-def test_bindings_that_cannot_be_imported_are_an_answer(tmp_path: Path) -> None:
-    conversation = helper(tmp_path, "raise ImportError('libslurm.so.45: no such file')")
-    assert said(conversation) == {"id": 0, "error": "ImportError: libslurm.so.45: no such file"}
-    conversation.close()
-
-
-def test_bindings_that_end_the_process_say_so_in_their_own_words(tmp_path: Path) -> None:
-    conversation = helper(tmp_path, "import os; os.write(2, b'fatal: no slurm.conf'); os._exit(1)")
-    with pytest.raises(ConversationOver, match="ended with status 1"):
-        said(conversation)
-    assert conversation.complaints == "fatal: no slurm.conf"
-
-
-HANG = "time.sleep(600)"
-
-
-@pytest.mark.parametrize("where", ["import", "call"])
-def test_it_ends_itself_when_a_call_hangs_and_nobody_is_there_to_kill_it(tmp_path: Path, where: str) -> None:
-    (tmp_path / "pyslurm.py").write_text(
-        f"import time\n{HANG}" if where == "import" else BINDINGS.format(what=HANG),
-    )
-    began = time.monotonic()
-    done = _run(tmp_path, ["1" if where == "import" else "20"], question("hb-1", seconds=1))
-    assert done.returncode == -14
-    assert time.monotonic() - began < 15
-
-
-def test_it_ends_with_its_input_and_is_not_hurried_while_it_waits(tmp_path: Path) -> None:
-    (tmp_path / "pyslurm.py").write_text(BINDINGS.format(what="pass"))
-    command = [sys.executable, "-B", str(HELPER), "0.5"]
-    process = subprocess.Popen(
-        command, env={"PYTHONPATH": str(tmp_path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=2
-    )
-    with process, pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.5)
-    assert process.returncode == 0
-
-
-def _run(folder: Path, arguments: Sequence[str], line: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-B", str(HELPER), *arguments],
+        [sys.executable, "-B", str(HELPER), f"{seconds:g}"],
         env={"PYTHONPATH": str(folder)},
-        input=f"{line}\n",
+        input=json.dumps(names),
         capture_output=True,
         text=True,
         timeout=60,
@@ -149,8 +65,41 @@ def _run(folder: Path, arguments: Sequence[str], line: str) -> "subprocess.Compl
     )
 
 
+def test_it_answers_about_the_jobs_with_these_names_alone(tmp_path: Path) -> None:
+    done = run_helper(tmp_path, "hb-1", "hb-3")
+    assert json.loads(done.stdout) == {
+        "jobs": [
+            ["1", "hb-1", "RUNNING", 1, 2, "n1", None, 0],
+            ["7", "hb-3", "RUNNING", 1, 2, "n1", "Priority", 2],
+        ],
+    }
+    assert done.stderr == "a library prints at import\na library prints\n"
+    assert [row[0] for row in json.loads(run_helper(tmp_path, "hb-2").stdout)["jobs"]] == ["3_[1-3]", "3_0", "3_5"]
+
+
+@pytest.mark.parametrize(
+    ("bindings", "what", "answer"),
+    [
+        (None, "raise RPCError('no controller')", {"error": "no controller", "errno": 1800}),
+        (None, "raise AttributeError('renamed')", {"error": "AttributeError: renamed", "errno": None}),
+        ("raise ImportError('libslurm.so.45')", "", {"error": "ImportError: libslurm.so.45", "errno": None}),
+    ],
+)
+def test_what_the_bindings_raise_is_an_answer(
+    tmp_path: Path, bindings: str | None, what: str, answer: dict[str, object]
+) -> None:
+    assert json.loads(run_helper(tmp_path, "hb-1", bindings=bindings, what=what).stdout) == answer
+
+
+HANG = "time.sleep(600)"
+
+
+@pytest.mark.parametrize("bindings", [f"import time\n{HANG}", BINDINGS.format(what=HANG)], ids=["import", "call"])
+def test_it_ends_itself_when_a_call_hangs_and_nobody_is_there_to_kill_it(tmp_path: Path, bindings: str) -> None:
+    assert run_helper(tmp_path, "hb-1", bindings=bindings, seconds=1).returncode == -signal.SIGALRM
+
+
 def test_no_file_of_its_folder_takes_the_place_of_a_library(tmp_path: Path) -> None:
     bindings = BINDINGS.format(what="pass") + "\ntry:\n    import refusals\nexcept ModuleNotFoundError:\n    pass\n"
-    conversation = helper(tmp_path, bindings + "else:\n    raise ImportError('its own folder is searched')\n")
-    assert "ok" in said(conversation)
-    conversation.close()
+    done = run_helper(tmp_path, bindings=bindings + "else:\n    raise ImportError('its own folder is searched')\n")
+    assert json.loads(done.stdout) == {"jobs": []}
