@@ -20,11 +20,10 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import fault_of
-from hpc_board.service.next_steps import service_folder, system_unit_file, user_unit_file
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.reloading import waiting_keys
-from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of, systemctl
+from hpc_board.service.units import WATCHDOG_SECONDS, systemctl
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 
@@ -179,13 +178,14 @@ def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str =
 
     `used` is the Python of a job that this shell has sent, if one is known.
     """
-    path, whose = _service_path(settings)
+    process = _lock_holder(settings.board).removeprefix("process ")
+    path = _environ(int(process)).get(b"PATH", b"").decode(errors="replace") if process.isdigit() else ""
     if "/" in gpu.python or gpu.container is not None or gpu.modules or gpu.cluster.ssh is not None or not path:
         return
     here, there = shutil.which(gpu.python), shutil.which(gpu.python, path=path)
     if there not in (here, used or here):
         at = one_line(used or here or "nowhere")
-        found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for {whose}, and {at} here"
+        found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for the service, and {at} here"
         hint = f"Use its full path in the settings: gpus.{gpu.name}.python."
         yield Diagnostic(Severity.WARNING, subject or f"gpu {gpu.name}", found, hint)
 
@@ -193,28 +193,6 @@ def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str =
 def _pythons(settings: Settings) -> Iterator[Diagnostic]:
     for gpu in settings.gpus:
         yield from diagnose_python(settings, gpu)
-
-
-def _service_path(settings: Settings) -> tuple[str, str]:
-    """Return the PATH of the service, or of its unit while it does not run, and whose it is in words."""
-    process = _lock_holder(settings.board).removeprefix("process ")
-    if process.isdigit() and (path := _environ(int(process)).get(b"PATH", b"").decode(errors="replace")):
-        return path, "the service"
-    for unit in _unit_files(settings.board):
-        with suppress(OSError, UnicodeDecodeError):
-            text = unit.read_text(encoding="utf-8")
-            # Another account's board may have the same name.
-            if str(settings.file) in text and (given := path_of(text)):
-                return given, f"the service by {unit}"
-    return environment()["PATH"], "a service that is started as `admin init --serve` prints"
-
-
-def _unit_files(board: Path) -> Iterator[Path]:
-    """Yield the units of a board's service, the installed ones first: an admin may have changed them."""
-    yield system_unit_file(board)
-    with suppress(RuntimeError):  # an account without a home
-        yield Path.home() / ".config" / user_unit_file(board)
-    yield service_folder(board) / user_unit_file(board)
 
 
 def _environ(process: int) -> dict[bytes, bytes]:

@@ -55,11 +55,6 @@ def service_folder(board: Path) -> Path:
     return board.with_name(f"{board.name}-service")
 
 
-def system_unit_file(board: Path) -> Path:
-    """Return the place of the unit that root installs for the system's manager."""
-    return Path(SYSTEM_UNITS, f"{service_name(board)}.service")
-
-
 def user_unit_file(board: Path) -> str:
     """Return the place of the unit for the account's manager, in the service's folder."""
     return f"systemd/user/{service_name(board)}.service"

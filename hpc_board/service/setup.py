@@ -3,11 +3,9 @@
 import os
 import pwd
 import shlex
-import shutil
-import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -144,17 +142,14 @@ def set_up(
     environ = environment()
     participants = f"service: {quoted(str(socket))}\n"
     texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
-    with ExitStack() as undo:
-        _undo_folders(undo, board, file, socket, folder / user_unit_file(board))
-        things = _make_folders(undo, board, folder, socket)
-        for what, path, text, mode in (
-            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
-            ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
-            ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
-        ):
-            things.append(Thing(what, path, _write_undoable(undo, path, text, mode)))
-        moved = None if former is None else _move_database(former, board)
-        undo.pop_all()
+    things = _make_folders(board, folder, socket)
+    moved = None if former is None else _move_database(former, board)
+    for what, path, text, mode in (
+        ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
+        ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
+        ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
+    ):
+        things.append(Thing(what, path, _write_new(path, text, mode)))
     # With the variables of the units, so that a check finds the programs that the service will find.
     variables = ["env", *(f"{name}={value}" for name, value in environ.items())]
     client = shlex.join([*variables, *program, "--config", str(file)])
@@ -171,15 +166,12 @@ def set_up(
     return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket, by_root=by_root), *steps), tuple(remarks))
 
 
-def _make_folders(undo: ExitStack, board: Path, folder: Path, socket: Path) -> list[Thing]:
+def _make_folders(board: Path, folder: Path, socket: Path) -> list[Thing]:
     """Return the folders of the board, the service and its socket, made if they are missing; the board's is closed."""
-    things = [Thing("board", board, _make_undoable(undo, board, lambda: create_board_folder(board)))]
-    for each in dict.fromkeys((folder, socket.parent)):
-        made = _make_undoable(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
-        things.append(Thing("service", each, made))
+    things = [Thing("board", board, create_board_folder(board))]
+    things += [Thing("service", each, _open_folder(each)) for each in dict.fromkeys((folder, socket.parent))]
     check_place(board, os.geteuid(), in_sticky=True)
     check_place(socket, os.geteuid())
-    undo.callback(board.chmod, stat.S_IMODE(board.stat().st_mode))
     board.chmod(0o700)
     return things
 
@@ -228,18 +220,6 @@ def _check_paths(*paths: Path) -> None:
         )
 
 
-def _make_undoable(undo: ExitStack, folder: Path, make: Callable[[], bool]) -> bool:
-    made = make()
-    if made:
-        undo.callback(_remove, folder)
-    return made
-
-
-def _remove(folder: Path) -> None:
-    # It holds only files that were made here.
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _open_folder(folder: Path) -> bool:
     """Make a folder that other accounts may enter, whatever the umask; return False if it is there."""
     try:
@@ -254,25 +234,13 @@ def _open_folder(folder: Path) -> bool:
     return True
 
 
-def _undo_folders(undo: ExitStack, *paths: Path) -> None:
-    """Let `undo` remove the folders above `paths` that are missing now, as far as they are empty."""
-    missing = {each for path in paths for each in path.parents if not each.exists()}
-    for folder in sorted(missing, key=lambda each: len(each.parts)):
-        undo.callback(_removed_empty, folder)
-
-
-def _removed_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _write_undoable(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
+def _write_new(path: Path, text: str, mode: int) -> bool:
+    """Write a file with its folders; return False if it is there."""
     with user_errors(path):
         for folder in reversed([each for each in path.parents if not each.exists()]):
             _open_folder(folder)
         with suppress(FileExistsError):
             write_whole(path, text.encode(), mode=mode, replace=False)
-            undo.callback(path.unlink, missing_ok=True)
             return True
     return False
 

@@ -19,7 +19,6 @@ _STOP_SECONDS = 90
 """Above the time in which the service ends its last answers."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_PATH_LINE = re.compile(r'Environment="PATH=(.*)"')
 
 _SERVICE_UNIT = re.compile(r"(?!user@)([A-Za-z0-9:_.@\\-]+)\.service")
 """The unit of a service; `user@UID.service` is an account's manager, which has sessions and services of its own."""
@@ -33,12 +32,6 @@ def environment() -> dict[str, str]:
     there = Path(found).parent if found else None
     path = _PATH if there is None or str(there) in _PATH.split(":") else f"{there}:{_PATH}"
     return {"PATH": path, **{name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}}
-
-
-def path_of(unit: str) -> str | None:
-    """Return the PATH in the text of a unit; None without a line for it as `user_unit` writes one."""
-    lines = [match[1] for match in map(_PATH_LINE.fullmatch, unit.splitlines()) if match]
-    return re.sub(r"\\(.)", r"\1", lines[-1].replace("%%", "%")) if lines else None
 
 
 def user_unit(command: Sequence[str], environ: Mapping[str, str]) -> str:

@@ -95,7 +95,6 @@ class SshStream:
         return self._link.alive and not (channel.closed or channel.eof_received or channel.recv_ready())
 
     def close(self) -> None:
-        """End the session, and with it the relay."""
         from hpc_board.transport.time_budget import close_quietly
 
         close_quietly(self._channel)

@@ -1,9 +1,8 @@
 """Diagnostics of the page: whether it answers at its sockets, by requests as a browser sends them."""
 
-import re
 import socket
-import time
 from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
@@ -12,9 +11,6 @@ from hpc_board.service.page.sockets import page_socket, place_of
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
-_ANSWER_BYTES_MAX = 64 * 1024
-_STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) ")
-_SERVER = re.compile(rb"\r\nServer: hpc-board\r\n", re.IGNORECASE)
 _AGAIN = "Restart the service: the settings of the page count from its start alone."
 _ANOTHER = 421
 _NOT_FOR_YOU = 403
@@ -42,16 +38,16 @@ def _reachable(place: tuple[str, int]) -> tuple[str, int]:
 def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> Diagnostic:
     """Return the diagnostic of one request to the page at `place`, whose name is `name`."""
     try:
-        answer = _asked(family, place, host)
+        status, server = _asked(family, place, host)
+    except HTTPException:
+        status, server = 0, ""
     except (OSError, OverflowError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
         return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")
-    found = _STATUS.match(answer)
-    if found is None or _SERVER.search(answer) is None:
+    if server != "hpc-board":
         hint = "Stop that program, or use another address for the page."
         return Diagnostic(Severity.ERROR, "page", f"{name}: another program answers there", hint)
-    status = int(found[1])
     if status == _ANOTHER:
         message = f"{name}: the page refuses the name {host}"
         return Diagnostic(Severity.ERROR, "page", message, f"Is `serve.web_host` new? {_AGAIN}")
@@ -63,24 +59,18 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
     return Diagnostic(Severity.OK, "page", f"it answers at {name}{as_whom}")
 
 
-def _asked(family: int, place: str | tuple[str, int], host: str) -> bytes:
-    """Return the first bytes of an answer, up to the end of its headers.
+def _asked(family: int, place: str | tuple[str, int], host: str) -> tuple[int, str]:
+    """Return the status and the server of an answer.
 
     Raises:
-        OSError, OverflowError: none listens there, or no whole answer comes in time.
+        OSError, OverflowError: none listens there, or no answer comes in time.
+        HTTPException: the answer is not HTTP.
     """
-    end = time.monotonic() + _LOOK_SECONDS
-    answer = b""
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(_LOOK_SECONDS)
         probe.connect(place)
-        probe.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        while b"\r\n\r\n" not in answer and len(answer) < _ANSWER_BYTES_MAX:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            probe.settimeout(left)
-            if not (piece := probe.recv(4096)):
-                break
-            answer += piece
-    return answer
+        connection = HTTPConnection("localhost")
+        connection.sock = probe
+        connection.request("GET", "/", headers={"Host": host})
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Server", "")

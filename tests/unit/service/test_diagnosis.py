@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +21,7 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.roles import Role
 from hpc_board.service import diagnosis
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.next_steps import user_unit_file
 from hpc_board.service.page import diagnosis as page_diagnosis
-from hpc_board.service.units import user_unit
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
@@ -214,21 +211,6 @@ def test_a_python_that_the_service_finds_elsewhere_than_the_shell_is_told(file: 
         assert told_by(told, "gpu CPU", "for the service") == []
 
 
-def test_a_python_that_the_unit_finds_elsewhere_than_the_shell_is_told_before_the_service_starts(file: Path) -> None:
-    other = with_slurm(file)
-    path = f"{other}:{os.environ['PATH']}"
-    assert told_by(doctor(file, PATH=path)[1], "gpu CPU", f"started as `admin init --serve` prints, and {other}")
-    assert not told_by(doctor(file, PATH="/usr/local/bin:/usr/bin:/bin")[1], "gpu CPU", "for a service")
-    unit = file.parent / "board-service" / user_unit_file(file.parent / "board")
-    unit.parent.mkdir(parents=True)
-    unit.write_text(user_unit(["hpc-board", "--config", str(file), "serve"], {"PATH": path}))
-    assert not told_by(doctor(file, PATH=path)[1], "gpu CPU", "for ")
-    words = f"`python3` is {other / 'python3'} for the service by {unit}, and /usr/bin/python3 here"
-    assert told_by(doctor(file, PATH="/usr/bin:/bin")[1], "gpu CPU", words) == ["warning"]
-    unit.write_text(unit.read_text().replace(str(file), "/another/board.yaml"))
-    assert not told_by(doctor(file, PATH="/usr/bin:/bin")[1], "gpu CPU", str(unit))
-
-
 # The page
 
 
@@ -324,22 +306,3 @@ def test_another_answer_at_the_address_is_told_and_never_shown(
         code, lines = doctor(with_web(file, port))
         done.result(30)
     assert (code, of_page(lines)[1]) == (3, ("problem", f"127.0.0.1:{port}: {told}"))
-
-
-def test_a_page_that_sends_a_byte_at_a_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 0.5)
-    ended = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
-
-        def trickle() -> None:
-            with other.accept()[0] as found, suppress(OSError):
-                while not ended.wait(0.05):
-                    found.sendall(b"H")
-
-        done = pool.submit(trickle)
-        try:
-            with pytest.raises(TimeoutError):
-                page_diagnosis._asked(socket.AF_INET, other.getsockname(), "localhost")
-        finally:
-            ended.set()
-        done.result(30)
