@@ -133,12 +133,6 @@ class SharedFiles(LocalFiles):
         self._cache = cache
 
     def ensure(self, path: Path, data: bytes) -> bool:
-        """Write a file unless it is there, and check that the account can read it.
-
-        Raises:
-            OSError: it cannot be written.
-            SchedulerError: the account cannot read it, or cannot be reached.
-        """
         self._make_folder(self._cache, _JOB_FOLDER_MODE)
         written = super().ensure(path, data)
         asked = attempt(SudoHost(self._account), ["test", "-r", str(path)])
@@ -147,18 +141,17 @@ class SharedFiles(LocalFiles):
         return written
 
     def write(self, path: Path, data: bytes) -> None:
-        """Put a file with this data at `path`, whole or not at all."""
         write_whole(path, data, mode=_FILE_MODE)
 
     def bytes_in(self, folder: Path) -> int:
-        """Return the size of all files below a folder; the account opens those that it has closed to its group."""
+        # The account opens those that it has closed to its group.
         with suppress(CommandTimeout, CommandMissing, SchedulerError):
             opened = ["chmod", "-R", "u+rwX,g+rX", "--", str(folder)]
             SudoHost(self._account).run(opened, timeout_seconds=_REMOVE_SECONDS)
         return super().bytes_in(folder)
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
-        """Remove a folder; the account removes the files and folders that belong to it."""
+        # The files and folders that belong to the account, which removes them.
         with suppress(CommandTimeout, CommandMissing, SchedulerError):
             SudoHost(self._account).run(["rm", "-rf", "--", str(folder)], timeout_seconds=_REMOVE_SECONDS)
         super().remove_folder(folder, alone=alone)

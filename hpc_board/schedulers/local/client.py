@@ -42,17 +42,9 @@ class LocalScheduler:
         self._queue = Queue(folder.absolute(), socket.gethostname(), devices)
 
     def command(self, job: Job) -> Sequence[str]:
-        """Return the command that is run for the job, for the user to read."""
         return ["bash", str(job.folder / job.script)]
 
     def submit(self, job: Job) -> str:
-        """Append the job to the queue, make sure that a spooler serves it, and return its id.
-
-        Raises:
-            SchedulerRefused: the machine has no bash or no such device; no job exists.
-            StorageError: the queue is not writable; no job exists.
-            SchedulerError: the queue is locked, or the job is in it and no spooler could be started to run it.
-        """
         environment = {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ}
         if shutil.which("bash") is None:
             raise SchedulerRefused("bash is not on PATH", hint="Install bash; jobs on this machine are bash scripts.")
@@ -74,7 +66,6 @@ class LocalScheduler:
         return str(number)
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """Return the id of the job called `name`, submitted not before `submitted_at`; None without one."""
         with self._queue.locked():
             number = self._queue.find(name, submitted_at)
         return None if number is None else str(number)
@@ -101,11 +92,6 @@ class LocalScheduler:
         self._start_spoolers()
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """Return the free slots of each GPU; names of the same kind of device share theirs.
-
-        Raises:
-            SchedulerError: jobs wait, and no spooler could be started to run them.
-        """
         # A free slot is of no use where no job can start in it.
         self._start_spoolers()
         with self._queue.locked():

@@ -34,7 +34,6 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
     result_grace = timedelta(seconds=3)
 
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
-        """Return the queue of the cluster in the board's folder."""
         from hpc_board.schedulers.local.client import LocalScheduler
 
         return LocalScheduler(cluster, surroundings.folder(), devices=surroundings.devices)
@@ -47,7 +46,6 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         board: str | None = None,
         gpus: Sequence[tuple[str, Device]] = (),
     ) -> "Detected":
-        """Return settings for this machine alone, with an entry for each of its GPUs."""
         del host, cluster
         from hpc_board.schedulers.settings_text import Detected, comment, quoted, scalar
 

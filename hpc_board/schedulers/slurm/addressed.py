@@ -24,7 +24,6 @@ class AddressedHost:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
-        """Run a command of Slurm for the cluster; see `Host.run`."""
         return self._host.run(
             [argv[0], *self._clusters, *argv[1:]],
             timeout_seconds=timeout_seconds,

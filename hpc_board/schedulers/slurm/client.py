@@ -91,11 +91,6 @@ class SlurmScheduler:
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
-        """Return the sbatch command that `submit` runs, with the address of the cluster.
-
-        Raises:
-            InputError: an option or the folder's path cannot be handed to Slurm.
-        """
         return self._host.command(self._sbatch(job))
 
     def _sbatch(self, job: Job) -> list[str]:
@@ -124,13 +119,6 @@ class SlurmScheduler:
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
 
     def submit(self, job: Job) -> str:
-        """Submit the job and return its id, of an array that of the whole.
-
-        Raises:
-            InputError: an option or the folder's path cannot be handed to Slurm.
-            SchedulerRefused: Slurm refused the job for good; no job exists.
-            SchedulerError: the job may or may not exist; a QueueFull if the cluster had no room for it.
-        """
         command = self._sbatch(job)
         try:
             with without_budget():
@@ -160,7 +148,6 @@ class SlurmScheduler:
         return job_id
 
     def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
-        """Return the partitions' limits for the jobs, and the answers of `sbatch --test-only`."""
         from hpc_board.schedulers.slurm.rehearsal import rehearse
 
         return rehearse(rehearsals, lambda: site(self._host, self._timeout_seconds), self.test_only)
@@ -192,11 +179,9 @@ class SlurmScheduler:
         raise unclear
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """Return the id of this account's newest job `name`, submitted not before `submitted_at`; None without one."""
         return self.find_each([name], submitted_at).get(name)
 
     def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        """Return the ids of this account's newest jobs of these names, submitted not before `submitted_at`."""
         earliest = submitted_at - _CLOCK_SLACK
         listed_as = dict.fromkeys(each for name in names for each in (name, array_of(name)) if each)
         found = _found(names, self._queue(list(listed_as)).rows, earliest)
@@ -268,7 +253,6 @@ class SlurmScheduler:
             self._answer(["scancel", "--quiet", "--ctld", *ids[start : start + _CANCELLED_AT_ONCE]])
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """Return the free share of each of these GPUs, in the same order, from one sinfo and one squeue."""
         if not gpus:
             return []
         nodes = node_rows(self._answer(["sinfo", "--all", "--noheader", "--Node", f"--Format={SINFO_FORMAT}"]))
@@ -276,7 +260,6 @@ class SlurmScheduler:
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
 
     def nodes(self, gpu: Gpu) -> Sequence[SchedulerNode]:
-        """Return the nodes on which a job on `gpu` may run, from one sinfo, and one for nodes that it avoids."""
         options = gpu_options(gpu)
         argv = ["sinfo", "--noheader", "--Node"]
         avoided: set[str] = set()
@@ -288,7 +271,6 @@ class SlurmScheduler:
         return [node for node in nodes_of(gpu, listed) if node.name not in avoided]
 
     def prolog_failure(self, node: str) -> str:
-        """Return the reason of a node that Slurm drained after its prolog failed; empty for any other node."""
         if not _NODE.fullmatch(node):
             return ""
         rows = self._answer(["sinfo", "--all", "--noheader", "--Node", f"--nodes={node}", "--format=%T|%E"])

@@ -127,7 +127,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
-        """Return `cluster` with its way to query Slurm, and its address."""
         if section.client == "pyslurm" and section.ssh is not None:
             document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
         if section.client == "pyslurm" and cluster.account:
@@ -144,7 +143,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return replace(cluster, scheduler_options=options)
 
     def read_gpu(self, document: Document, place: Place, section: SlurmGpuSection, gpu: Gpu) -> Gpu:
-        """Return `gpu` with its partition and the other options of its jobs."""
         if not document.has((*place, "partition")):
             document.fault((*place, "partition"), f"is missing; cluster {gpu.cluster.name} is a Slurm cluster")
         for index, message in _sbatch_faults(section.sbatch, gpu.retries):
@@ -171,7 +169,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return replace(gpu, partition=section.partition or "", scheduler_options=options)
 
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
-        """Return the client that the settings ask for."""
         if cluster_options(cluster).client == "pyslurm":
             from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
             from hpc_board.transport.this_host import ThisHost
@@ -182,13 +179,11 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return SlurmScheduler(cluster, surroundings.host())
 
     def memory_exceeded(self, log: str) -> str:
-        """Return the limit and the use of a job that Slurm killed for its memory, from its words in the job's log."""
         from hpc_board.schedulers.slurm.states import memory_exceeded
 
         return memory_exceeded(log)
 
     def launch_failure(self, log: str) -> str:
-        """Return the words of a failed prolog, if a job's log has nothing else."""
         from hpc_board.schedulers.slurm.states import prolog_failed
 
         return prolog_failed(log)
@@ -200,7 +195,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return options_for(gpu, time_limit_seconds)
 
     def directives(self, options: Mapping[str, str]) -> list[str]:
-        """Return a line with #SBATCH for each option."""
         from hpc_board.schedulers.slurm.sbatch import directive
 
         return [directive(name, value) for name, value in options.items()]
@@ -236,11 +230,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         )
 
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
-        """Return `gpu` with the number in its request replaced.
-
-        Raises:
-            InputError: the request has no place for a number.
-        """
         if count == 1:
             return gpu
         from hpc_board.schedulers.slurm.sbatch import with_gpus
@@ -262,7 +251,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         board: str | None = None,
         gpus: Sequence[tuple[str, Device]] = (),
     ) -> "Detected":
-        """Return an entry for each kind of GPU that Slurm tells of."""
         del gpus
         from hpc_board.schedulers.slurm.cluster_info import site
         from hpc_board.schedulers.slurm.detection import detected_settings
@@ -270,14 +258,12 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return detected_settings(site(host), cluster, board)
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
-        """Yield the diagnostics of Slurm's commands, controller and configuration."""
         from hpc_board.schedulers.slurm.addressed import AddressedHost
         from hpc_board.schedulers.slurm.diagnosis import diagnose
 
         yield from diagnose(cluster, AddressedHost(host, cluster_options(cluster)))
 
     def gpu_hint(self, gpu: Gpu, fault: GpuFault) -> str:
-        """Return the remedy in the words of the settings and of Slurm's configuration."""
         where = f"gpus.{gpu.name}"
         match fault:
             case GpuFault.MISSING:
@@ -293,11 +279,9 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                 )
 
     def takes_whole_nodes(self, gpu: Gpu) -> bool:
-        """Return whether the settings ask for an exclusive job."""
         return gpu_options(gpu).exclusive
 
     def asks_for(self, gpu: Gpu) -> list[str]:
-        """Return the request, the options that are set, and the options of the site."""
         asked = gpu_options(gpu)
         request = "" if asked.request.style is RequestStyle.NONE else f"{asked.request.style} {asked.request.value}"
         named = {
@@ -313,7 +297,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return list(filter(None, [*words, "a whole node" if asked.exclusive else "", *asked.sbatch]))
 
     def remarks(self, gpu: Gpu, script: Sequence[str]) -> Iterator[Remark]:
-        """Yield a remark for each option that a site seldom has."""
         asked = gpu_options(gpu)
         if asked.sbatch:
             names = [extra.removeprefix("--").partition("=")[0] for extra in asked.sbatch]
