@@ -286,25 +286,14 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "run": run.id,
         "nonce": run.nonce,
         "mode": str(run.mode),
-        "gpu": gpu.name,
-        "device": str(gpu.device),
-        "arch": gpu.arch,
-        "std": gpu.std,
-        "include": list(gpu.include),
+        **_entry_facts(gpu),
         # A submission that runs under another account than its author's could reach that account's files in any mode.
         "minimum_isolation": gpu.minimum_isolation if run.mode is Mode.RANKED or run.trust == "verified" else "",
         "minimum_clock": gpu.minimum_clock if run.mode is Mode.RANKED else "",
-        "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
-        "whole_node": kind_of(gpu.cluster).takes_whole_nodes(gpu),
-        "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         # A task may read the node's folders that the settings mount in the container: data for its inputs.
         "data": [] if gpu.container is None else list(gpu.container.mounts),
-        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
-        "environment": sorted(gpu.env),
-        "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "request_environment": asdict(kind_of(gpu.cluster).request_environment),
-        "emulated": gpu.emulated,
         "choices": run.options.choices,
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
@@ -314,6 +303,25 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
             "task": task.version,
             "submission": hashlib.sha256(code).hexdigest(),
         },
+    }
+
+
+def _entry_facts(gpu: Gpu) -> dict[str, Any]:
+    """Return the facts of the GPU's entry for runs and probe jobs."""
+    kind = kind_of(gpu.cluster)
+    return {
+        "gpu": gpu.name,
+        "device": str(gpu.device),
+        "arch": gpu.arch,
+        "std": gpu.std,
+        "include": list(gpu.include),
+        "emulated": gpu.emulated,
+        "environment": sorted(gpu.env),
+        "allow_root": kind.judges_as_root(gpu.cluster),
+        "whole_node": kind.takes_whole_nodes(gpu),
+        "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
+        "job_environment": asdict(kind.job_environment),
+        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
     }
 
 
@@ -380,18 +388,7 @@ def probe_facts(
             "benchmark": benchmark,
             "starters": dict(starters),
         },
-        "gpu": gpu.name,
-        "device": str(gpu.device),
-        "arch": gpu.arch,
-        "std": gpu.std,
-        "include": list(gpu.include),
-        "emulated": gpu.emulated,
-        "environment": sorted(gpu.env),
-        "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
-        "whole_node": kind_of(gpu.cluster).takes_whole_nodes(gpu),
-        "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
-        "job_environment": asdict(kind_of(gpu.cluster).job_environment),
-        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
+        **_entry_facts(gpu),
         "sha256": {"harness": harness_sha256},
     }
 

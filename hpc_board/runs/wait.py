@@ -22,20 +22,24 @@ def changes(
     """Yield some runs whenever they change, until all have ended.
 
     `run_pass` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
-    nothing: `say` receives the problem, unless it concerns one of these runs alone, whose status then shows it.
+    nothing: `say` receives the problem once, unless the status of one of these runs shows it.
 
     Raises:
         WaitExpired: `timeout_seconds` have passed; the runs continue.
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     seen: object = None
-    problem = ProblemReporter(say)
+    told: set[str] = set()
     while True:
         pass_ = run_pass()
         now = look()
         runs = now[0]
-        if pass_ is not None:
-            problem.after(pass_, runs)
+        if pass_ is not None and pass_.errors:
+            problem = pass_.errors[0].message
+            shown = {words for run in runs if run.blocked_by for words in (run.status.reason, run.status.source)}
+            if problem not in told | shown:
+                say(problem)
+            told.add(problem)
         if now != seen:
             seen = now
             yield runs
@@ -44,31 +48,6 @@ def changes(
         if deadline is not None and time.monotonic() >= deadline:
             raise expired([run for run in runs if not run.state.ended], timeout_seconds)
         time.sleep(poll_seconds)
-
-
-class ProblemReporter:
-    """The problem of the awaited runs, reported once until it is solved."""
-
-    def __init__(self, say: Callable[[str], object]) -> None:
-        self._say = say
-        self._told: dict[str, Pass] = {}
-
-    def after(self, latest: "Pass", runs: Sequence[Run]) -> None:
-        """Report this pass's problem, unless it was the last one reported or the status of one of the runs shows it."""
-        messages = [error.message for error in latest.errors]
-        # A problem is solved once the same schedulers were asked again and have answered.
-        self._told = {
-            message: told
-            for message, told in self._told.items()
-            if message in messages
-            or not (latest.asked and told.asked <= latest.asked and told.clusters <= latest.clusters)
-        }
-        if messages:
-            hindered = [run.status for run in runs if run.blocked_by]
-            shown = {words for status in hindered for words in (status.reason, status.source)}
-            if messages[0] not in self._told and messages[0] not in shown:
-                self._say(messages[0])
-            self._told[messages[0]] = latest
 
 
 def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool = False) -> WaitExpired:

@@ -453,7 +453,16 @@ class RemoteBoard(Board):
     ) -> None:
         self.warn = warn
         self.address = address
-        self._connection = Connection(address, self._warn, origin)
+        connection = self._connection = Connection(address, self._warn, origin)
+        self.tasks = cast("Tasks", _Part(connection, "tasks"))
+        self.gpus = cast("Gpus", _Gpus(connection, "gpus"))
+        self.runs = cast("Runs", _Runs(connection, "runs"))
+        self.standings = cast("Standings", _Part(connection, "standings"))
+        self.leaderboards = cast("Leaderboards", _Part(connection, "leaderboards"))
+        self.submissions = cast("Submissions", _Part(connection, "submissions"))
+        self.moderation = cast("Moderation", _Part(connection, "moderation"))
+        self.admin = cast("Administration", _Administration(connection, "admin"))
+        self.admin_views = cast("AdminViews", _Part(connection, "admin_views"))
 
     served = True
 
@@ -488,53 +497,6 @@ class RemoteBoard(Board):
     def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":
         """Yield the changes of the board while `wanted`, and the error of each loss of the service."""
         return _listen(self._connection, wanted)
-
-    # Parts
-
-    @cached_property
-    def tasks(self) -> "Tasks":
-        """The tasks that are visible to the user."""
-        return cast("Tasks", _Part(self._connection, "tasks"))
-
-    @cached_property
-    def gpus(self) -> "Gpus":
-        """The GPUs of the service."""
-        return cast("Gpus", _Gpus(self._connection, "gpus"))
-
-    @cached_property
-    def runs(self) -> "Runs":
-        """The runs that are visible to the user."""
-        return cast("Runs", _Runs(self._connection, "runs"))
-
-    @cached_property
-    def leaderboards(self) -> "Leaderboards":
-        """The leaderboards that users created."""
-        return cast("Leaderboards", _Part(self._connection, "leaderboards"))
-
-    @cached_property
-    def submissions(self) -> "Submissions":
-        """Submissions: drafts, dispatch, code and notes."""
-        return cast("Submissions", _Part(self._connection, "submissions"))
-
-    @cached_property
-    def standings(self) -> "Standings":
-        """The standings on the leaderboards that are visible to the user."""
-        return cast("Standings", _Part(self._connection, "standings"))
-
-    @cached_property
-    def moderation(self) -> "Moderation":
-        """Limits, bans, removals, the audit log and notes."""
-        return cast("Moderation", _Part(self._connection, "moderation"))
-
-    @cached_property
-    def admin(self) -> "Administration":
-        """Administration of the whole board."""
-        return cast("Administration", _Administration(self._connection, "admin"))
-
-    @cached_property
-    def admin_views(self) -> "AdminViews":
-        """Overviews of leaderboards and users."""
-        return cast("AdminViews", _Part(self._connection, "admin_views"))
 
 
 def _listen(connection: Connection, wanted: Callable[[], bool]) -> Iterator[Change | BoardError]:

@@ -17,13 +17,14 @@ PATIENCE_SECONDS = 30.0
 class Attempt(msgspec.Struct, frozen=True):
     """A command that was tried: its output, and the words in which it failed, or would have to be told that it did.
 
-    `timed_out` says that it gave no answer in its time.
+    `timed_out` says that it gave no answer in its time, `unreached` why the host cannot be reached.
     """
 
     succeeded: bool
     stdout: str
     failure: str
     timed_out: bool = False
+    unreached: SchedulerError | None = None
 
 
 def attempt(host: Host, argv: Sequence[str]) -> Attempt:
@@ -35,7 +36,7 @@ def attempt(host: Host, argv: Sequence[str]) -> Attempt:
     except CommandTimeout:
         return Attempt(False, "", f"no answer within {PATIENCE_SECONDS:g} s", timed_out=True)
     except SchedulerError as error:
-        return Attempt(False, "", one_line(error.message, 300))
+        return Attempt(False, "", one_line(error.message, 300), unreached=error)
     name = re.escape(PurePosixPath(argv[0]).name)
     lines = (re.sub(rf"^{name}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
     words = one_line("; ".join(lines), 300) or f"it ended with status {done.returncode}"

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
-from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration
-from hpc_board.transport import CommandMissing, CommandTimeout, Host
-from hpc_board.transport.attempt import PATIENCE_SECONDS, attempt
+from hpc_board.transport import Host
+from hpc_board.transport.attempt import attempt
 
 _NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
 _USEFUL = {
@@ -32,16 +31,15 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     The first question without an answer is the last one: each further one may take as long.
     """
     subject = f"slurm {cluster.name}"
-    unreached = _host_error(host)
-    if unreached is not None:
-        hint = unreached.hint or "Look whether `ssh` logs in there without a question."
-        yield Diagnostic(Severity.ERROR, subject, one_line(unreached.message, 500), hint)
-        return
     versions: dict[str, list[str]] = {}
     failures: dict[str, list[str]] = {}
     silent = False
     for command in (*_NEEDED, *_USEFUL):
         tried = attempt(host, [command, "--version"])
+        if tried.unreached is not None:
+            hint = tried.unreached.hint or "Check that `ssh` logs in there without a prompt."
+            yield Diagnostic(Severity.ERROR, subject, one_line(tried.unreached.message, 500), hint)
+            return
         silent = tried.timed_out
         if tried.succeeded:
             versions.setdefault(_release(tried.stdout), []).append(command)
@@ -78,20 +76,6 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
         return
     yield from _check_job_records(subject, cluster, configuration(tried.stdout), host)
-
-
-def _host_error(host: Host) -> SchedulerError | None:
-    """Return why the host runs no commands at all; None if it may run some."""
-    try:
-        host.run([_NEEDED[0], "--version"], timeout_seconds=PATIENCE_SECONDS)
-    except CommandMissing:
-        return None
-    except CommandTimeout:
-        words = f"{_NEEDED[0]}: no answer within {PATIENCE_SECONDS:g} s{_UNASKED}"
-        return SchedulerError(words, hint="Look how long `sbatch --version` takes there.")
-    except SchedulerError as error:
-        return error
-    return None
 
 
 def _release(printed: str) -> str:
