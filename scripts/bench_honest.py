@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
+from hpc_board.domain.result_json import decode_result
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import BUSY_PROCESSORS, Result, Verdict
 from hpc_board.model.score import score_of
@@ -252,7 +253,7 @@ def run(planned: Planned, scratch: Path) -> Ran:
         submit(job)
         wall_s = time.monotonic() - start
     report = job / job_folder.RESULT
-    result = Result.from_json(report.read_bytes()) if report.exists() else None
+    result = decode_result(report.read_bytes()) if report.exists() else None
     shutil.rmtree(folder, ignore_errors=True)
     return as_ran(planned, result, wall_s)
 

@@ -25,6 +25,7 @@ from process_trace import CannotTrace, Trace, counted_opens, traced
 
 from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.progress import PROGRESS
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result
@@ -228,7 +229,7 @@ def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
         wall_s=wall_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
         first_s=first_cases(job / PROGRESS, start),
-        result=Result.from_json(report.read_bytes()),
+        result=decode_result(report.read_bytes()),
         reported_at=report.stat().st_mtime,
     )
 
@@ -257,7 +258,7 @@ def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, in
             imports = held.enter_context(counted_opens(module))
             trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
             held.close()
-            verdict = Result.from_json((job / job_folder.RESULT).read_bytes()).verdict
+            verdict = decode_result((job / job_folder.RESULT).read_bytes()).verdict
             found = trace, imports[0]
         if verdict == "pass":
             break
@@ -271,7 +272,7 @@ def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str)
     for _ in range(TRACED_TRIES):
         job = new_job(scratch, task, mode, code, sys.executable, file_name)
         trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
-        result = Result.from_json((job / job_folder.RESULT).read_bytes())
+        result = decode_result((job / job_folder.RESULT).read_bytes())
         if result.verdict == "pass":
             break
     else:

@@ -45,7 +45,6 @@ from hpc_board.model.node_probe import (
     Trial,
     TriedLanguage,
 )
-from hpc_board.model.result import Result, ResultError
 from hpc_board.model.task import Language
 
 _ANSWER_LOOK_SECONDS = 0.02
@@ -168,11 +167,11 @@ def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
         [sys.executable, "-I", "-B", str(harness.resolve()), "supervise", str(folder / "job.json")], _TRIAL_SECONDS
     )
     try:
-        result = Result.from_json((folder / RESULT).read_bytes())
-    except (OSError, ResultError) as error:
+        result = json.loads((folder / RESULT).read_bytes())
+    except (OSError, ValueError) as error:
         return Trial("infra_error", f"it left no result within {_TRIAL_SECONDS} s: {error}")
-    clock, reason = (str(result.provenance.get(name, "")) for name in ("clock", "clock_reason"))
-    return Trial(str(result.verdict), result.message[:_MESSAGE_MAX], clock, reason[:_MESSAGE_MAX])
+    clock, reason = (str(result["provenance"].get(name, "")) for name in ("clock", "clock_reason"))
+    return Trial(result["verdict"], result["message"][:_MESSAGE_MAX], clock, reason[:_MESSAGE_MAX])
 
 
 def cpu_speeds() -> tuple[Speed, ...]:

@@ -1,5 +1,6 @@
 """The result file: the provenance in every result, and its writing."""
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +11,7 @@ from hpc_board.harness.files import whole_file
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.progress import PROGRESS, now_text
 from hpc_board.model.job_environment import JobEnvironment
-from hpc_board.model.result import Case, Result, ResultError, Verdict
+from hpc_board.model.result import INTERRUPTED, Case, Result, Verdict
 
 RESULT = "result.json"
 
@@ -55,9 +56,9 @@ def judged_before(folder: Path, job: JobEnvironment) -> bool:
     attempt = job.restart_count(os.environ)
     if not attempt:
         return False
-    with suppress(OSError, ResultError):
-        earlier = Result.from_json((folder / RESULT).read_bytes())
-        if not earlier.interrupted and earlier.job_id == job.own_id(os.environ):
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        earlier = json.loads((folder / RESULT).read_bytes())
+        if not earlier["provenance"].get(INTERRUPTED) and earlier["job_id"] == job.own_id(os.environ):
             return True
     for name in (RESULT, PROGRESS):
         with suppress(FileNotFoundError):

@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from hpc_board.model.kernels import KERNELS_MAX, METRICS, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.mismatch import Mismatch
-from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
-from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
+from hpc_board.model.peaks import Peak, Share, Work, own_peak_of, share_of_peak
+from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.value import Value, made
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
 """Size limit of a `result.json` that is read."""
 
-CASES_MAX = 10_000
-SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 TIME_NS_MIN, TIME_NS_MAX = 1e-3, 1e18
 """The least and the greatest time of a call in a result: a picosecond, and 30 years. 0 stands for none."""
@@ -51,10 +49,6 @@ USES_ONE = "the task uses one"
 
 BUSY_PROCESSORS = 0.1
 """Number of processors used by others from which a machine counts as busy."""
-
-_FINDINGS_MAX = len(CUDA_TOOLS) * FINDINGS_MAX
-_BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
-"""More opening brackets than in any honest result: three for each case, a few with details, and printed output."""
 
 
 class Verdict(str, Enum):
@@ -97,10 +91,6 @@ _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK
 
 PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
 """Beginning of the message of a case that passes with the public seed alone."""
-
-
-class ResultError(ValueError):
-    """A malformed result: wrong shape, type, size or number. The message names the place."""
 
 
 class Timing(Value):
@@ -251,30 +241,6 @@ class Result(Value):
 
         return json.dumps(asdict(self), allow_nan=False, indent=1)
 
-    @staticmethod
-    def from_json(data: bytes) -> "Result":
-        """Parse the result in `data` of any origin: check every field's type, size and range.
-
-        Raises:
-            ResultError: the data is no well-formed result.
-        """
-        import json
-
-        if len(data) > RESULT_BYTES_MAX:
-            raise ResultError(f"result.json has more than {RESULT_BYTES_MAX} bytes")
-        # Empty lists take thirty times as much memory as their text, so text made of little else is not parsed.
-        if data.count(b"[") + data.count(b"{") > _BRACKETS_MAX:
-            raise ResultError(f"result.json has more than {_BRACKETS_MAX} opening brackets")
-        try:
-            value = json.loads(data, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise ResultError(f"result.json is not JSON: {error}") from error
-        return _result(_Fields(value, "result"))
-
-
-def _no_constant(name: str) -> float:
-    raise ResultError(f"result.json contains {name}")
-
 
 def device_peak(result: Result) -> Peak | None:
     """Return the peak of a result's device; None if it is unknown, or the job had only a part of the device."""
@@ -293,214 +259,3 @@ def case_share(case: Case, peak: Peak | None) -> Share | None:
 def secretly_failed(message: str, *, ranked: bool) -> str:
     """Return the message for a case that passed with its public seed and failed with a secret one by `message`."""
     return f"{PUBLIC_PASSED}{'; the run is not ranked' if ranked else ''}: {message}"
-
-
-class _Fields:
-    """A JSON object of unknown origin, read field by field with its type."""
-
-    def __init__(self, value: Any, place: str) -> None:
-        if not isinstance(value, dict):
-            raise ResultError(f"{place} is not an object")
-        self._value = value
-        self._place = place
-
-    def _get(self, key: str) -> Any:
-        if key not in self._value:
-            raise ResultError(f"{self._place}.{key} is missing")
-        return self._value[key]
-
-    def text(self, key: str, limit: int = TEXT_MAX) -> str:
-        value = self._get(key)
-        if not isinstance(value, str) or len(value) > limit:
-            raise ResultError(f"{self._place}.{key} is not a text of at most {limit} characters")
-        return value
-
-    def integer(self, key: str) -> int:
-        value = self._get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-            raise ResultError(f"{self._place}.{key} is not a whole number from 0")
-        return value
-
-    def number(self, key: str) -> float:
-        return _number(self._get(key), f"{self._place}.{key}")
-
-    def time(self, key: str) -> float:
-        return _time(self._get(key), f"{self._place}.{key}")
-
-    def time_or_none(self, key: str) -> float | None:
-        return None if not self.has(key) or self.absent(key) else self.time(key)
-
-    def amount(self, key: str) -> float:
-        value = self.number(key)
-        if value > WORK_MAX:
-            raise ResultError(f"{self._place}.{key} is more than {WORK_MAX:g}")
-        return value
-
-    def truth(self, key: str) -> bool:
-        value = self._get(key)
-        if not isinstance(value, bool):
-            raise ResultError(f"{self._place}.{key} is neither true nor false")
-        return value
-
-    def verdict(self, key: str) -> Verdict:
-        try:
-            return Verdict(self.text(key, 64))
-        except ValueError:
-            raise ResultError(f"{self._place}.{key} is not a verdict") from None
-
-    def mismatch(self, key: str) -> "Mismatch | None":
-        try:
-            return None if self.absent(key) else Mismatch.of(self._get(key))
-        except ValueError as error:
-            raise ResultError(f"{self._place}.{key}: {error}") from None
-
-    def items(self, key: str, limit: int) -> "list[Any]":
-        value = self._get(key)
-        if not isinstance(value, list) or len(value) > limit:
-            raise ResultError(f"{self._place}.{key} is not a list of at most {limit} items")
-        return value
-
-    def inner(self, key: str) -> "_Fields":
-        return _Fields(self._get(key), f"{self._place}.{key}")
-
-    def has(self, key: str) -> bool:
-        return key in self._value
-
-    def absent(self, key: str) -> bool:
-        return self._get(key) is None
-
-    def facts(self) -> "dict[str, Any]":
-        if len(self._value) > 500:
-            raise ResultError(f"{self._place} has more than 500 entries")
-        for key, value in self._value.items():
-            number = isinstance(value, (int, float)) and abs(value) < 1e300
-            scalar = value is None or isinstance(value, str) or number
-            if not scalar or len(key) > 200 or len(str(value)) > TEXT_MAX:
-                raise ResultError(f"{self._place}.{key[:200]} is not a short text, number or boolean")
-        return dict(self._value)
-
-
-def _number(value: Any, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
-        raise ResultError(f"{place} is not a finite number from 0")
-    return float(value)
-
-
-def is_time_ns(value: float) -> bool:
-    """Return whether a finite number from 0 can be a time of a result."""
-    return value == 0 or TIME_NS_MIN <= value <= TIME_NS_MAX
-
-
-def _time(value: Any, place: str) -> float:
-    number = _number(value, place)
-    if not is_time_ns(number):
-        raise ResultError(f"{place} is not 0 or a time from {TIME_NS_MIN:g} to {TIME_NS_MAX:g} ns")
-    return number
-
-
-def _count(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= SAMPLES_MAX:
-        raise ResultError(f"{place} is not a whole number from 1")
-    return value
-
-
-def _result(fields: _Fields) -> Result:
-    return Result(
-        run=fields.integer("run"),
-        nonce=fields.text("nonce", 128),
-        mode=fields.text("mode", 32),
-        verdict=fields.verdict("verdict"),
-        message=fields.text("message"),
-        cases=tuple(
-            _case(_Fields(item, f"result.cases[{index}]"))
-            for index, item in enumerate(fields.items("cases", CASES_MAX))
-        ),
-        score_s=None if fields.absent("score_s") else fields.number("score_s"),
-        job_id=fields.text("job_id", 128),
-        restart_count=fields.integer("restart_count"),
-        started_at=fields.text("started_at", 64),
-        ended_at=fields.text("ended_at", 64),
-        stdout=_log(fields.inner("stdout")),
-        stderr=_log(fields.inner("stderr")),
-        build=_log(fields.inner("build")) if fields.has("build") else Log(),
-        provenance=fields.inner("provenance").facts(),
-        profile=_log(fields.inner("profile")) if fields.has("profile") else Log(),
-        kernels=tuple(
-            _kernel(_Fields(item, f"result.kernels[{index}]"))
-            for index, item in enumerate(fields.items("kernels", KERNELS_MAX) if fields.has("kernels") else ())
-        ),
-        findings=tuple(
-            _finding(_Fields(item, f"result.findings[{index}]"))
-            for index, item in enumerate(fields.items("findings", _FINDINGS_MAX) if fields.has("findings") else ())
-        ),
-    )
-
-
-def _finding(fields: _Fields) -> SanitizerFinding:
-    names = ("kind", "kernel", "place", "thread", "detail")
-    texts = {name: fields.text(name, TEXT_CHARACTERS_MAX) for name in names}
-    count, warning = fields.integer("count"), fields.truth("warning")
-    return SanitizerFinding(fields.text("tool", 32), **texts, count=count, warning=warning)
-
-
-def _kernel(fields: _Fields) -> Kernel:
-    numbers = {key: fields.number(key) for key in METRICS if fields.has(key) and not fields.absent(key)}
-    return Kernel(
-        fields.integer("case"),
-        fields.text("name", NAME_CHARACTERS_MAX),
-        None if fields.absent("launches") else fields.integer("launches"),
-        stalls=tuple(_stall(item) for item in fields.items("stalls", STALLS_MAX)),
-        **numbers,
-    )
-
-
-def _stall(item: Any) -> tuple[str, float]:
-    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or len(item[0]) > 64:
-        raise ResultError("a stall is not a reason with its number")
-    return item[0], _number(item[1], "a stall")
-
-
-def _case(fields: _Fields) -> Case:
-    phase = fields.text("phase", 32)
-    if phase not in ("test", "benchmark"):
-        raise ResultError(f"a case has the phase {phase!r}")
-    return Case(
-        phase=phase,
-        index=fields.integer("index"),
-        spec=fields.text("spec"),
-        verdict=fields.verdict("verdict"),
-        message=fields.text("message"),
-        timing=None if fields.absent("timing") else _timing(fields.inner("timing")),
-        work=_work(fields.inner("work")) if fields.has("work") and not fields.absent("work") else None,
-        mismatch=fields.mismatch("mismatch") if fields.has("mismatch") else None,
-    )
-
-
-def _work(fields: _Fields) -> Work:
-    return Work(memory_bytes=fields.amount("memory_bytes"), operations=fields.amount("operations"))
-
-
-def _timing(fields: _Fields) -> Timing:
-    return Timing(
-        runs=fields.integer("runs"),
-        mean_ns=fields.time("mean_ns"),
-        median_ns=fields.time("median_ns"),
-        std_ns=fields.number("std_ns"),
-        err_ns=fields.number("err_ns"),
-        best_ns=fields.time("best_ns"),
-        worst_ns=fields.time("worst_ns"),
-        samples_ns=tuple(_time(item, "a sample") for item in fields.items("samples_ns", SAMPLES_MAX)),
-        worker_runs=tuple(_count(item, "a worker's count") for item in fields.items("worker_runs", SAMPLES_MAX)),
-        baseline_ns=None if fields.absent("baseline_ns") else fields.time("baseline_ns"),
-        noisy=fields.truth("noisy"),
-        low_ns=fields.time_or_none("low_ns"),
-        high_ns=fields.time_or_none("high_ns"),
-        least_ns=fields.time_or_none("least_ns"),
-        claimed_ns=fields.time_or_none("claimed_ns"),
-        busy_processors=fields.number("busy_processors") if fields.has("busy_processors") else 0.0,
-        slack_ns=fields.time_or_none("slack_ns"),
-    )
-
-
-def _log(fields: _Fields) -> Log:
-    return Log(fields.text("head"), fields.text("tail"), fields.integer("omitted_bytes"))

@@ -109,4 +109,4 @@ class Value:
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple([self.__dict__[name] for name in self.__match_args__])
+        return tuple([getattr(self, name) for name in self.__match_args__])

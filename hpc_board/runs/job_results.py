@@ -6,10 +6,11 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.result_checks import ended_at, result_faults
+from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Run, RunState, Status, since_created
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.files import NotRegularFileError
-from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Result, Verdict
 from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
@@ -130,7 +131,7 @@ class JobResults(msgspec.Struct, frozen=True):
         Raises:
             ResultError: the data is no result, or belongs to another run.
         """
-        result, gpu = Result.from_json(data), self.clusters.gpus.get(run.gpu)
+        result, gpu = decode_result(data), self.clusters.gpus.get(run.gpu)
         faults = result_faults(result, run, task, gpu.device if gpu else None, self.harness_sha256())
         if faults:
             raise ResultError("; ".join(faults[:5]))

@@ -7,11 +7,12 @@ import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
+from hpc_board.domain.result_json import ResultError
 from hpc_board.domain.run import Retry, Run, Status
 from hpc_board.domain.score_interval import Interval, overlaps
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.errors import InputError
-from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, Timing, Verdict
 from hpc_board.store.row_values import (
     UndecodableError,
     decoded,
@@ -88,7 +89,7 @@ def retry_row(run: int, number: int, retry: Retry) -> dict[str, Any]:
 
 
 def result_document(result: Result) -> str:
-    """Return all of the result as JSON that `Result.from_json` reads again.
+    """Return all of the result as JSON that `decode_result` reads again.
 
     Raises:
         ResultError: it is larger than a result may be.

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from hpc_board.domain.pruned import PrunedRun
+from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.score_interval import Interval
-from hpc_board.model.result import Case, Result, ResultError
+from hpc_board.model.result import Case, Result
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
@@ -360,7 +361,7 @@ def _result(db: Database, number: int) -> Result | None:
     for table in ("documents", "partials"):
         for row in db.rows(table, "run = ?", [number]):
             try:
-                return Result.from_json(row["document"].encode())
+                return decode_result(row["document"].encode())
             except ResultError as error:
                 raise UndecodableError(f"result of run {number}: {error}") from error
     return None

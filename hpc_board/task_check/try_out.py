@@ -6,11 +6,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.draft import Source
+from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
+from hpc_board.model.result import RESULT_BYTES_MAX, Result
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import drafts, job_folder
 from hpc_board.task_check.local_job import local_gpu, local_job
@@ -41,7 +42,7 @@ def try_out(
     with local_job(task, gpu, mode=mode, file_name=source.file_name, code=source.data) as job:
         data = job.outcome("supervise", timeout_seconds=seconds, file=job_folder.RESULT, bytes_max=RESULT_BYTES_MAX)
     try:
-        result = Result.from_json(data)
+        result = decode_result(data)
     except ResultError as error:
         raise BoardError(f"what the harness left cannot be read: {error}") from error
     interval = None if result.score_s is None else score_interval(result.cases, task.ranking_by)

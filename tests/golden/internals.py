@@ -22,9 +22,9 @@ from hpc_board.board import Board
 from hpc_board.cli import output
 from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
-from hpc_board.model.result import Result
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server
@@ -260,7 +260,7 @@ def _carry_on(store: Store, runs: Mapping[int, SentRun]) -> None:
 
 
 def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
-    result = Result.from_json(json.dumps({**(told.result or {}), "run": run}).encode())
+    result = decode_result(json.dumps({**(told.result or {}), "run": run}).encode())
     if status.state is not RunState.FINISHED:
         assert store.runs.stop(run, status, result)
         return

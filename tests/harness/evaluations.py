@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
+from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
@@ -162,7 +163,7 @@ def evaluate(
     )
     data = (job / job_folder.RESULT).read_bytes() if (job / job_folder.RESULT).exists() else b""
     assert data, f"no result; the job printed:\n{done.stdout}"
-    return Evaluation(job, done.returncode, done.stdout, Result.from_json(data))
+    return Evaluation(job, done.returncode, done.stdout, decode_result(data))
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:

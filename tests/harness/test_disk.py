@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import scratch
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.model.result import SCRATCH_UNWRITABLE, Result, Verdict
@@ -75,7 +76,7 @@ def on_full_disk(folder: Path, source: str) -> Result:
     )
     if "Operation not permitted" in done.stderr:
         pytest.skip("no mount namespace can be made here")
-    return Result.from_json((job / job_folder.RESULT).read_bytes())
+    return decode_result((job / job_folder.RESULT).read_bytes())
 
 
 def test_a_cache_that_cannot_be_written_blames_the_node(tmp_path: Path) -> None:

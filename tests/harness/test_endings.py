@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.progress import Progress
 from hpc_board.harness.result_file import write_result
 from hpc_board.model.result import Result, Verdict
@@ -102,6 +103,6 @@ def test_a_result_is_written_before_space_is_made_for_it_and_after_if_it_must_be
     assert made == []
     full = tmp_path / "full"
     write_result(result, full, make_space=full.mkdir)
-    assert Result.from_json((full / "result.json").read_bytes()) == result
+    assert decode_result((full / "result.json").read_bytes()) == result
     with pytest.raises(OSError, match="No such file"):
         write_result(result, tmp_path / "gone")

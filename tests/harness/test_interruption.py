@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.processes.tree import children_of, descendants_of, signal_all
 from hpc_board.harness.result_file import judged_before
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -79,7 +80,7 @@ def await_step(folder: Path, phase: str, case: int) -> None:
 
 
 def result_in(folder: Path) -> Result:
-    return Result.from_json((folder / job_folder.RESULT).read_bytes())
+    return decode_result((folder / job_folder.RESULT).read_bytes())
 
 
 def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path
     (folder / job_folder.RESULT).write_text(stopped.to_json())
     second = attempt(2)
     assert (second.verdict, second.restart_count) == (Verdict.PASS, 2)
-    assert Result.from_json((folder / "result.1.json").read_bytes()) == stopped
+    assert decode_result((folder / "result.1.json").read_bytes()) == stopped
 
 
 def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task
@@ -104,7 +105,7 @@ class Site:
 
 
 def result_in(job: Path) -> Result:
-    return Result.from_json((job / job_folder.RESULT).read_bytes())
+    return decode_result((job / job_folder.RESULT).read_bytes())
 
 
 @needs_containers

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Cluster, Device, Gpu
-from hpc_board.model.result import Result, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
@@ -205,7 +206,7 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, want
     (folder / job_folder.FACTS).write_text(json.dumps({**facts, "minimum_isolation": wanted}))
     command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", job_folder.SCRIPT]
     subprocess.run(command, cwd=folder, timeout=120, check=True)
-    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
+    result = decode_result((folder / job_folder.RESULT).read_bytes())
     assert result.provenance["isolation"] == "S2"
     assert result.verdict is verdict
     # Below the level neither the submission nor the task is imported for a moment.
@@ -242,7 +243,7 @@ def test_a_job_that_runs_as_root_judges_where_its_cluster_says_so_alone(
     source = f"open({str(tmp_path / 'ran')!r}, 'w')\n{RIGHT}" if not allow_root else RIGHT
     folder = make_job_folder(tmp_path / "job", source, a_task(), Mode.TEST, gpu=gpu)
     subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, timeout=120, check=True)
-    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
+    result = decode_result((folder / job_folder.RESULT).read_bytes())
     assert result.provenance["root"] is True
     if allow_root:
         assert result.verdict is Verdict.PASS, result.message

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.faults import LIBRARIES, install_command
 from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import Result, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder, progress
@@ -288,7 +289,7 @@ def test_a_job_folder_whose_submission_was_exchanged_is_not_evaluated(tmp_path: 
     folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
     (folder / "submission/submission.py").write_text(RIGHT + "# another\n")
     subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
-    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
+    result = decode_result((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.INFRA_ERROR
     assert "not the file that was sent" in result.message
 
@@ -301,7 +302,7 @@ def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_pat
         job.wait(30)
     finally:
         job.kill()
-    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
+    result = decode_result((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.CRASH
     assert "killed by signal 9 while test case 1 of 3" in result.message
     assert result.provenance["isolation"] in sandbox.LEVELS
@@ -316,7 +317,7 @@ def test_the_harness_runs_under_the_oldest_python_that_sites_have(tmp_path: Path
     script = (folder / job_folder.SCRIPT).read_text().replace(sys.executable, python)
     (folder / job_folder.SCRIPT).write_text(script)
     subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
-    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
+    result = decode_result((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.PASS, result.message
     assert result.provenance["python"].startswith("3.10.")
 

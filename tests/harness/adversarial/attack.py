@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.model.result import Result
 from hpc_board.runs import job_folder
 from tests.harness.adversarial.suite import SUITE, Cheat
@@ -104,7 +105,7 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
         with busy(cheat.neighbours):
             left_processes, peak_bytes = _run(job, environ, _prefix(cheat, scratch))
-    result = Result.from_json((job / job_folder.RESULT).read_bytes())
+    result = decode_result((job / job_folder.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]
     effects += ["a secret in what it printed"] * (secret in logs)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.comparison import CaseDifference, Comparison, Difference
+from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Page, Placing, Standing
@@ -456,7 +457,7 @@ def test_a_case_says_which_share_of_its_devices_peak_the_least_work_is(device: s
     text = text_of(run_report(finished(result, score_s=1e-4), result))
     assert ("OF PEAK" in text) is bool(shown)
     assert shown in text
-    back = Result.from_json(result.to_json().encode())
+    back = decode_result(result.to_json().encode())
     assert back.cases[0].work == case.work
 
 

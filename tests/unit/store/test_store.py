@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunPosition
 from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.database import DatabaseFile, journal_mode, mounted
@@ -902,7 +903,7 @@ def test_a_stored_result_takes_no_more_room_than_the_file_that_it_came_from(path
     result = outcome(run, cases=(Case("benchmark", 0, "size: 1", Verdict.PASS, "", timing),))
     file = json.dumps(asdict(result), separators=(",", ":"))
 
-    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), Result.from_json(file.encode()), None)
+    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), decode_result(file.encode()), None)
 
     assert rows(path, "SELECT length(document) FROM documents") == [(len(file),)]
 
