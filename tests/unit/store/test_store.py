@@ -12,7 +12,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
@@ -204,14 +203,14 @@ def test_equal_files_and_equal_task_versions_are_stored_once(path: Path, store: 
 
 
 def test_the_definition_of_a_task_is_kept_as_json(path: Path, store: Store) -> None:
-    task = replace(TASK, deadline=NOON, config=MappingProxyType({"main": "eval.py"}))
+    task = replace(TASK, deadline=NOON, config={"main": "eval.py"})
 
     add(store, task=task)
 
     ((name, version, text),) = rows(path, "SELECT name, version, definition FROM tasks")
     definition = json.loads(str(text))
     assert (name, version) == (task.name, task.version)
-    assert definition["deadline"] == "2026-03-01T12:00:00.000000+00:00"
+    assert definition["deadline"] == "2026-03-01T12:00:00Z"
     assert definition["benchmarks"] == [{"size": 1024, "seed": 7}]
     assert definition["files"][1] == {"name": "submission.py", "text": None}
     assert (definition["config"], definition["ranking_by"]) == ({"main": "eval.py"}, "last")
