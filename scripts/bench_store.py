@@ -30,7 +30,7 @@ from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
-from hpc_board.store.batches import RunSelection
+from hpc_board.store.export import RunSelection
 from hpc_board.store.statistics import statistics as board_statistics
 
 SIZES = (1_000, 10_000, 100_000)

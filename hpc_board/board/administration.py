@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.statistics import Statistics
     from hpc_board.model.gpu import Gpu
     from hpc_board.store.backup import Contents
-    from hpc_board.store.batches import RunSelection
+    from hpc_board.store.export import RunSelection
 
 
 PRUNE_DAYS = 30
@@ -89,7 +89,7 @@ class Administration:
         return statistics(self._context.store.file, self._run_selection(tasks, (), since))
 
     def _run_selection(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
-        from hpc_board.store.batches import RunSelection
+        from hpc_board.store.export import RunSelection
 
         for name in tasks:
             # A task that has left the settings may still have runs; a mistyped name has none.

@@ -1,26 +1,43 @@
 """Tables for export: every run with its times, and every place in the standings."""
 
+import json
 from array import array
 from collections.abc import Iterator
 from datetime import date, datetime
+from typing import Any
 
 import msgspec
 
-from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import decoded
+from hpc_board.store.row_values import decoded, optional_time_text
 from hpc_board.store.rows import overlaps_above, remarks_value
 from hpc_board.store.sqlite import Database, Row
 
+_PAGE_SUBMISSIONS = 2000
 _PAGE_WITH_CODE = 50
 """The number of submissions that are read at once with their files of up to a megabyte each."""
 
-_RUNS = """
+CHOSEN = """
+       (:since IS NULL OR submissions.submitted_at >= :since)
+   AND (:tasks = '[]' OR submissions.task IN (SELECT value FROM json_each(:tasks)))
+   AND (:gpus = '[]' OR runs.gpu IN (SELECT value FROM json_each(:gpus)))
+"""
+"""The condition of a selection on `submissions` and `runs`, with its `parameters`."""
+
+STARTED_AT = """
+(SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
+        COALESCE((SELECT MAX(at) FROM retries WHERE retries.run = runs.id), ''))
+"""
+"""The start of the last job of `runs`."""
+
+_SPAN = "SELECT MIN(id) - 1, MAX(id) FROM submissions WHERE submitted_at >= coalesce(:since, '')"
+_LAST = "SELECT MAX(id) FROM (SELECT id FROM submissions WHERE id > :after AND id <= :end ORDER BY id LIMIT :size)"
+
+_RUNS = f"""
 SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, runs.user, runs.account, runs.file_name,
        runs.mode, runs.state, runs.verdict, runs.score_s, runs.created_at AS submitted_at, runs.at AS state_since,
        runs.ended_at AS job_ended_at,
-       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
-               COALESCE((SELECT MAX(at) FROM retries WHERE retries.run = runs.id), '')) AS started_at,
+       {STARTED_AT} AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
        runs.score_low_s, runs.score_high_s,
@@ -29,9 +46,9 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code
   FROM submissions
  CROSS JOIN run_details AS runs ON runs.submission = submissions.id
- WHERE {chosen}
+ WHERE submissions.id > :after AND submissions.id <= :last AND {CHOSEN}
  ORDER BY submissions.id, runs.id
-"""
+"""  # noqa: S608 - our names
 
 _RANKS = """
 SELECT bests.run, RANK() OVER (board ORDER BY bests.score_s) AS rank, results.score_low_s,
@@ -55,6 +72,23 @@ SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
  GROUP BY day
  ORDER BY day
 """
+
+
+class RunSelection(msgspec.Struct, frozen=True):
+    """A selection of runs by task, GPU and moment of submission; an empty field selects all."""
+
+    tasks: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    since: datetime | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values of the condition `CHOSEN`."""
+        return {
+            "since": optional_time_text(self.since),
+            "tasks": json.dumps(self.tasks),
+            "gpus": json.dumps(self.gpus),
+        }
 
 
 class RankedBoard(msgspec.Struct, frozen=True):
@@ -82,19 +116,26 @@ class ExportGateway:
         self._file = file
 
     def runs(self, chosen: RunSelection, *, with_code: bool = False) -> Iterator[Row]:
-        """Return every chosen run, oldest first, read in many short transactions.
+        """Return every chosen run, oldest first, without runs after the first transaction.
 
-        `rank` is its place in the standings, if any; `remarks` are those of its submission, as a value of
-        the domain.
+        `rank` is its place in the standings, if any; `remarks` are those of its submission, as a value of the domain.
+        Many short transactions bound the memory; a long one would block writers where there is no write-ahead log.
 
         Raises:
             StorageError: the database cannot be read.
         """
         with self._file.reading() as db:
             ranked, ranks, overlaps = _ranks(db)
+            after, end = db.execute(_SPAN, chosen.parameters).fetchone()
         position = 0
-        size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
-        for page in pages(self._file, _RUNS, chosen, _with_remarks, size=size, with_code=with_code):
+        given = {**chosen.parameters, "end": end, "with_code": with_code}
+        size = _PAGE_WITH_CODE if with_code else _PAGE_SUBMISSIONS
+        while after is not None and after < end:
+            with self._file.reading() as db:
+                last = db.value(_LAST, {"after": after, "end": end, "size": size})
+                rows = db.query(_RUNS, {**given, "after": after, "last": last})
+                page = [{**row, "remarks": remarks_value(row)} for row in rows]
+            after = last
             for row in page:
                 while position < len(ranked) and ranked[position] < row["run"]:
                     position += 1
@@ -118,10 +159,6 @@ class ExportGateway:
         board = {"task": task, "task_version": task_version, "gpu": gpu}
         with self._file.reading() as db:
             return tuple(decoded(Best, row) for row in db.query(_DAYS, board))
-
-
-def _with_remarks(row: Row) -> Row:
-    return {**row, "remarks": remarks_value(row)}
 
 
 def _ranks(db: Database) -> "tuple[array[int], array[int], array[int]]":

@@ -22,8 +22,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
 from hpc_board.store import Store
-from hpc_board.store.batches import RunSelection
-from hpc_board.store.export import RankedBoard
+from hpc_board.store.export import RankedBoard, RunSelection
 from hpc_board.web.rendering import asset, template
 from hpc_board.web.standings import ROWS_MAX, BoardTable, Section, board_table
 

@@ -62,7 +62,7 @@ class GpuStatisticsView(View, frozen=True):
     started: int
     """the number of those that were seen to start"""
     wait_median_s: Seconds | None
-    """the median time from submission to start, in three digits"""
+    """the median time from submission to start"""
     wait_max_s: Seconds | None
     """the longest"""
     run_total_s: Seconds

@@ -1,18 +1,14 @@
 """`admin stats`: how much was submitted and run, from the events."""
 
 import json
-import random
-import statistics
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Retry, Run, RunState
-from hpc_board.domain.statistics import Waits, three_digits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
@@ -138,21 +134,3 @@ def test_a_task_that_is_none_is_an_error_and_others_than_admins_see_nothing(boar
     stranger = Board(board.board.settings, user="nobody")
     done = CliRunner().invoke(cli, ["admin", "stats"], obj=lambda: stranger)
     assert (done.exit_code, done.stdout) == (5, "")
-
-
-def test_the_median_is_right_to_three_digits_whatever_comes() -> None:
-    chance = random.Random(3)
-    for count in (1, 2, 7, 1000):
-        seconds = [chance.lognormvariate(3, 3) for _ in range(count)]
-        waits = Waits()
-        for each in seconds:
-            waits.add(each)
-        assert waits.median_s == pytest.approx(statistics.median_low(seconds), rel=0.005, abs=0.001)
-        assert (waits.count, waits.max_s) == (count, max(seconds))
-    assert Waits().median_s is None
-
-
-def test_the_memory_of_a_median_is_bounded() -> None:
-    kept = {three_digits(10 ** (exponent / 2_000)) for exponent in range(-8_000, 14_000)}
-    assert len(kept) < 10_000
-    assert [three_digits(each) for each in (0.0, 0.0123, 12.34, 123_456.0)] == [0.0, 0.012, 12.3, 123_000.0]
