@@ -77,14 +77,6 @@ def test_a_right_kernel_passes_in_bubblewrap_and_the_result_says_so(tmp_path: Pa
 
 
 @needs_bwrap
-def test_the_scratch_folder_s_path_may_be_longer_than_that_of_a_socket(tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 120)
-    long.mkdir()
-    result = evaluate(tmp_path, RIGHT, environ={"TMPDIR": str(long)}, sandbox=BUBBLEWRAP).result
-    assert result.verdict is Verdict.PASS, result.message
-
-
-@needs_bwrap
 @needs_gcc
 @pytest.mark.parametrize("mode", [Mode.TEST, Mode.RANKED])
 def test_a_compiled_kernel_passes_in_bubblewrap(tmp_path: Path, mode: Mode) -> None:
@@ -268,11 +260,10 @@ def test_perf_reaches_a_worker_in_its_container(tmp_path: Path) -> None:
 
 @needs_bwrap
 def test_a_profiler_that_starts_the_worker_does_so_in_the_container(tmp_path: Path) -> None:
-    test_profile.script(
-        tmp_path / "bin",
-        "ncu",
-        f"import glob\nassert '--import' in args or len(glob.glob('/proc/[0-9]*')) < 6\n{test_profile.NCU}",
-    )
+    # In the container, its own folder is read-only.
+    ncu = test_profile.NCU.replace('open(sys.argv[0] + ".chosen", "a")', "open(os.devnull, 'a')")
+    looks = f"import glob\nassert '--import' in args or len(glob.glob('/proc/[0-9]*')) < 6\n{ncu}"
+    test_profile.script(tmp_path / "bin", "ncu", looks)
     found = test_profile.as_gpu("cuda", tmp_path, sandbox=BUBBLEWRAP)
     assert found.result.profile.text.count("GPU Speed Of Light Throughput of the kernel") == 2
     assert (found.folder / "profile" / "case-2.ncu-rep").read_text() == "a report"

@@ -105,31 +105,23 @@ def test_of_many_kernels_twenty_are_listed(tmp_path: Path) -> None:
     assert "2 older kernels are left out" in found.result.profile.text
 
 
-def test_no_link_of_a_submission_is_followed(tmp_path: Path) -> None:
+LINKS = """folder.mkdir(parents=True)
+    (folder / "linked").symlink_to("{secret}")
+    (folder / "two.cubin").symlink_to("{secret}/one.cubin")
+    (folder / "three.cubin").write_bytes(b"cubin")
+    (folder / "three.ptx").symlink_to("{secret}/one.ptx")"""
+LINK_IN_PLACE = 'folder.parent.mkdir(exist_ok=True); folder.symlink_to("{secret}")'
+
+
+@pytest.mark.parametrize("links", [LINKS, LINK_IN_PLACE], ids=["in the cache", "in place of the cache"])
+def test_no_link_of_a_submission_is_followed(tmp_path: Path, links: str) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
-    (secret / "one.ptx").write_text("secret")
-    (secret / "one.cubin").write_text("secret")
-    links = (
-        f'(folder / "linked").symlink_to("{secret}"); (folder / "two.cubin").symlink_to("{secret}/one.cubin"); '
-        f'(folder / "three.cubin").write_bytes(b"cubin"); (folder / "three.ptx").symlink_to("{secret}/one.ptx")'
-    )
-    found = profiled(
-        tmp_path / "job",
-        WRITES_CACHE.format(count=0, more=f"folder.mkdir(parents=True); {links}"),
-        tools(tmp_path / "bin"),
-    )
+    for name in ("one.ptx", "one.cubin"):
+        (secret / name).write_text("secret")
+    source = WRITES_CACHE.format(count=0, more=links.format(secret=secret))
+    found = profiled(tmp_path / "job", source, tools(tmp_path / "bin"))
     assert "secret" not in "".join(kept(found).values())
-
-
-def test_a_link_in_place_of_the_cache_is_not_followed(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / "one.ptx").write_text("secret")
-    (secret / "one.cubin").write_text("secret")
-    link = f'folder.parent.mkdir(exist_ok=True); folder.symlink_to("{secret}")'
-    found = profiled(tmp_path / "job", WRITES_CACHE.format(count=0, more=link), tools(tmp_path / "bin"))
-    assert kept(found) == {}
 
 
 @pytest.mark.skipif(sandbox.landlock_abi() < 1, reason="this kernel has no Landlock")

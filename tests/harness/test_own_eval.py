@@ -127,41 +127,79 @@ def test_a_run_that_fails_with_the_secret_seed_alone_is_not_ranked_and_says_so(t
     assert all(case.timing for case in result.cases if case.phase == "benchmark")
 
 
+def says(*lines: str, then: str = "") -> str:
+    """An eval that writes these lines into its pipe."""
+    return "".join(f"say({line!r})\n" for line in lines) + then
+
+
+def exits(status: int) -> str:
+    return f"print('it says why', file=sys.stderr)\nsys.exit({status})\n"
+
+
+GOOD = "test.0.status: pass"
+ALONE = "), as the submission does by itself"
+
+
 @pytest.mark.parametrize(
-    ("status", "verdict", "words"),
+    ("script", "verdict", "words"),
     [
-        (1, Verdict.EXCEPTION, "ended by an exception (exit status 1): it says why"),
-        (2, Verdict.TASK_ERROR, "does not know the mode test"),
-        (110, Verdict.CRASH, "a call of the device's library failed (exit status 110)"),
-        (111, Verdict.INFRA_ERROR, "could not open its pipe"),
-        (112, Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
-        (113, Verdict.TASK_ERROR, "cannot read a case of its own task.yml"),
-        (114, Verdict.TIMEOUT, "says that it took too long"),
-        (77, Verdict.CRASH, "ended before it was done (exit status 77)"),
+        (exits(1), Verdict.EXCEPTION, "ended by an exception (exit status 1): it says why"),
+        (exits(2), Verdict.TASK_ERROR, "does not know the mode test"),
+        (exits(110), Verdict.CRASH, "a call of the device's library failed (exit status 110)"),
+        (exits(111), Verdict.INFRA_ERROR, "could not open its pipe"),
+        (exits(112), Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        (exits(113), Verdict.TASK_ERROR, "cannot read a case of its own task.yml"),
+        (exits(114), Verdict.TIMEOUT, "says that it took too long"),
+        (exits(77), Verdict.CRASH, "ended before it was done (exit status 77)"),
+        # An eval that has begun to report blames neither task nor node by its status.
+        (says("check: pass", then=exits(2)), Verdict.CRASH, "(exit status 2)"),
+        (says("check: pass", then=exits(111)), Verdict.CRASH, "(exit status 111)"),
+        (says("check: pass", then=exits(113)), Verdict.CRASH, "(exit status 113)"),
+        ("raise ModuleNotFoundError(\"No module named 'torch'\")", Verdict.INFRA_ERROR, LIBRARY_MISSING),
+        ("raise ModuleNotFoundError(\"No module named 'cuda.tile'\")", Verdict.INFRA_ERROR, LIBRARY_MISSING),
+        ("raise ModuleNotFoundError(\"No module named 'my_own'\")", Verdict.EXCEPTION, "my_own"),
+        (says(GOOD), Verdict.CRASH, "before the task's eval had said `check`"),
+        ("", Verdict.CRASH, "before the task's eval had said `check`"),
+        (says(GOOD, "check: fail"), Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        (says("check: pass"), Verdict.PROTOCOL_VIOLATION, "sent 1 cases, reported on 0"),
+        (says("test-count: 0", "check: pass"), Verdict.PROTOCOL_VIOLATION, "reported on 0, and counts 0"),
+        (says(GOOD, "test.1.status: pass", "check: pass"), Verdict.PROTOCOL_VIOLATION, "reported on 2"),
+        (says(GOOD, "check: fail", "check: pass"), Verdict.PROTOCOL_VIOLATION, "it reported check twice"),
+        (says(GOOD, GOOD, "check: pass"), Verdict.PROTOCOL_VIOLATION, "test.0.status twice"),
+        (says("test.0.status: right", "check: pass"), Verdict.PROTOCOL_VIOLATION, "right, neither pass nor fail"),
+        (says("test.0.status: fail"), Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        (
+            says("test.0.status: fail", "test.0.error: off\nby: one\n  at 3"),
+            Verdict.WRONG_VALUE,
+            "off\nby: one\n  at 3",
+        ),
+        ("while True: say('test.0.spec: ' + 'x' * 1000)", Verdict.OUTPUT_LIMIT, "it reported more than 4 MiB"),
+        ("for n in range(60_000): say(f'test.{n}.status: pass')", Verdict.OUTPUT_LIMIT, "it reported more than 4 MiB"),
+        ("while True: print('x' * 1000)", Verdict.OUTPUT_LIMIT, "it printed more than 100000 bytes"),
+        ("while True: os.write(2, b'\\xff' * 1000)", Verdict.OUTPUT_LIMIT, "it printed more than 100000 bytes"),
+        # More than a pipe holds.
+        (says(GOOD, f"test.0.message: {'x' * 1_000_000}", "check: pass"), Verdict.PASS, ""),
     ],
 )
-def test_exit_statuses_have_their_verdicts(tmp_path: Path, status: int, verdict: Verdict, words: str) -> None:
-    task = scripted(f"print('it says why', file=sys.stderr)\nsys.exit({status})\n")
+def test_only_a_whole_report_with_status_0_passes(tmp_path: Path, script: str, verdict: Verdict, words: str) -> None:
+    task = replace(scripted(f"{script}\n"), limits={"printed_bytes": 100_000})
     result = judged(tmp_path, task=task).result
-    assert result.verdict is verdict
-    assert words in result.message
+    shown = " ".join([result.message, *(case.message for case in result.cases)])
+    assert (result.verdict, words in shown) == (verdict, True), shown
 
 
-@pytest.mark.parametrize("status", [2, 111, 113])
-def test_an_eval_that_has_begun_to_report_blames_neither_task_nor_node_by_its_status(
-    tmp_path: Path, status: int
+@pytest.mark.parametrize(
+    ("submission", "words"),
+    [
+        *((f"import sys\nsys.exit({status})\n", f"(exit status {status}{ALONE}") for status in (2, 110, 111, 113, 114)),
+        ("import os\nos.kill(os.getpid(), 11)\n", "the task's eval was ended by signal 11 (SIGSEGV)"),
+    ],
+)
+def test_an_end_that_the_submission_has_by_itself_blames_nobody_else(
+    tmp_path: Path, submission: str, words: str
 ) -> None:
-    task = scripted(f"say('check: pass')\nsys.exit({status})\n")
-    result = judged(tmp_path, task=task).result
-    assert result.verdict is Verdict.CRASH
-    assert f"(exit status {status})" in result.message
-
-
-@pytest.mark.parametrize("status", [2, 110, 111, 113, 114])
-def test_a_status_with_which_the_submission_ends_by_itself_blames_nobody_else(tmp_path: Path, status: int) -> None:
-    result = judged(tmp_path, f"import sys\nsys.exit({status})\n").result
-    assert result.verdict is Verdict.CRASH
-    assert f"(exit status {status}), as the submission does by itself" in result.message
+    result = judged(tmp_path, submission).result
+    assert (result.verdict, words in result.message) == (Verdict.CRASH, True), result.message
 
 
 def test_a_score_that_never_comes_since_the_import_ends_is_the_submission_s_too(tmp_path: Path) -> None:
@@ -185,46 +223,6 @@ def test_the_score_on_inputs_that_nobody_could_know_stands_beside_the_one_that_c
     assert result.score_s < 0.02 < unseen < 20
     tried = judged(tmp_path / "b", task=own_task(ranking_by=ranking_by), mode=Mode.BENCHMARK).result
     assert "unseen_score_s" not in tried.provenance
-
-
-def test_a_signal_is_a_crash_that_is_named(tmp_path: Path) -> None:
-    result = judged(tmp_path, "import os\nos.kill(os.getpid(), 11)\n").result
-    assert result.verdict is Verdict.CRASH
-    assert result.message.endswith("the task's eval was ended by signal 11 (SIGSEGV)")
-
-
-@pytest.mark.parametrize(
-    ("module", "verdict"),
-    [("torch", Verdict.INFRA_ERROR), ("cuda.tile", Verdict.INFRA_ERROR), ("my_own", Verdict.EXCEPTION)],
-)
-def test_a_library_that_the_job_s_python_lacks_is_not_blamed_on_the_kernel(
-    tmp_path: Path, module: str, verdict: Verdict
-) -> None:
-    task = scripted(f"raise ModuleNotFoundError(\"No module named '{module}'\")\n")
-    result = judged(tmp_path, task=task).result
-    assert (result.verdict, LIBRARY_MISSING in result.message) == (verdict, verdict is Verdict.INFRA_ERROR)
-
-
-@pytest.mark.parametrize(
-    ("lines", "verdict", "words"),
-    [
-        ("test.0.status: pass", Verdict.CRASH, "before the task's eval had said `check`"),
-        ("", Verdict.CRASH, "before the task's eval had said `check`"),
-        ("test.0.status: pass|check: fail", Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
-        ("check: pass", Verdict.PROTOCOL_VIOLATION, "sent 1 cases, reported on 0"),
-        ("test-count: 0|check: pass", Verdict.PROTOCOL_VIOLATION, "reported on 0, and counts 0"),
-        ("test.0.status: pass|test.1.status: pass|check: pass", Verdict.PROTOCOL_VIOLATION, "reported on 2"),
-        ("test.0.status: pass|check: fail|check: pass", Verdict.PROTOCOL_VIOLATION, "it reported check twice"),
-        ("test.0.status: pass|test.0.status: pass|check: pass", Verdict.PROTOCOL_VIOLATION, "test.0.status twice"),
-        ("test.0.status: right|check: pass", Verdict.PROTOCOL_VIOLATION, "its status is right, neither pass nor fail"),
-        ("test.0.status: fail", Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
-    ],
-)
-def test_a_report_that_is_not_whole_is_no_pass(tmp_path: Path, lines: str, verdict: Verdict, words: str) -> None:
-    task = scripted("".join(f"say({line!r})\n" for line in lines.split("|") if line))
-    result = judged(tmp_path, task=task).result
-    assert result.verdict is verdict
-    assert words in result.message
 
 
 @pytest.mark.parametrize(
@@ -252,12 +250,6 @@ def test_times_that_are_none_are_not_believed(tmp_path: Path, times: str, verdic
     result = judged(tmp_path, task=task, mode=Mode.BENCHMARK).result
     assert result.verdict is verdict
     assert words in result.message
-
-
-def test_a_message_of_several_lines_is_kept_whole(tmp_path: Path) -> None:
-    task = scripted("say('test.0.status: fail')\nsay('test.0.error: off\\nby: one\\n  at 3')\nsay('check: fail')\n")
-    result = judged(tmp_path, task=task).result
-    assert result.cases[0].message == "off\nby: one\n  at 3"
 
 
 def test_a_failure_that_a_leaderboard_run_reports_as_a_test_is_a_wrong_value(tmp_path: Path) -> None:
@@ -314,27 +306,6 @@ def test_compiling_at_import_has_its_own_time(tmp_path: Path) -> None:
     result = judged(tmp_path, f"{RIGHT}\nimport time\ntime.sleep(60)\n", own_task(limits={"build_seconds": 1})).result
     assert result.verdict is Verdict.COMPILE_TIMEOUT
     assert "did not end within 1 s" in result.message
-
-
-def test_more_results_than_a_pipe_holds_are_taken_in(tmp_path: Path) -> None:
-    task = scripted("say('test.0.status: pass')\nsay('test.0.message: ' + 'x' * 1_000_000)\nsay('check: pass')\n")
-    assert judged(tmp_path, task=task).result.verdict is Verdict.PASS
-
-
-@pytest.mark.parametrize(
-    ("floods", "verdict", "words"),
-    [
-        ("while True: say('test.0.spec: ' + 'x' * 1000)", Verdict.OUTPUT_LIMIT, "it reported more than 4 MiB"),
-        ("for n in range(60_000): say(f'test.{n}.status: pass')", Verdict.OUTPUT_LIMIT, "it reported more than 4 MiB"),
-        ("while True: print('x' * 1000)", Verdict.OUTPUT_LIMIT, "it printed more than 100000 bytes"),
-        ("while True: os.write(2, b'\\xff' * 1000)", Verdict.OUTPUT_LIMIT, "it printed more than 100000 bytes"),
-    ],
-)
-def test_a_flood_ends_the_eval(tmp_path: Path, floods: str, verdict: Verdict, words: str) -> None:
-    task = replace(scripted(f"{floods}\n"), limits={"printed_bytes": 100_000})
-    result = judged(tmp_path, task=task).result
-    assert result.verdict is verdict
-    assert words in result.message
 
 
 # Processes and files that an eval leaves

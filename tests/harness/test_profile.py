@@ -341,27 +341,6 @@ def test_a_profiler_that_starts_nothing_is_left_out_with_its_words(tmp_path: Pat
     assert "ncu started no worker: ncu: cannot open libcuda.so.1" in found.result.profile.text
 
 
-FORGER = """
-import os
-def custom_kernel(data):
-    for name, target in (("trace.json", "/etc/passwd"), ("rocprof_results.pftrace", "/etc/passwd")):
-        path = os.path.join(os.environ["HOME"], name)
-        if not os.path.lexists(path):
-            os.symlink(target, path)
-    return [2 * x for x in data]
-"""
-
-
-def test_a_link_in_the_place_of_a_trace_is_not_followed(tmp_path: Path) -> None:
-    quiet = ROCPROF.replace('open(f"{folder}/rocprof_results.pftrace"', '0 and open(f"{folder}/x"')
-    script(tmp_path / "bin", "rocprofv3", quiet)
-    found = as_gpu("hip", tmp_path, FORGER)
-    assert [path.name for path in sorted((found.folder / "profile").iterdir())] == [
-        "case-1.kernel-stats.csv",
-        "case-2.kernel-stats.csv",
-    ]
-
-
 def test_only_regular_files_of_a_bounded_size_are_kept(tmp_path: Path) -> None:
     regular, link, pipe, target = (tmp_path / name for name in ("regular", "link", "pipe", "target"))
     regular.write_text("text \x1b[31m")
