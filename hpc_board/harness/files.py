@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -37,6 +37,13 @@ def whole_file(path: Path, mode: int = 0o640) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             draft.unlink()
+
+
+def write_files(folder: Path, texts: Mapping[str, bytes]) -> None:
+    """Write new files with these `texts`, by their paths in a folder."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -2,12 +2,10 @@
 
 import math
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,10 @@ from hpc_board.harness.confine.scratch import (
 )
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.measure.usage import Usage
-from hpc_board.harness.own_eval.program import Program, Room
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.program import Program, Room
 from hpc_board.harness.processes.spawn import NotForked, Zygote, started
 from hpc_board.harness.processes.tree import (
     REAP_SECONDS,
@@ -89,7 +87,7 @@ class Processes:
         self.stderr = Printed()
         self.judge_said = Printed()
         self.library: Path | None = None
-        self.container: Container | None = None
+        self.container = Container()
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
@@ -318,43 +316,31 @@ class Processes:
         command: Sequence[str],
         folder: Path,
         environment: Mapping[str, str],
-        printed: tuple[Printed, Printed],
+        printed: Sequence[Printed],
         *,
-        reports: bool,
+        heard: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
     ) -> Program:
         """Start a process of the task's own eval, in the `folder` of its files, which it may only read.
 
-        `environment` is added to that of all processes; `printed` takes standard output and standard error.
+        `environment` is added to that of all processes; see Program for the others.
         """
-        home = worker_home(self.scratch, "program")
-        inside = {**self.environment, **private_folders(home), **environment}
+        home, job, container = worker_home(self.scratch, "program"), self._job, self.container
         room = Room(
             folder,
             home,
-            self._readable,
-            inside,
-            self._job.limits.value_bytes,
-            _spared_processes(),
-            python=self.python,
-            network=self._job.world_size > 1,
-            minimum_isolation=self._job.minimum_isolation,
+            container.readable(self._readable),
+            container.environment({**self.environment, **private_folders(home), **environment}),
+            container.command(home, sandbox.seen_by_workers(self._readable), (), job.device, [folder]),
+            container.python,
+            job.limits.value_bytes,
+            spared_processes=_spared_processes(),
+            network=job.world_size > 1,
+            minimum_isolation=job.minimum_isolation,
         )
-        if self.container is not None:
-            folders = sandbox.seen_by_workers(self._readable)
-            room = replace(
-                room,
-                readable=self.container.readable(self._readable),
-                environment=self.container.environment(inside),
-                prefix=self.container.command(home, folders, (), self._job.device, [folder]),
-            )
-        program = Program(command, self.harness, room, *printed, reports=reports)
+        program = Program(command, self.harness, room, printed, heard=heard, report=report)
         self._children.append(program)
         return program
-
-    @property
-    def python(self) -> str:
-        """Return the interpreter for programs of the task."""
-        return sys.executable if self.container is None else self.container.python
 
     def dismiss(self, child: Child | Program) -> None:
         """End a process, and all processes that it has left."""
@@ -432,7 +418,7 @@ class Processes:
             child,
             home / CODE,
             scratch=str(home),
-            readable=self._readable if self.container is None else self.container.readable(self._readable),
+            readable=self.container.readable(self._readable),
             file=file,
             entry=entry,
             shown_as=shown_as,
@@ -442,7 +428,9 @@ class Processes:
             waits=waits,
             spared_processes=0 if trusted else _spared_processes(),
             # In a container, where none of them exists, the same ids may be those of a submission's threads.
-            others=[] if self.container else [os.getppid(), os.getpid(), *(x for x in self.pids() if x != child.pid)],
+            others=[]
+            if self.container.contained
+            else [os.getppid(), os.getpid(), *(x for x in self.pids() if x != child.pid)],
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:
@@ -452,7 +440,7 @@ class Processes:
 
     def _new_worker(self, home: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
         """Start a worker process: forked, or in the container, which is created for each."""
-        if self.container is None:
+        if not self.container.contained:
             return self._fork("worker", home, home, prints, printed_bytes_max)
         try:
             return self._start_by_command(home, prints, printed_bytes_max)
@@ -468,22 +456,18 @@ class Processes:
         writable: Sequence[Path] = (),
     ) -> Child:
         """Start a worker by a command: a profiler, the container, or a profiler in the container."""
-        environment, prefix, python = _environment(self._job, home), list(profiler), sys.executable
-        if self.container is not None:
-            folders = sandbox.seen_by_workers(self._readable)
-            prefix = [*self.container.command(home, folders, writable, self._job.device), *prefix]
-            environment, python = self.container.environment(environment), self.container.python
+        container, folders = self.container, sandbox.seen_by_workers(self._readable)
         child = started(
-            prefix,
+            [*container.command(home, folders, writable, self._job.device), *profiler],
             self.harness,
-            environment=environment,
+            environment=container.environment(_environment(self._job, home)),
             cwd=home,
             printed=prints,
             printed_bytes_max=printed_bytes_max,
             deadline=self._load_deadline(),
             modules=self.modules,
-            python=python,
-            contained=self.container is not None,
+            python=container.python,
+            contained=container.contained,
         )
         self._children.append(child)
         return child

@@ -36,12 +36,8 @@ def main(argv: Sequence[str]) -> int:
         return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
     if role == "zygote" and len(argv) == 4:
         return _zygote(int(argv[2]), int(argv[3]))
-    if role == "build" and len(argv) == 3:
-        from hpc_board.harness.build.builder import become_compiler
-
-        become_compiler(int(argv[2]))
     if role == "program" and len(argv) == 3:
-        from hpc_board.harness.own_eval.program import become_program
+        from hpc_board.harness.processes.program import become_program
 
         become_program(int(argv[2]))
     if role == "worker" and len(argv) >= 3:

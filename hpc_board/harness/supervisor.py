@@ -323,23 +323,14 @@ class Supervisor:
         """Compile the submission."""
         from hpc_board.harness.build.builder import BuildFailed, build
 
-        job, processes = self._job, self._processes
         self._say("build", None, None, "compiling the submission")
         try:
-            built = build(
-                job,
-                self._folder,
-                processes.harness,
-                processes.scratch,
-                os.environ,
-                processes.pids(),
-                container=processes.container,
-            )
+            built = build(self._job, self._folder, self._processes)
         except BuildFailed as error:
             self._build_log = error.log
             self._provenance.update(error.facts)
             raise CallFailed(error.verdict, error.message) from None
-        self._build_log, processes.library = built.log, built.library
+        self._build_log, self._processes.library = built.log, built.library
         self._provenance.update(built.facts)
 
     def _test(self, judge: Child, child: Child) -> bool:
@@ -518,18 +509,8 @@ class Supervisor:
         """Keep the PTX and the SASS of the submission's kernels, and return a note about them."""
         from hpc_board.harness.profile.listings import Listings
 
-        processes = self._processes
-        listings = Listings(
-            self._job,
-            self._folder,
-            processes.harness,
-            processes.scratch,
-            os.environ,
-            processes.pids(),
-            container=processes.container,
-            target=self._folder / PROFILE_FOLDER,
-            deadline=deadline,
-        )
+        processes, target = self._processes, self._folder / PROFILE_FOLDER
+        listings = Listings(self._job, self._folder, processes, target, deadline)
         return listings.of_kernels(processes.library, processes.scratch / WORKER_HOME)
 
     def _sanitize(self, judge: Child) -> None:

@@ -148,15 +148,15 @@ def test_without_the_tool_the_profile_says_so(tmp_path: Path) -> None:
 
 
 REAL = """
-import os, sys, time
+import sys, time
 from pathlib import Path
 from hpc_board.harness.job_spec import facts
+from hpc_board.harness.launcher import Processes
 from hpc_board.harness.profile.listings import Listings
 
 folder, scratch, target, library, harness = map(Path, sys.argv[1:])
-deadline = time.monotonic() + 60
-listings = Listings(facts(folder / "job.json"), folder, harness, scratch, os.environ, [], container=None,
-                    target=target, deadline=deadline)
+job = facts(folder / "job.json")
+listings = Listings(job, folder, Processes(job, folder, harness, scratch), target, time.monotonic() + 60)
 print(listings.of_kernels(library, scratch))
 """
 

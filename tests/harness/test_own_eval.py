@@ -339,7 +339,7 @@ for pid in range(max(1, os.getpid() - 20_000), os.getpid() + 200) if sys.argv[1:
 OWN_MEMORY = [
     sys.executable,
     "-c",
-    "from hpc_board.harness.own_eval.program import *; exit(not own_shared_memory())",
+    "from hpc_board.harness.processes.program import *; exit(not own_shared_memory())",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Compilation of a submission: a process that confines itself and becomes the compiler, watched by the supervisor.
+"""Compilation of a submission by a confined program, watched by the supervisor.
 
 The compiler reads a participant's source, so it gets as few rights as the worker: one folder to write, the system and
 the toolchain to read, no network, no GPU, and limits of time, memory and files. Nothing of the submission runs.
@@ -9,15 +9,12 @@ import json
 import os
 import re
 import resource
-import selectors
 import signal
 import struct
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,20 +34,18 @@ from hpc_board.harness.build.toolchain import (
     toolchain,
 )
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.confine.container import Container
-from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.files import DRAFT, open_regular, whole_file
+from hpc_board.harness.files import DRAFT, open_regular, whole_file, write_files
 from hpc_board.harness.job_spec import JobSpec
-from hpc_board.harness.processes.child import READ_BYTES, signal_told
+from hpc_board.harness.launcher import Processes
+from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
+from hpc_board.harness.processes.program import NOT_STARTED, Program, Room
+from hpc_board.harness.processes.tree import kill_orphans, stat_fields
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
 
 _FILE_BYTES_MAX = 2**30
-_POLL_SECONDS = 0.25
-_NOT_STARTED = 113
 _PAGE_BYTES = resource.getpagesize()
 _KILLED = r"Killed signal terminated program|died due to signal 9|virtual memory exhausted"
 _FIRST_ERROR = r"\berror\b|: undefined reference to |^nvcc fatal"
@@ -127,15 +122,18 @@ class BuildCache:
         """Return the cached library under `key`."""
         path = self._folder / f"{key}{_SUFFIX}"
         try:
-            if not _ours(self._folder.lstat()):
+            with open_regular(path) as file:
+                if not (_ours(self._folder.lstat()) and _ours(os.fstat(file.fileno()))):
+                    return None
+                line, _, library = file.read(ENTRY_BYTES_MAX).partition(b"\n")
+            facts = json.loads(line)
+            if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():
                 return None
-            data = _read(path)
-            kept = _kept(key, data) if data is not None else None
+            kept = CachedLibrary(library, Log(**facts["log"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if kept is not None:
-            with suppress(OSError):
-                os.utime(path)
+        with suppress(OSError):
+            os.utime(path)
         return kept
 
     def put(self, key: str, kept: CachedLibrary) -> None:
@@ -148,12 +146,9 @@ class BuildCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _ours(self._folder.lstat()):
                 return
-            self._write(key, data)
+            with whole_file(self._folder / f"{key}{_SUFFIX}", 0o444) as file:
+                file.write(data)
             self._prune()
-
-    def _write(self, key: str, data: bytes) -> None:
-        with whole_file(self._folder / f"{key}{_SUFFIX}", 0o444) as file:
-            file.write(data)
 
     def _prune(self) -> None:
         """Remove entries, the least recently used first, until the rest fits; drafts of dead writers count as well."""
@@ -171,26 +166,9 @@ class BuildCache:
             total -= size
 
 
-def _read(path: Path) -> bytes | None:
-    with open_regular(path) as file:
-        status = os.fstat(file.fileno())
-        if not _ours(status) or status.st_size > ENTRY_BYTES_MAX:
-            return None
-        return file.read(ENTRY_BYTES_MAX)
-
-
 def _ours(status: os.stat_result) -> bool:
     """Return whether no other user can have written the file."""
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
-
-
-def _kept(key: str, data: bytes) -> CachedLibrary | None:
-    line, _, library = data.partition(b"\n")
-    facts = json.loads(line)
-    if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():
-        return None
-    log = facts["log"]
-    return CachedLibrary(library, Log(str(log["head"]), str(log["tail"]), int(log["omitted_bytes"])))
 
 
 class BuildFailed(Exception):
@@ -213,74 +191,26 @@ class Built:
     facts: Mapping[str, Any]
 
 
-def become_compiler(parent: int) -> None:
-    """Read the order from standard input, drop all other privileges, and compile; this is the role `build`.
+def build(job: JobSpec, folder: Path, processes: Processes) -> Built:
+    """Return the library of a job's submission: a cached one, or one compiled now.
 
-    The process ends with its `parent`, or for 0 with any parent: a container's first process has another id inside.
-    """
-    sandbox.die_with_parent(parent or os.getppid())
-    order = json.loads(sys.stdin.buffer.read())
-    try:
-        for kind, value in (
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_FSIZE, _FILE_BYTES_MAX),
-            (resource.RLIMIT_CPU, int(order["cpu_seconds"])),
-        ):
-            _, hard = resource.getrlimit(kind)
-            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (bound, bound))
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        if order["output"]:
-            os.dup2(os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 1)
-        landlock = sandbox.confine_compiler(order["readable"], order["folder"])
-        level = sandbox.level_of(landlock, filtered=deny_outside_effects())
-        # The command of a container may close inherited descriptors.
-        with suppress(OSError):
-            os.write(order["told"], level.encode())
-            os.close(order["told"])
-        os.execve(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
-    except OSError as error:
-        sys.stderr.write(f"the compiler cannot be started: {error}\n")
-        sys.stderr.flush()
-        os._exit(_NOT_STARTED)
-
-
-def build(
-    job: JobSpec,
-    folder: Path,
-    harness: Path,
-    scratch: Path,
-    environ: Mapping[str, str],
-    keep: Sequence[int] = (),
-    *,
-    container: Container | None = None,
-) -> Built:
-    """Return the library of a job's submission: a cached one, or one compiled now, in the `container` if there is one.
-
-    All other children of this process end with the compilation, except those with the ids `keep`.
+    All other children of this process end with the compilation, except `processes`.
 
     Raises:
         BuildFailed: the library cannot be built, for the reason in the verdict.
     """
-    home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
-    room = compiler_room(job, folder, home, (), environ, container)
-    tools = job_toolchain(job, room, environ)
+    home = Path(tempfile.mkdtemp(prefix="build-", dir=processes.scratch))
+    room = compiler_room(job, folder, home, (), processes)
+    tools = job_toolchain(job, room, processes)
     source = (folder / "submission" / job.submission).read_bytes()
     command_line = command(tools, job.flags, job.submission, sanitized=job.mode is Mode.SANITIZE)
-    key = cache_key(tools, command_line, source, _environment(job, environ))
+    key = cache_key(tools, command_line, source, _environment(job))
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
     cache = _cache(job, folder)
     kept = cache.get(key) if cache is not None else None
     if kept is None:
-        (home / job.submission).parent.mkdir(parents=True, exist_ok=True)
-        (home / job.submission).write_bytes(source)
-        (home / HEADER).write_text(header_text(), encoding="utf-8")
-        facts["compiles"] = 1
-        start = time.monotonic()
-        with facts_added(job, facts):
-            kept = _compiled(job, harness, room, command_line, facts, keep)
-        facts["compile_seconds"] = round(time.monotonic() - start, 3)
+        write_files(home, {job.submission: source, HEADER: header_text().encode()})
+        kept = CachedLibrary(*compiled(job, room, processes, command_line, LIBRARY, facts))
         if cache is not None:
             cache.put(key, kept)
     library = home / LIBRARY
@@ -291,15 +221,27 @@ def build(
     return Built(library, log, facts)
 
 
-@contextmanager
-def facts_added(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
-    """Add `facts` to a failure within this block, and the participant's own name for the file."""
+def compiled(
+    job: JobSpec, room: Room, processes: Processes, command_line: list[str], name: str, facts: dict[str, Any]
+) -> tuple[bytes, Log]:
+    """Return the file `name` that a command makes, and the compiler's output; add to the `facts`.
+
+    Raises:
+        BuildFailed: it makes none, or a library without the entry point; it has the `facts`, and the participant's own
+            name for the file.
+    """
+    facts["compiles"], start = 1, time.monotonic()
     try:
-        yield
+        log = compiler_log(job, room, processes, command_line, facts)
+        data = _built_file(room.home / name)
+        if name == LIBRARY and ENTRY not in exported(data):
+            raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
     except BuildFailed as error:
         error.facts.update(facts)
         error.log, error.message = renamed_in(error.log, job), _renamed(error.message, job)
         raise
+    facts["compile_seconds"] = round(time.monotonic() - start, 3)
+    return data, log
 
 
 def check_device(job: JobSpec, arch: str, log: Log, facts: Mapping[str, Any]) -> None:
@@ -322,132 +264,105 @@ def _cache(job: JobSpec, folder: Path) -> BuildCache | None:
     return BuildCache((folder / job.build_cache).resolve())
 
 
-@dataclass(frozen=True)
-class CompilerRoom:
-    """Surroundings of a compiler: its writable folder, its readable folders, its environment, its container if any."""
-
-    home: Path
-    readable: list[str]
-    environ: dict[str, str]
-    container: Container | None
-
-    @property
-    def prefix(self) -> list[str]:
-        """Return the command prefix that runs a command there."""
-        if self.container is None:
-            return []
-        return self.container.command(self.home, sandbox.seen_by_compilers(self.readable))
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return the environment of such a command."""
-        return self.environ if self.container is None else self.container.environment(self.environ)
-
-    @property
-    def inside(self) -> Inside | None:
-        """Return the container in which to look for a compiler."""
-        if self.container is None:
-            return None
-        return Inside(self.prefix, self.environment, self.container.kept(self.environ), self.container.identity)
-
-
-def compiler_room(
-    job: JobSpec,
-    folder: Path,
-    home: Path,
-    headers: Sequence[str],
-    environ: Mapping[str, str],
-    container: Container | None,
-) -> CompilerRoom:
+def compiler_room(job: JobSpec, folder: Path, home: Path, headers: Sequence[str], processes: Processes) -> Room:
     """Return the surroundings of a job's compiler in the folder `home`.
 
     It reads the header folders of the settings, and the task's own `headers`.
     """
     hidden = (str(folder), str(Path.home()))
-    extra = [*job.readable, *job.include, *headers, *_search_paths(environ)]
-    readable = sandbox.readable_folders(environ, extra, hidden)
-    temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
-    private = {"HOME": str(home), "TMPDIR": str(temporary)}
-    return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
+    searched = [path for name in PASSED_TO_COMPILERS for path in os.environ.get(name, "").split(":") if path]
+    extra = [*job.readable, *job.include, *headers, *searched]
+    readable = sandbox.readable_folders(os.environ, extra, hidden)
+    temporary, container = Path(tempfile.mkdtemp(prefix="tmp-", dir=home)), processes.container
+    environ = {**_environment(job), "HOME": str(home), "TMPDIR": str(temporary)}
+    return Room(
+        home,
+        home,
+        container.readable(readable),
+        container.environment(environ),
+        container.command(home, sandbox.seen_by_compilers(readable)),
+        container.python,
+        _FILE_BYTES_MAX,
+        compiles=True,
+    )
 
 
-def job_toolchain(job: JobSpec, room: CompilerRoom, environ: Mapping[str, str]) -> Toolchain:
+def job_toolchain(job: JobSpec, room: Room, processes: Processes) -> Toolchain:
     """Return the compiler of a job.
 
     Raises:
         BuildFailed: the node lacks a part of it.
     """
+    container = processes.container
+    inside = Inside(room.prefix, room.environment, container.kept(_environment(job)), container.identity)
     try:
-        return toolchain(job.language, job.arch, environ, room.inside, std=job.std, include=job.include)
+        return toolchain(job.language, job.arch, os.environ, inside, std=job.std, include=job.include)
     except ToolchainMissing as error:
         raise BuildFailed(error.verdict, error.message) from None
 
 
-def _compiled(
-    job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
-) -> CachedLibrary:
-    log = compiler_log(job, harness, room, command_line, facts, keep)
-    library = built_file(room.home / LIBRARY)
-    if ENTRY not in exported(library):
-        raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
-    return CachedLibrary(library, log)
-
-
 def compiler_log(
     job: JobSpec,
-    harness: Path,
-    room: CompilerRoom,
+    room: Room,
+    processes: Processes,
     command_line: list[str],
     facts: dict[str, Any],
-    keep: Sequence[int],
-    *,
-    output: str = "",
+    output: Path | None = None,
 ) -> Log:
     """Run the compiler and return its output; record its isolation level in `facts`.
 
-    A command that lists code writes its standard output into the file `output` of its folder. All other children of
-    this process end with it, except those with the ids `keep`.
+    The standard output of a command that lists code goes into the new file `output`. All other children of this process
+    end with the command, except `processes`.
 
     Raises:
         BuildFailed: the compiler fails, takes too long, or exceeds a limit.
     """
-    limits, home = job.limits, room.home
-    order = {
-        "command": command_line,
-        "folder": str(home),
-        "readable": room.readable if room.container is None else room.container.readable(room.readable),
-        "cpu_seconds": limits.build_seconds * (os.cpu_count() or 1) + 1,
-        "output": output,
-    }
-    watch = _Watch(harness, room, order, keep)
+    limits, printed, stopped = job.limits, Printed(), None
+    with output.open("xb") if output else nullcontext() as stdout:
+        program = Program(command_line, processes.harness, room, [printed], stdout=stdout)
     try:
-        end = watch.end(limits.build_seconds, limits.build_bytes, limits.printed_bytes)
+        status = program.wait(
+            limits.build_seconds, limits.printed_bytes, lambda: _check_memory(program, limits.build_bytes)
+        )
+    except DeadlinePassed:
+        message = f"compiling did not end within {limits.build_seconds:g} s, and was stopped"
+        stopped = BuildFailed(Verdict.COMPILE_TIMEOUT, message)
+    except PrintedTooMuch:
+        message = f"the compiler printed more than {limits.printed_bytes} bytes"
+        stopped = BuildFailed(Verdict.COMPILE_ERROR, message)
+    except BuildFailed as error:
+        stopped = error
     finally:
-        watch.close()
-        facts["compiler_isolation"] = watch.level
-    log = _without(watch.printed.log(), f"{home}/")
-    if isinstance(end, BuildFailed):
-        raise BuildFailed(end.verdict, end.message, log)
-    if end != 0:
-        raise _failure(Path(command_line[0]).name, end, log)
+        program.end()
+        facts["compiler_isolation"], not_started = program.told()
+        program.close()
+        kill_orphans(processes.pids())
+    log = _without(printed.log(), f"{room.home}/")
+    if stopped is not None:
+        stopped.log = log
+        raise stopped
+    if status == NOT_STARTED:
+        raise BuildFailed(Verdict.INFRA_ERROR, f"the compiler cannot be started: {not_started}", log)
+    if status != 0:
+        raise _failure(Path(command_line[0]).name, status, log)
     return log
 
 
-def _search_paths(environ: Mapping[str, str]) -> list[str]:
-    return [path for name in PASSED_TO_COMPILERS for path in environ.get(name, "").split(":") if path]
+def _check_memory(program: Program, limit_bytes: int) -> None:
+    if session_bytes(program.pid) > limit_bytes:
+        message = f"compiling takes more memory than the limit of {limit_bytes / 2**30:g} GiB, and was stopped"
+        raise BuildFailed(Verdict.COMPILE_ERROR, message)
 
 
-def _environment(job: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(job: JobSpec) -> dict[str, str]:
     """Return the compiler's environment: an allow-list of the job's variables, and those that the settings define."""
-    passed_on = {name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}
+    passed_on = {name: os.environ[name] for name in (*_PASSED_ON, *job.environment) if name in os.environ}
     return {"LC_ALL": "C.UTF-8", **passed_on, **compiler_variables(job.language)}
 
 
 def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
     """Return the failure for a compiler that ended with `status`."""
     text = log.text
-    if status == _NOT_STARTED:
-        return BuildFailed(Verdict.INFRA_ERROR, one_line(text, 500), log)
     if broken(text):
         return BuildFailed(Verdict.INFRA_ERROR, f"{compiler} cannot be used: {one_line(text, 500)}", log)
     if status == -signal.SIGKILL or re.search(_KILLED, text):
@@ -458,7 +373,7 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
     return BuildFailed(Verdict.COMPILE_ERROR, f"{compiler} {how}" + (f": {one_line(first, 500)}" if first else ""), log)
 
 
-def built_file(path: Path) -> bytes:
+def _built_file(path: Path) -> bytes:
     """Return the library or the program that a compiler wrote.
 
     Raises:
@@ -488,106 +403,6 @@ def renamed_in(log: Log, job: JobSpec) -> Log:
 def _renamed(text: str, job: JobSpec) -> str:
     """Return a compiler's message with the participant's own name for the file; only the harness uses another one."""
     return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
-
-
-class _Watch:
-    """A running compiler, and the processes that it starts."""
-
-    def __init__(self, harness: Path, room: CompilerRoom, order: Mapping[str, Any], keep: Sequence[int]) -> None:
-        self.printed = Printed()
-        self._keep = keep
-        self.level = ""
-        self._level_from, told = os.pipe()
-        self._contained = room.container is not None
-        python, parent = (sys.executable, os.getpid()) if room.container is None else (room.container.python, 0)
-        self._process = subprocess.Popen(
-            [*room.prefix, python, "-I", "-B", "-u", str(harness), "build", str(parent)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=room.environment,
-            cwd=room.home,
-            pass_fds=(told,),
-            start_new_session=True,
-        )
-        os.close(told)
-        with suppress(BrokenPipeError):
-            self._input.write(json.dumps({**order, "told": told}).encode())
-            self._input.close()
-        for descriptor in (self._output.fileno(), self._level_from):
-            os.set_blocking(descriptor, False)
-
-    @property
-    def _input(self) -> Any:
-        return self._process.stdin
-
-    @property
-    def _output(self) -> Any:
-        return self._process.stdout
-
-    def end(self, seconds: float, memory_bytes: int, printed_bytes: int) -> "int | BuildFailed":
-        """Return the status with which the compiler ends, or the failure for which it was stopped."""
-        deadline = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._output, selectors.EVENT_READ)
-            next_look = 0.0
-            while True:
-                if selector.select(_POLL_SECONDS) and not self._drain():
-                    selector.unregister(self._output)
-                    return self._status(deadline, seconds)
-                status = self._process.poll()
-                if status is not None:
-                    return self._compiler_status(status)
-                now = time.monotonic()
-                if now >= deadline:
-                    return _too_slow(seconds)
-                if self.printed.total_bytes > printed_bytes:
-                    return BuildFailed(Verdict.COMPILE_ERROR, f"the compiler printed more than {printed_bytes} bytes")
-                if now >= next_look:
-                    next_look = now + _POLL_SECONDS
-                    if session_bytes(self._process.pid) > memory_bytes:
-                        message = f"compiling takes more memory than the limit of {memory_bytes / 2**30:g} GiB"
-                        return BuildFailed(Verdict.COMPILE_ERROR, f"{message}, and was stopped")
-
-    def _status(self, deadline: float, seconds: float) -> "int | BuildFailed":
-        """Return the status of a compiler that has closed its output."""
-        try:
-            return self._compiler_status(self._process.wait(max(0.0, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            return _too_slow(seconds)
-
-    def _compiler_status(self, status: int) -> int:
-        """Return the compiler's status, derived from its container's if it has one."""
-        return signal_told(status) if self._contained else status
-
-    def _drain(self) -> bool:
-        """Read pending output; return False at its end."""
-        try:
-            data = os.read(self._output.fileno(), READ_BYTES)
-        except BlockingIOError:
-            return True
-        self.printed.add(data)
-        return bool(data)
-
-    def close(self) -> None:
-        """Kill the remaining processes, and read the rest of their output."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(REAP_SECONDS)
-        for _ in range(64):
-            if not self._drain():
-                break
-        self._output.close()
-        with suppress(BlockingIOError):
-            self.level = os.read(self._level_from, READ_BYTES).decode(errors="replace")
-        os.close(self._level_from)
-        kill_orphans(self._keep)
-
-
-def _too_slow(seconds: float) -> BuildFailed:
-    return BuildFailed(Verdict.COMPILE_TIMEOUT, f"compiling did not end within {seconds:g} s, and was stopped")
 
 
 def session_bytes(leader: int) -> int:

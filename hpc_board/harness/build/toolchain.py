@@ -7,7 +7,6 @@ import hashlib
 import pkgutil
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,15 +79,43 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Inside:
-    """A container with a compiler: the command that runs another one inside, and its environment.
+    """The place of a compiler: the `command` that runs another one there, and the environment of that command.
 
-    `environ` is the environment inside; `identity` distinguishes its compilers from those of the node.
+    `environ` is the environment inside; `identity` distinguishes the compilers of a container from those of the node.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str]
     environ: Mapping[str, str]
     identity: str = ""
+
+    def output_of(self, command_line: Sequence[str]) -> str:
+        """Return the output of a program there; "" if it cannot run or fails."""
+        return output_of([*self.command, *command_line], _ASK_SECONDS, self.environment)
+
+    def existing(self, paths: Sequence[str]) -> list[str]:
+        """Return those of `paths` that exist there."""
+        look = 'for path; do test -e "$path" && echo "$path"; done; true'
+        return self.output_of(["/bin/sh", "-c", look, "sh", *paths]).splitlines() if paths else []
+
+    def found(self, name: str, folder: str = "") -> str | None:
+        """Return the path of the program `name` on the search path there, or in `folder`."""
+        # An empty element of a search path would mean the current folder.
+        look = 'PATH="$PATH${2:+:$2}"; command -v "$1"'
+        said = self.output_of(["/bin/sh", "-c", look, "sh", name, folder]).strip()
+        return said if said.startswith("/") else None
+
+    def version(self, compiler: str) -> str:
+        """Return the text with which a compiler states its version.
+
+        Raises:
+            ToolchainMissing: it states none.
+        """
+        text = self.output_of([compiler, "--version"]).strip()
+        if not text:
+            message = f"{compiler} does not run on this node: it states no version"
+            raise ToolchainMissing(Verdict.INFRA_ERROR, message)
+        return text[:2000]
 
 
 def header_text() -> str:
@@ -121,23 +148,25 @@ def toolchain(
     Raises:
         ToolchainMissing: no compiler was found, a header folder is missing, or the target architecture is unknown.
     """
-    environ = {**environ, **compiler_variables(language)}
-    compiler = _compiler(language, environ, inside)
+    if inside is None:
+        here = {**environ, **compiler_variables(language)}
+        inside = Inside((), here, here)
+    compiler = _compiler(language, inside)
     arch = {Language.CPP: _cpu_arch, Language.CU: _cuda_arch, Language.HIP: _hip_arch}[language](arch, environ)
-    version = _version(compiler, environ, inside)
-    identity = [compiler, version, *([inside.identity] if inside is not None and inside.identity else [])]
+    version = inside.version(compiler)
+    identity = [compiler, version, *([inside.identity] if inside.identity else [])]
     if language is Language.CU:
-        host = _found("g++", [environ.get("PATH", "")], inside)
+        host = inside.found("g++")
         if host is None:
             raise ToolchainMissing(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
-        identity += [host, _version(host, environ, inside)]
+        identity += [host, inside.version(host)]
     if arch == "native":
         identity.append(_cpu_identity())
-    missing = sorted({*include} - {*_existing(include, environ, inside)})
+    missing = sorted({*include} - {*inside.existing(include)})
     if missing:
         message = f"this node has no folder {missing[0]}, which `include` of the GPU in the settings names"
         raise ToolchainMissing(Verdict.INFRA_ERROR, message)
-    libraries = _cuda_libraries(compiler, environ, inside) if language is Language.CU else []
+    libraries = _cuda_libraries(compiler, inside) if language is Language.CU else []
     return Toolchain(
         language, compiler, arch, _summary(version), "\n".join(identity), std or STD, tuple(include), libraries
     )
@@ -152,7 +181,6 @@ def command(
     """
     taken = flags_for(tools.language, flags)
     standard = [] if any(flag.startswith("-std=") for flag in taken) else [f"-std={tools.std}"]
-    specific = {Language.CPP: _cpp_options, Language.CU: _cuda_options, Language.HIP: _hip_options}
     # Libraries come after the source that needs them.
     libraries = [flag for flag in taken if flag.startswith("-l")]
     others = [flag for flag in taken if not flag.startswith("-l")]
@@ -161,7 +189,7 @@ def command(
         *standard,
         "-O3",
         "-shared",
-        *specific[tools.language](tools.arch),
+        *_options(tools),
         *(_SANITIZED if sanitized and tools.language is Language.CPP else ()),
         *others,
         *(f"-I{folder}" for folder in (".", *tools.include)),
@@ -176,13 +204,12 @@ def command(
 def program_command(tools: Toolchain, program: EvalProgram, output: str) -> list[str]:
     """Return the command that compiles a task's own eval with the submission to one program, in their folder."""
     own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
-    options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
     return [
         tools.compiler,
         *([] if own else [f"-std={tools.std}"]),
         "-O3",
         "-DNDEBUG",
-        *options[tools.language](tools.arch),
+        *_options(tools, program=True),
         *(f"-D{name}={value}" if value else f"-D{name}" for name, value in program.defines.items()),
         *program.compile_flags,
         *(f"-I{folder}" for folder in (".", *program.include_dirs, *tools.include)),
@@ -194,42 +221,20 @@ def program_command(tools: Toolchain, program: EvalProgram, output: str) -> list
     ]
 
 
-def _cpp_program(arch: str) -> list[str]:
-    return [f"-march={arch}", "-fopenmp", "-Wall", *_HOST_OPTIONS]
+_LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro,-z,defs")
+# KernelBot's evals need the first option: they access bytes of one type through pointers to another.
+_PROGRAM_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
 
 
-def _cuda_program(arch: str) -> list[str]:
-    host = [f"-Xcompiler={option}" for option in _HOST_OPTIONS]
-    return [*_cuda_device_options(arch), "-forward-unknown-to-host-compiler", *host]
-
-
-def _hip_program(arch: str) -> list[str]:
-    return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_HOST_OPTIONS]
-
-
-# KernelBot's evals need this option: they access bytes of one type through pointers to another.
-_HOST_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
-
-
-def _cpp_options(arch: str) -> list[str]:
-    return [f"-march={arch}", "-fopenmp", "-Wall", *_LIBRARY_OPTIONS]
-
-
-def _cuda_options(arch: str) -> list[str]:
-    return [
-        "-x",
-        "cu",
-        *_cuda_device_options(arch),
-        "-Xcompiler",
-        "-fPIC,-fvisibility=hidden",
-        "-Xlinker",
-        "-z,now,-z,relro,-z,defs",
-    ]
-
-
-def _cuda_device_options(arch: str) -> list[str]:
-    number = arch[len("sm_") :]
-    return [
+def _options(tools: Toolchain, *, program: bool = False) -> list[str]:
+    """Return the options for the target of a compiler, and for a library or a `program`."""
+    host = _PROGRAM_OPTIONS if program else _LIBRARY_OPTIONS
+    if tools.language is Language.CPP:
+        return [f"-march={tools.arch}", "-fopenmp", "-Wall", *host]
+    if tools.language is Language.HIP:
+        return [f"--offload-arch={tools.arch}", "-Rpass-analysis=kernel-resource-usage", *host]
+    number = tools.arch[len("sm_") :]
+    device = [
         "-lineinfo",
         "-gencode",
         # Both SASS and PTX, which mode profile lists.
@@ -238,29 +243,27 @@ def _cuda_device_options(arch: str) -> list[str]:
         "--expt-extended-lambda",
         "-Xptxas=-v,--warn-on-spills",
     ]
-
-
-def _hip_options(arch: str) -> list[str]:
-    return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_LIBRARY_OPTIONS]
+    if program:
+        return [*device, "-forward-unknown-to-host-compiler", *(f"-Xcompiler={option}" for option in host)]
+    linker = ["-Xlinker", "-z,now,-z,relro,-z,defs"]
+    return ["-x", "cu", *device, "-Xcompiler", "-fPIC,-fvisibility=hidden", *linker]
 
 
 _SANITIZED = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fsanitize-recover=address")
-_LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro,-z,defs")
 
 
-def _cuda_libraries(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> list[str]:
+def _cuda_libraries(compiler: str, inside: Inside) -> list[str]:
     """Return the options that link those of the toolkit's libraries which a submission uses, found by their folder.
 
     A library that the toolkit lacks is left out, so that its absence fails only a submission that needs it. The folders
     of stubs are for the linker alone: a loader that found the driver's stub would get no driver.
     """
-    said = _output_at(["/bin/sh", "-c", '"$1" --dryrun x.o 2>&1', "sh", compiler], environ, inside)
+    said = inside.output_of(["/bin/sh", "-c", '"$1" --dryrun x.o 2>&1', "sh", compiler])
     told = re.search(r"^#\$ LIBRARIES=(.*)$", said, re.MULTILINE)
     folders = [word[2:] for word in shlex.split(told[1]) if word.startswith("-L")] if told is not None else []
-    variables = environ if inside is None else inside.environ
-    folders += [folder for folder in variables.get("LIBRARY_PATH", "").split(":") if folder.startswith("/")]
+    folders += [folder for folder in inside.environ.get("LIBRARY_PATH", "").split(":") if folder.startswith("/")]
     files = {f"{folder}/lib{name}.so": (name, folder) for name in _LIBRARIES for folder in folders}
-    found = [files[path] for path in _existing(list(files), environ, inside)]
+    found = [files[path] for path in inside.existing(list(files))]
     loaded = dict.fromkeys(folder for name, folder in found if name != "cuda" and not folder.endswith("/stubs"))
     return [
         "-Xlinker",
@@ -270,21 +273,13 @@ def _cuda_libraries(compiler: str, environ: Mapping[str, str], inside: Inside | 
     ]
 
 
-def _existing(paths: Sequence[str], environ: Mapping[str, str], inside: Inside | None) -> list[str]:
-    """Return those of `paths` that exist, in the container if submissions are compiled in one."""
-    look = 'for path; do test -e "$path" && echo "$path"; done; true'
-    return _output_at(["/bin/sh", "-c", look, "sh", *paths], environ, inside).splitlines() if paths else []
-
-
-def _compiler(language: Language, environ: Mapping[str, str], inside: Inside | None) -> str:
+def _compiler(language: Language, inside: Inside) -> str:
     name = _COMPILERS[language]
-    environ = environ if inside is None else inside.environ
-    home = environ.get(_HOMES.get(language, ""), "")
-    paths = [environ.get("PATH", ""), *([f"{home}/bin"] if home else [])]
-    found = _found(name, paths, inside)
+    home = inside.environ.get(_HOMES.get(language, ""), "")
+    found = inside.found(name, f"{home}/bin" if home else "")
     if found is None:
         searched = f"PATH, nor in {home}/bin" if home else "PATH"
-        where = "this node" if inside is None else "the container of submissions on this node"
+        where = "the container of submissions on this node" if inside.command else "this node"
         raise ToolchainMissing(
             Verdict.INFRA_ERROR,
             f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
@@ -311,7 +306,7 @@ def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
 
 def _capability(environ: Mapping[str, str]) -> int:
     """Return the compute capability of the job's GPU, 90 for 9.0; 0 if nvidia-smi reports none."""
-    found = re.match(r"(\d+)\.(\d)\s", _output_of(_nvidia_smi(environ), environ) + "\n")
+    found = re.match(r"(\d+)\.(\d)\s", output_of(_nvidia_smi(environ), _ASK_SECONDS, environ) + "\n")
     return int(found[1]) * 10 + int(found[2]) if found else 0
 
 
@@ -335,7 +330,11 @@ def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:
 def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
         return _checked(arch, _HIP_ARCH, "hipcc takes names such as gfx942")
-    found = [word for word in _output_of(["rocm_agent_enumerator"], environ).split() if _HIP_ARCH.fullmatch(word)]
+    found = [
+        word
+        for word in output_of(["rocm_agent_enumerator"], _ASK_SECONDS, environ).split()
+        if _HIP_ARCH.fullmatch(word)
+    ]
     real = [word for word in found if word != "gfx000"]
     if not real:
         raise _unknown_arch("rocm_agent_enumerator reports no GPU on this node", "gfx942")
@@ -353,44 +352,11 @@ def _unknown_arch(why: str, example: str) -> ToolchainMissing:
     return ToolchainMissing(Verdict.DEVICE_ERROR, message)
 
 
-def _found(name: str, paths: Sequence[str], inside: Inside | None) -> str | None:
-    """Return the path of the program `name` on the search `paths`; in a container these come after its own."""
-    if inside is None:
-        return shutil.which(name, path=":".join(paths))
-    # An empty element of a search path would mean the current folder.
-    look = 'PATH="$PATH${2:+:$2}"; command -v "$1"'
-    more = ":".join(filter(None, paths))
-    said = _output_of([*inside.command, "sh", "-c", look, "sh", name, more], inside.environment).strip()
-    return said if said.startswith("/") else None
-
-
-def _version(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> str:
-    text = _output_at([compiler, "--version"], environ, inside).strip()
-    if not text:
-        raise ToolchainMissing(Verdict.INFRA_ERROR, f"{compiler} does not run on this node: it states no version")
-    return text[:2000]
-
-
 def _summary(version: str) -> str:
     """Return the line with the number from a compiler's `--version`; nvcc prints it late."""
     lines = [line.strip() for line in version.splitlines() if re.search(r"\d\.\d", line)]
     named = [line for line in lines if "release" in line]
     return (named or lines or [version.partition("\n")[0]])[0][:200]
-
-
-def _output_at(command_line: Sequence[str], environ: Mapping[str, str], inside: Inside | None) -> str:
-    """Return a program's output, from the container if submissions are compiled in one."""
-    if inside is None:
-        return _output_of(command_line, environ)
-    return _output_of([*inside.command, *command_line], inside.environment)
-
-
-def _output_of(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return a site program's output; "" if it cannot run or fails."""
-    program = shutil.which(command_line[0], path=environ.get("PATH"))
-    if program is None:
-        return ""
-    return output_of([program, *command_line[1:]], _ASK_SECONDS, environ)
 
 
 def _cpu_identity() -> str:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import scrubbed
@@ -37,20 +37,24 @@ class ContainerUnavailable(Exception):
     """The requested container is unavailable on this node; the message names the reason and the setting."""
 
 
-class Container(Protocol):
-    """A way to run a process in a container of its own."""
+@dataclass(frozen=True)
+class Container:
+    """The surroundings of the processes that run a submission: the node itself, or a container by a subclass.
 
-    @property
-    def python(self) -> str:
-        """Return the interpreter inside."""
+    A container is made by a `program`, and has a `description` for results. `python` is the interpreter inside.
+    """
 
-    @property
-    def description(self) -> str:
-        """Return the container's description in a result."""
+    program: str = ""
+    description: str = ""
+    harness: Path = Path()
+    image: str = ""
+    contained: ClassVar[bool] = False
+    python: ClassVar[str] = sys.executable
 
     @property
     def identity(self) -> str:
         """Return text that differs whenever compilers inside may differ from those on the node itself."""
+        return ""
 
     def command(
         self,
@@ -65,15 +69,20 @@ class Container(Protocol):
         The command may write `home` and the folders `writable`, and read those of `files`, and the `readable` ones that
         belong to the node; it can use GPUs of the kind `device`.
         """
+        del home, readable, writable, device, files
+        return []
 
     def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of `environ` that apply inside."""
+        return dict(environ)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the whole command, such that the kept variables of `environ` are set inside."""
+        return dict(environ)
 
     def readable(self, folders: Sequence[str]) -> list[str]:
         """Return the folders that a process inside may read in place of `folders` of the node."""
+        return list(folders)
 
 
 def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratch: Path) -> Container:
@@ -92,11 +101,11 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
     if wanted.image and not Path(wanted.image).exists():
         raise ContainerUnavailable(f"{_settings_ask(wanted)}, and this node has no image {wanted.image}")
     version = _version(program)
-    made: Container
-    if wanted.runtime is SandboxRuntime.APPTAINER:
-        made = Apptainer(program, version, harness, wanted.image)
-    else:
-        made = Bubblewrap(program, version, harness)
+    made = (
+        Apptainer(program, f"{version}, {wanted.image}", harness, wanted.image)
+        if wanted.runtime is SandboxRuntime.APPTAINER
+        else Bubblewrap(program, version, harness)
+    )
     home = Path(tempfile.mkdtemp(prefix="container-", dir=scratch))
     try:
         _try_out(made, wanted, home, environ)
@@ -105,15 +114,10 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
     return made
 
 
-@dataclass(frozen=True)
-class Bubblewrap:
+class Bubblewrap(Container):
     """bubblewrap: the node's own system, reduced to the named folders."""
 
-    program: str
-    description: str
-    harness: Path
-    python: str = sys.executable
-    identity: str = ""
+    contained = True
 
     def command(
         self,
@@ -123,7 +127,6 @@ class Bubblewrap:
         device: str = "",
         files: Iterable[Path] = (),
     ) -> list[str]:
-        """See Container."""
         found = [self.program, "--unshare-all", "--die-with-parent", "--tmpfs", "/tmp"]  # noqa: S108 - in the container
         for path in _outermost(through_links([*readable, _LINKS_OF_TOOLS, str(self.harness)])):
             found += ["--ro-bind-try", path, path]
@@ -136,37 +139,15 @@ class Bubblewrap:
             found += ["--ro-bind", str(folder), str(folder)]
         return [*found, "--remount-ro", "/", "--chdir", str(home), "--"]
 
-    def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """See Container."""
-        return dict(environ)
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """See Container."""
-        return dict(environ)
-
-    def readable(self, folders: Sequence[str]) -> list[str]:
-        """See Container."""
-        return list(folders)
-
-
-@dataclass(frozen=True)
-class Apptainer:
+class Apptainer(Container):
     """Apptainer: the system of an image, with Python and all other requirements of submissions inside."""
 
-    program: str
-    version: str
-    harness: Path
-    image: str
-    python: str = "python3"
-
-    @property
-    def description(self) -> str:
-        """See Container."""
-        return f"{self.version}, {self.image}"
+    contained = True
+    python = "python3"
 
     @property
     def identity(self) -> str:
-        """See Container."""
         status = Path(self.image).stat()
         return f"{self.image} {status.st_size} {status.st_mtime_ns}"
 
@@ -178,7 +159,6 @@ class Apptainer:
         device: str = "",
         files: Iterable[Path] = (),
     ) -> list[str]:
-        """See Container."""
         found = [self.program, "--silent", "exec", "--containall", "--no-eval", "--net", "--network", "none"]
         found += [_GPU_OPTIONS[Device(device)]] if device in _GPU_OPTIONS else []
         # With --no-home, --home sets the path alone; the folder exists inside because it is bound.
@@ -190,18 +170,15 @@ class Apptainer:
         return [*found, "--bind", f"{self.harness}:{self.harness}:ro", self.image]
 
     def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """See Container."""
         return {name: value for name, value in environ.items() if name not in _OF_THE_NODE}
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """See Container."""
         own = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
         # The home is set by an option; Apptainer warns about a variable.
         inside = {f"APPTAINERENV_{name}": value for name, value in self.kept(environ).items() if name != "HOME"}
         return {**own, **inside}
 
     def readable(self, folders: Sequence[str]) -> list[str]:  # noqa: ARG002 - those are the node's
-        """See Container."""
         return ["/"]
 
 

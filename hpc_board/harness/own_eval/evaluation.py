@@ -10,33 +10,32 @@ import hashlib
 import os
 import socket
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.builder import (
     BuildFailed,
-    built_file,
     check_device,
-    compiler_log,
+    compiled,
     compiler_room,
-    facts_added,
     job_toolchain,
     renamed_in,
 )
 from hpc_board.harness.build.toolchain import program_command
 from hpc_board.harness.confine.scratch import remove
-from hpc_board.harness.files import open_regular
+from hpc_board.harness.files import open_regular, write_files
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.node import gpu_facts, visible_gpu
-from hpc_board.harness.own_eval.program import Program
-from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, reported, scored
+from hpc_board.harness.own_eval.report import Ended, Report, Scores, Stage, failure, reported, scored
 from hpc_board.harness.processes.calls import CallFailed, secret_seed
+from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.program import Program
+from hpc_board.harness.processes.tree import reap_orphans
 from hpc_board.model.result import Case, Log, Verdict, secretly_failed
 from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Ranking, case_text
@@ -83,7 +82,7 @@ class OwnEval:
         self._processes = processes
         self._say = say
         self._cases: dict[tuple[str, int], Case] = {}
-        self._current: tuple[Stage, Program] | None = None
+        self._current: tuple[Stage, Report] | None = None
         self._texts: dict[str, bytes] = {}
         self._status_alone = 0
 
@@ -111,8 +110,8 @@ class OwnEval:
     def cases(self) -> list[Case]:
         """Return the cases that the eval has reported on so far, tests first."""
         if self._current is not None:
-            stage, program = self._current
-            self._note(stage, reported(program.report, stage, self._floor_ns))
+            stage, report = self._current
+            self._note(stage, reported(report, stage, self._floor_ns))
         return [self._cases[key] for key in sorted(self._cases, key=lambda key: (key[0] != "test", key[1]))]
 
     @property
@@ -141,13 +140,36 @@ class OwnEval:
         """
         self._say("build", None, None, "compiling the task's eval and the submission")
         try:
-            program, self.build_log, facts = built_program(self._job, self._folder, self._processes, self._texts)
+            program = self._program()
         except BuildFailed as error:
             self.build_log = error.log
             self.facts.update(error.facts)
             raise CallFailed(error.verdict, error.message) from None
-        self.facts.update(facts)
         self._texts = {PROGRAM: program}
+
+    def _program(self) -> bytes:
+        """Return the program; nothing of the submission runs meanwhile.
+
+        Raises:
+            BuildFailed: the program cannot be built, for the reason in the verdict.
+        """
+        job, processes, folders = self._job, self._processes, self._job.eval.include_dirs
+        home = Path(tempfile.mkdtemp(prefix="build-", dir=processes.scratch))
+        write_files(home, self._texts)
+        for each in folders:
+            if not (home / each).is_dir():
+                message = f"the task's include_dirs name {each}, and there is no such folder"
+                raise BuildFailed(Verdict.TASK_ERROR, message)
+        outside = [each for each in folders if each.startswith("/")]
+        room = compiler_room(job, self._folder, home, outside, processes)
+        tools = job_toolchain(job, room, processes)
+        self.facts.update({"compiler": one_line(tools.version), "arch": tools.arch})
+        command = program_command(tools, job.eval, PROGRAM)
+        program, log = compiled(job, room, processes, command, PROGRAM, self.facts)
+        self.facts["program_sha256"] = hashlib.sha256(program).hexdigest()
+        self.build_log = renamed_in(log, job)
+        check_device(job, tools.arch, self.build_log, self.facts)
+        return program
 
     def _warm_up(self) -> None:
         """Run the submission once by itself, so that its compilation on import costs no stage its time.
@@ -160,15 +182,10 @@ class OwnEval:
         """
         seconds = self._job.limits.build_seconds
         self._say("build", None, None, "running the submission once, so that it compiles what it needs")
-        printed = Printed()
-        folder = self._laid("build", self._texts)
-        program = self._processes.program(
-            [self._processes.python, "-B", "-u", self._job.submission], folder, {}, (printed, printed), reports=False
-        )
-        self._processes.record_isolation(program.level(self._job.limits.load_seconds))
-        ended = program.ended(seconds, self._job.limits.printed_bytes, lambda: None)
-        self._processes.dismiss(program)
-        program.close()
+        printed, processes = Printed(), self._processes
+        command = [processes.container.python, "-B", "-u", self._job.submission]
+        program = processes.program(command, self._laid("build", self._texts), {}, [printed])
+        ended = self._end_of(program, seconds, lambda: None)
         self.build_log = printed.log()
         self._status_alone = ended.status
         if ended.verdict is Verdict.TIMEOUT:
@@ -176,6 +193,35 @@ class OwnEval:
             raise CallFailed(Verdict.COMPILE_TIMEOUT, message)
         if ended.verdict is not None:
             raise CallFailed(ended.verdict, ended.message)
+
+    def _end_of(self, program: Program, seconds: float, watch: Callable[[], None]) -> Ended:
+        """Return the end of a program that may run for that many seconds; nothing of it runs afterwards.
+
+        Raises:
+            CallFailed: it could not be started.
+        """
+        limits, processes = self._job.limits, self._processes
+        level, error = program.told(limits.load_seconds)
+        if error or not level:
+            message = f"the task's eval cannot be started: {error or 'its process ended, or took too long'}"
+            raise CallFailed(Verdict.INFRA_ERROR, message)
+        processes.record_isolation(level)
+        status, verdict, message = 0, None, ""
+
+        def look() -> None:
+            reap_orphans(processes.pids())
+            watch()
+
+        try:
+            status = program.wait(seconds, limits.printed_bytes, look)
+        except DeadlinePassed:
+            verdict, message = Verdict.TIMEOUT, f"the task's eval did not end within {seconds:g} s, and was stopped"
+        except PrintedTooMuch:
+            verdict, message = Verdict.OUTPUT_LIMIT, f"it printed more than {limits.printed_bytes} bytes"
+        ended = Ended(status, program.seconds, verdict, message)
+        processes.dismiss(program)
+        program.close()
+        return ended
 
     def _run(self, stage: Stage) -> None:
         """Start the eval for one stage and record its report.
@@ -187,45 +233,57 @@ class OwnEval:
         environment = {} if stage.seed is None else {_SEED: str(stage.seed)}
         if self._job.world_size > 1:
             environment.update(_for_ranks(self._job.world_size))
-        program, ended = self._ended(stage, self._command(stage.mode, _CASES_FILE), texts, environment)
-        cases = reported(program.report, stage, self._floor_ns)
+        ended, report, _ = self._ended(stage, self._command(stage.mode, _CASES_FILE), texts, environment)
+        cases = reported(report, stage, self._floor_ns)
         self._note(stage, cases)
-        failed = failure(program.report, stage, cases, ended)
+        failed = failure(report, stage, cases, ended)
         if failed is not None:
             self._blame(stage, cases, failed)
         if stage.mode == "profile":
-            self._keep_profile(stage, program.report)
+            self._keep_profile(stage, report)
         elif stage.secret and stage.mode == "leaderboard" and failed is None:
             # A submission that recognizes the public inputs is slower on these.
             self.facts["unseen_score_s"] = score_s(cases, self._job.ranking_by)
 
     def _ended(
         self, stage: Stage, command: list[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
-    ) -> tuple[Program, Ended]:
-        """Run the eval for a stage with exactly these files, and return it with its end.
+    ) -> tuple[Ended, Report, Scores]:
+        """Run the eval for a stage with exactly these files, and return its end, its report, and its scores.
 
         Everything that it left is removed by then.
         """
-        job, processes = self._job, self._processes
-        folder = self._laid("eval", texts)
-        program = processes.program(
-            command, folder, environment, (processes.stdout, processes.stderr), reports=not job.eval.prints_score
-        )
-        self._current = stage, program
-        of = len(job.tests if stage.phase == "test" else job.benchmarks)
-        watch = _Watch(stage, program.report, self._say, of)
+        job, processes, report, scores = self._job, self._processes, Report(), Scores()
+        folder, stderr = self._laid("eval", texts), processes.stderr
+        stderr_before = stderr.total_bytes
+        printed = [processes.stdout, stderr]
+        program = processes.program(command, folder, environment, printed, heard=scores.add, report=report.add)
+        self._current = stage, report
+        said, of = 0, len(job.tests if stage.phase == "test" else job.benchmarks)
+
+        def watch() -> None:
+            """Tell the current case, according to the report; a report that is too large ends the eval."""
+            nonlocal said
+            at = min(len(stage.cases), max(1, report.begun(stage.phase)))
+            if at != said:
+                said = at
+                index, case = stage.cases[at - 1]
+                how = f"mode {stage.mode}" + (", secret seed" if stage.secret else "")
+                self._say(stage.phase, index + 1, of, f"{case_text(case)} ({how})")
+            if report.too_large:
+                raise PrintedTooMuch
+
         watch()
-        processes.record_isolation(program.level(job.limits.load_seconds))
-        ended = program.ended(stage.seconds, job.limits.printed_bytes, watch)
-        processes.dismiss(program)
-        program.close()
+        ended = self._end_of(program, stage.seconds, watch)
         self._current = None
+        report.end()
+        scores.end()
         changed = _changed(folder, texts)
         if changed and ended.verdict is None:
             message = f"{changed} of the task was changed while it ran, so its report does not count"
             ended = replace(ended, verdict=Verdict.PROTOCOL_VIOLATION, message=message)
         as_alone = ended.status == self._status_alone != 0
-        return program, replace(ended, last_words=program.last_words(), as_alone=as_alone)
+        last_words = _last_words(stderr) if stderr.total_bytes > stderr_before else ""
+        return replace(ended, last_words=last_words, as_alone=as_alone), report, scores
 
     def _run_for_score(self) -> None:
         """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together.
@@ -239,8 +297,8 @@ class OwnEval:
         stage = next(stages(job, secret=0))
         seconds = sum(job.phase_seconds[name] for name in {"test", "ranked" if job.mode is Mode.RANKED else stage.mode})
         stage = replace(stage, seconds=seconds)
-        program, ended = self._ended(stage, self._command(), self._texts, {})
-        failed, timing = scored(program.scores, stage, ended, self._floor_ns)
+        ended, _, scores = self._ended(stage, self._command(), self._texts, {})
+        failed, timing = scored(scores, stage, ended, self._floor_ns)
         if failed is not None:
             raise failed
         tests = job.tests if job.mode in (Mode.TEST, Mode.RANKED) else ()
@@ -277,7 +335,7 @@ class OwnEval:
         """Return the command that starts the eval in the folder of its files, as KernelBot does."""
         if self._job.eval.sources:
             return [f"./{PROGRAM}", *arguments]
-        return [self._processes.python, "-B", "-u", self._job.eval.main, *arguments]
+        return [self._processes.container.python, "-B", "-u", self._job.eval.main, *arguments]
 
     def _laid(self, name: str, texts: Mapping[str, bytes]) -> Path:
         """Create a folder with exactly these files, the only ones of the task that a program may read."""
@@ -285,12 +343,9 @@ class OwnEval:
         remove(folder)
         if os.path.lexists(folder):
             folder.unlink()
-        folder.mkdir()
-        for file, text in texts.items():
-            path = folder / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text)
-            path.chmod(0o755 if file == PROGRAM else 0o644)
+        write_files(folder, texts)
+        if PROGRAM in texts:
+            (folder / PROGRAM).chmod(0o755)
         return folder
 
     def _keep_profile(self, stage: Stage, report: Report) -> None:
@@ -322,24 +377,11 @@ def _for_ranks(world_size: int) -> dict[str, str]:
     }
 
 
-class _Watch:
-    """Progress of the eval: the current case, according to its report."""
-
-    def __init__(self, stage: Stage, report: Report, say: Say, of: int) -> None:
-        self._stage = stage
-        self._report = report
-        self._say = say
-        self._of = of
-        self._said = 0
-
-    def __call__(self) -> None:
-        stage = self._stage
-        at = min(len(stage.cases), max(1, self._report.begun(stage.phase)))
-        if at != self._said:
-            self._said = at
-            index, case = stage.cases[at - 1]
-            how = f"mode {stage.mode}" + (", secret seed" if stage.secret else "")
-            self._say(stage.phase, index + 1, self._of, f"{case_text(case)} ({how})")
+def _last_words(stderr: Printed) -> str:
+    """Return the last line of a program's standard error."""
+    log = stderr.log()
+    lines = [line for line in (log.tail or log.head).splitlines() if line.strip()]
+    return one_line(lines[-1], 500) if lines else ""
 
 
 def _secretly_failed(message: str) -> str:
@@ -358,36 +400,3 @@ def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
         except OSError:
             return name
     return ""
-
-
-def built_program(
-    job: JobSpec, folder: Path, processes: Processes, texts: Mapping[str, bytes]
-) -> tuple[bytes, Log, dict[str, Any]]:
-    """Return the program compiled from the task's files `texts`, the compiler's output, and facts for the result.
-
-    Nothing of the submission runs meanwhile, and no file except the program is left.
-
-    Raises:
-        BuildFailed: the program cannot be built, for the reason in the verdict.
-    """
-    home = Path(tempfile.mkdtemp(prefix="build-", dir=processes.scratch))
-    for name, text in texts.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(text)
-    for each in job.eval.include_dirs:
-        if not (home / each).is_dir():
-            raise BuildFailed(Verdict.TASK_ERROR, f"the task's include_dirs name {each}, and there is no such folder")
-    outside = [each for each in job.eval.include_dirs if each.startswith("/")]
-    room = compiler_room(job, folder, home, outside, os.environ, processes.container)
-    tools = job_toolchain(job, room, os.environ)
-    facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
-    command_line = program_command(tools, job.eval, PROGRAM)
-    start = time.monotonic()
-    with facts_added(job, facts):
-        log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
-        program = built_file(home / PROGRAM)
-    facts["compile_seconds"] = round(time.monotonic() - start, 3)
-    facts["program_sha256"] = hashlib.sha256(program).hexdigest()
-    log = renamed_in(log, job)
-    check_device(job, tools.arch, log, facts)
-    return program, log, facts

@@ -222,10 +222,10 @@ def _number(text: str, name: str, least: float = math.ulp(0.0)) -> float:
 
 def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -> CallFailed | None:
     """Return the failure of a stage as a whole, independent of its `cases`; None if it has passed."""
-    if ended.verdict is not None:
-        return CallFailed(ended.verdict, ended.message)
     if report.too_large:
         return CallFailed(Verdict.OUTPUT_LIMIT, _TOO_LARGE)
+    if ended.verdict is not None:
+        return CallFailed(ended.verdict, ended.message)
     if report.fault:
         return CallFailed(Verdict.PROTOCOL_VIOLATION, report.fault)
     if ended.status != 0:

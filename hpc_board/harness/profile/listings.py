@@ -9,16 +9,16 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from hpc_board.harness.build.builder import BuildFailed, compiler_log, compiler_room
-from hpc_board.harness.confine.container import Container
 from hpc_board.harness.confine.scratch import private_folders
 from hpc_board.harness.files import keep
 from hpc_board.harness.job_spec import JobSpec
+from hpc_board.harness.launcher import Processes
 from hpc_board.model.text import one_line
 
 TOOL = "cuobjdump"
@@ -35,26 +35,10 @@ _LISTED = "listing"
 class Listings:
     """The listings of one submission, within bounds of their number, size and time."""
 
-    def __init__(
-        self,
-        job: JobSpec,
-        folder: Path,
-        harness: Path,
-        scratch: Path,
-        environ: Mapping[str, str],
-        spared: Sequence[int],
-        *,
-        container: Container | None,
-        target: Path,
-        deadline: float,
-    ) -> None:
+    def __init__(self, job: JobSpec, folder: Path, processes: Processes, target: Path, deadline: float) -> None:
         self._job = job
         self._folder = folder
-        self._harness = harness
-        self._scratch = scratch
-        self._environ = environ
-        self._spared = spared
-        self._container = container
+        self._processes = processes
         self._target = target
         self._deadline = deadline
         self._room_bytes = _ROOM_BYTES
@@ -82,7 +66,7 @@ class Listings:
         return "; ".join(filter(None, (kept, left_out, self._fault)))
 
     def _tool(self) -> str:
-        tool = shutil.which(TOOL, path=self._environ.get("PATH", ""))
+        tool = shutil.which(TOOL)
         if tool is None:
             self._fault = f"{TOOL}, of the CUDA toolkit, is not on this node's PATH"
         return tool or ""
@@ -93,14 +77,14 @@ class Listings:
         if seconds <= 0:
             self._fault = self._fault or "the time for profiling is over"
             return
-        home = Path(tempfile.mkdtemp(prefix="listing-", dir=self._scratch))
+        home = Path(tempfile.mkdtemp(prefix="listing-", dir=self._processes.scratch))
         try:
             if not keep(source, home / "code", _BYTES_MAX):
                 return
             limits = replace(self._job.limits, build_seconds=seconds)
-            room = compiler_room(self._job, self._folder, home, (), self._environ, self._container)
+            room = compiler_room(self._job, self._folder, home, (), self._processes)
             command, job = [tool, what, "code"], replace(self._job, limits=limits)
-            compiler_log(job, self._harness, room, command, {}, self._spared, output=_LISTED)
+            compiler_log(job, room, self._processes, command, {}, home / _LISTED)
             self._keep(home / _LISTED, name)
         except BuildFailed as error:
             self._fault = self._fault or one_line(error.message, 300)

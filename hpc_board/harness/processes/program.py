@@ -1,8 +1,9 @@
-"""A task's own eval as a process: confined before it starts, its output read while it runs, all remains removed.
+"""A program as a process: confined before it starts, its output read while it runs, all remains removed.
 
-The eval and the submission are one program here, so this process gives up the same privileges as a worker. It keeps a
-pipe for its report, a folder of files to read, and a private folder to write. In addition it may write to `/dev/shm`,
-without which Python's `multiprocessing` has no locks: to a private one if the system permits that.
+It is a compiler, which reads less than a worker and writes one folder, or a task's own eval together with the
+submission, which gives up the same privileges as a worker. The eval keeps a pipe for its report, a folder of files to
+read, and a private folder to write. In addition it may write to `/dev/shm`, without which Python's `multiprocessing`
+has no locks: to a private one if the system permits that.
 """
 
 import ctypes
@@ -17,22 +18,28 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.own_eval.report import Ended, Report, Scores
-from hpc_board.harness.processes.calls import CallFailed
-from hpc_board.harness.processes.child import READ_BYTES, exit_descriptor, signal_told
+from hpc_board.harness.processes.child import (
+    READ_BYTES,
+    DeadlinePassed,
+    PrintedTooMuch,
+    exit_descriptor,
+    signal_told,
+)
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS
-from hpc_board.harness.processes.tree import REAP_POLL_SECONDS, REAP_SECONDS, reap_orphans
-from hpc_board.model.result import Verdict
+from hpc_board.harness.processes.tree import REAP_POLL_SECONDS, REAP_SECONDS
 from hpc_board.model.text import one_line
 
 _REPORT = "POPCORN_FD"
 _POLL_SECONDS = 0.1
 _LEFT_IN_PIPES = 64
-_NOT_STARTED = 113
+
+NOT_STARTED = 113
+"""The exit status of a process that could not become its program."""
 
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where POSIX has its semaphores
@@ -94,101 +101,136 @@ def become_program(parent: int) -> None:
     """
     sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
-    os.set_inheritable(order["told"], False)
-    if not order["apart"]:  # a container has a /dev/shm of its own
-        own_shared_memory()
+    # The command of a container may have closed that descriptor.
+    with suppress(OSError):
+        os.set_inheritable(order["told"], False)
     try:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         sandbox.limit_resources(order["file_bytes"], order["spared_processes"])
-        os.environ.update(order["environment"])  # before: it names the job's GPUs
-        landlock = sandbox.confine(order["readable"], order["writable"], network=order["network"])
+        if order["compiles"]:
+            landlock = sandbox.confine_compiler(order["readable"], order["home"])
+        else:
+            if parent:  # a container has a /dev/shm of its own
+                own_shared_memory()
+            landlock = sandbox.confine(
+                [*order["readable"], order["folder"]], [order["home"], SHARED_MEMORY], network=order["network"]
+            )
         filtered = deny_outside_effects(network=order["network"], others=[parent] if parent else [])
-        level = sandbox.level_of(landlock, filtered=filtered and (order["apart"] or not order["network"]))
-        os.write(order["told"], level.encode())
+        level = sandbox.level_of(landlock, filtered=filtered and not (parent and order["network"]))
+        _tell(order["told"], level)
         if not sandbox.reaches(level, order["minimum_isolation"]):
-            os._exit(_NOT_STARTED)
+            os._exit(NOT_STARTED)
         os.chdir(order["folder"])
+        if order["report"]:
+            os.environ[_REPORT] = str(order["report"])
         os.execvpe(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
     except OSError as error:
-        os.write(order["told"], f" {error}".encode())
-        os._exit(_NOT_STARTED)
+        _tell(order["told"], f" {error}")
+        os._exit(NOT_STARTED)
+
+
+def _tell(descriptor: int, text: str) -> None:
+    with suppress(OSError):
+        os.write(descriptor, text.encode())
 
 
 @dataclass(frozen=True)
 class Room:
     """Surroundings of a program: the `folder` of its files, its `home` to write, and its other readable folders.
 
-    `prefix` is the command of the container around it, if any, and `python` the interpreter there. With `network` it
-    may talk to other processes by TCP: without a container of its own, the level is then S1. A program does not start
-    below `minimum_isolation`.
+    `environment` is that of its whole command, whose `prefix` is that of the container around it, if any, and `python`
+    the interpreter there. One that `compiles` reads no more than a compiler needs. With `network` it may talk to other
+    processes by TCP: without a container of its own, the level is then S1. A program does not start below
+    `minimum_isolation`.
     """
 
     folder: Path
     home: Path
     readable: Sequence[str]
     environment: Mapping[str, str]
+    prefix: Sequence[str]
+    python: str
     file_bytes: int
-    spared_processes: int
-    prefix: Sequence[str] = ()
-    python: str = sys.executable
+    compiles: bool = False
+    spared_processes: int = 0
     network: bool = False
     minimum_isolation: str = ""
 
 
 class Program:
-    """A running program, with its `report`, its output, and the `scores` in that output."""
+    """A running program; `printed` takes standard output and standard error if it holds two streams, else both in one.
+
+    `stdout` is a file that takes standard output instead. `heard` is called with standard output, too, and
+    `report` with the contents of a further pipe, whose descriptor the program is told.
+    """
 
     def __init__(
-        self, command: Sequence[str], harness: Path, room: Room, stdout: Printed, stderr: Printed, *, reports: bool
+        self,
+        command: Sequence[str],
+        harness: Path,
+        room: Room,
+        printed: Sequence[Printed],
+        *,
+        stdout: BinaryIO | None = None,
+        heard: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
     ) -> None:
-        self.scores = Scores()
-        self.report = Report()
-        self._stderr, self._stderr_from = stderr, stderr.total_bytes
-        self._limit_from = stdout.total_bytes + stderr.total_bytes
-        self._printed = (stdout, stderr)
+        self._printed = printed
+        self._limit_from = self._printed_bytes()
         self._pipes: dict[int, Sequence[Callable[[bytes], None]]] = {}
         self._selector = selectors.DefaultSelector()
         self._reaped = False
-        told, writers = os.pipe(), [self._pipe(stdout.add, self.scores.add), self._pipe(stderr.add)]
-        if reports:
-            writers.append(self._pipe(self.report.add))
         self._contained = bool(room.prefix)
         parent = 0 if self._contained else os.getpid()
+        told = os.pipe()
+        adds = [each.add for each in printed]
+        writers = [self._pipe(adds[0], *([heard] if heard else [])), *map(self._pipe, adds[1:])]
+        reported = [self._pipe(report)] if report else []
         try:
             self._began = time.monotonic()
             self._process = subprocess.Popen(
                 [*room.prefix, room.python, "-I", "-B", "-u", str(harness), "program", str(parent)],
                 stdin=subprocess.PIPE,
-                stdout=writers[0],
-                stderr=writers[1],
+                stdout=stdout or writers[0],
+                stderr=writers[-1],
                 env=dict(room.environment),
                 cwd=room.home,
-                pass_fds=(told[1], *writers[2:]),
+                pass_fds=(told[1], *reported),
                 start_new_session=True,
             )
         finally:
-            for descriptor in (told[1], *writers):
+            for descriptor in (told[1], *writers, *reported):
                 os.close(descriptor)
         self.pid = self._process.pid
+        self._told = told[0]
         self._pidfd = exit_descriptor(self.pid)
         if self._pidfd is not None:
             self._selector.register(self._pidfd, selectors.EVENT_READ)
         order = {
             "told": told[1],
-            "environment": {_REPORT: str(writers[2])} if reports else {},
+            "report": reported[0] if reported else 0,
+            "folder": str(room.folder),
+            "home": str(room.home),
+            "readable": list(room.readable),
+            "compiles": room.compiles,
             "file_bytes": room.file_bytes,
             "spared_processes": room.spared_processes,
-            "readable": [*room.readable, str(room.folder)],
-            "writable": [str(room.home), SHARED_MEMORY],
-            "folder": str(room.folder),
             "network": room.network,
             "minimum_isolation": room.minimum_isolation,
-            "apart": self._contained,
             "command": list(command),
         }
-        self._order(order)
-        self._told = told[0]
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        with suppress(BrokenPipeError), self._process.stdin as file:
+            file.write(json.dumps(order).encode())
+
+    @property
+    def seconds(self) -> float:
+        """Return the time since its start."""
+        return time.monotonic() - self._began
+
+    def _printed_bytes(self) -> int:
+        return sum(each.total_bytes for each in self._printed)
 
     def _pipe(self, *adds: Callable[[bytes], None]) -> int:
         """Return the write end of a pipe whose content goes to all of `adds`."""
@@ -198,16 +240,10 @@ class Program:
         self._selector.register(reader, selectors.EVENT_READ)
         return writer
 
-    def _order(self, order: Mapping[str, object]) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        with suppress(BrokenPipeError), self._process.stdin as file:
-            file.write(json.dumps(order).encode())
+    def told(self, seconds: float = 0.0) -> tuple[str, str]:
+        """Return the isolation level with which it has started, and the reason for a failed start.
 
-    def level(self, seconds: float) -> str:
-        """Return the isolation level with which the program has started.
-
-        Raises:
-            CallFailed: it could not be started within that many seconds.
+        Wait that many seconds for its start.
         """
         said, deadline = b"", time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -217,41 +253,33 @@ class Program:
                 if not data:
                     break
                 said += data
-            else:
-                raise CallFailed(Verdict.INFRA_ERROR, f"the task's eval was not started within {seconds:g} s")
         level, _, error = said.decode(errors="replace").partition(" ")
-        if error or not level:
-            message = one_line(error, 500) or "its process ended before"
-            raise CallFailed(Verdict.INFRA_ERROR, f"the task's eval cannot be started: {message}")
-        return level
+        return level, one_line(error, 500)
 
-    def ended(self, seconds: float, printed_bytes: int, watch: Callable[[], None]) -> Ended:
-        """Wait until the program ends; stop it after that many seconds, or when its output exceeds the limit.
+    def wait(self, seconds: float, printed_bytes: int, watch: Callable[[], object]) -> int:
+        """Return the status with which the program ends, -n for signal n.
 
         `watch` is called periodically meanwhile. Processes that the program has started may still run afterwards.
+
+        Raises:
+            DeadlinePassed: it did not end within that many seconds of its start.
+            PrintedTooMuch: its output exceeded the limit.
         """
-        deadline = self._began + seconds
         while True:
             ready = {key.fd for key, _ in self._selector.select(_POLL_SECONDS)}
             for descriptor in ready & self._pipes.keys():
                 self._drain(descriptor)
-            reap_orphans([self.pid])
             watch()
             status = self._process.poll()
-            now = time.monotonic()
             if status is not None:
                 status = signal_told(status) if self._contained else status
                 if -status in SIGNALS:
                     time.sleep(SIGNAL_GRACE_SECONDS)
-                return Ended(status, now - self._began)
-            if self.report.too_large:
-                return Ended(0, now - self._began)
-            if sum(each.total_bytes for each in self._printed) - self._limit_from > printed_bytes:
-                message = f"it printed more than {printed_bytes} bytes"
-                return Ended(0, now - self._began, Verdict.OUTPUT_LIMIT, message)
-            if now >= deadline:
-                message = f"the task's eval did not end within {seconds:g} s, and was stopped"
-                return Ended(0, now - self._began, Verdict.TIMEOUT, message)
+                return status
+            if self._printed_bytes() - self._limit_from > printed_bytes:
+                raise PrintedTooMuch
+            if self.seconds >= seconds:
+                raise DeadlinePassed
 
     def _drain(self, descriptor: int) -> bool:
         """Read some of a pipe's content; return whether more may follow."""
@@ -285,8 +313,6 @@ class Program:
             for _ in range(_LEFT_IN_PIPES):
                 if not self._drain(descriptor):
                     break
-        self.report.end()
-        self.scores.end()
 
     def close(self) -> None:
         """Close the descriptors between the supervisor and the program."""
@@ -295,11 +321,3 @@ class Program:
                 os.close(descriptor)
         self._pipes.clear()
         self._selector.close()
-
-    def last_words(self) -> str:
-        """Return the last line of the program's standard error, "" if it is empty."""
-        if self._stderr.total_bytes == self._stderr_from:
-            return ""
-        log = self._stderr.log()
-        lines = [line for line in (log.tail or log.head).splitlines() if line.strip()]
-        return one_line(lines[-1], 500) if lines else ""
