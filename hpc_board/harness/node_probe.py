@@ -4,6 +4,7 @@ The same batch script starts it, so it finds the same modules, environment, Pyth
 job's `result.json`.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -16,8 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,7 @@ from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
-from hpc_board.harness.files import whole_file
-from hpc_board.harness.languages import tried
+from hpc_board.harness.files import whole_file, write_files
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.processes.output import output_of
 from hpc_board.harness.result_file import RESULT
@@ -45,7 +46,8 @@ from hpc_board.model.node_probe import (
     Trial,
     TriedLanguage,
 )
-from hpc_board.model.task import Language
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import COMPILED, Language, Mode
 
 _ANSWER_LOOK_SECONDS = 0.02
 _TORCH_SECONDS = 180
@@ -104,51 +106,73 @@ _MATRIX = 4096
 
 
 _TRIAL_SECONDS = 180
+_STARTER_SECONDS, _STARTERS_SECONDS = 90, 300
 _MESSAGE_MAX = 1000
-_OF_TRIAL = ("format", "gpu", "device", "environment", "allow_root", "whole_node", "container", "sandbox")
+_OF_TRIAL = (
+    *("format", "gpu", "device", "emulated", "arch", "std", "include", "environment", "allow_root", "whole_node"),
+    *("container", "sandbox"),
+)
 _TRIAL_CASE = {"size": 2**20, "seed": 1}
 _TRIAL_LIMITS = {"warmup_calls": 1, "timed_calls_min": 5, "timed_calls_max": 20, "case_seconds": 2}
-_SUBMISSION = """
-def custom_kernel(data):
-    return data + 1
-"""
-_REFERENCE = """
+_TASK = {
+    "task.py": "input_t = output_t = tuple\n",
+    "reference.py": """
 import torch
 
 
 def generate_input(size, seed):
     generator = torch.Generator(device=torch.get_default_device()).manual_seed(seed)
-    return torch.rand(size, generator=generator)
+    return torch.rand(size, generator=generator), torch.rand(size, generator=generator)
 
 
 def ref_kernel(data):
-    return data + 1
+    return data[0] + data[1]
 
 
 def check_implementation(data, output):
-    return torch.equal(output, data + 1)
+    return torch.equal(output, ref_kernel(data)), "its answer is wrong"
+""",
+}
+_SUBMISSION = """
+def custom_kernel(data):
+    return data[0] + data[1]
 """
 
 
-def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
-    """Judge a small kernel in this new folder, which shows the clock that the GPU's times will have.
+class _NoResult(Exception):
+    """A judgement left no result; the message says within which time."""
 
-    It has the device, the confinement and the container of a run, so it tries all that a benchmark needs: two processes
-    with contexts of the GPU, memory that they share, and queues that wait for a flag in it.
+
+def _judged(
+    job: Mapping[str, Any],
+    harness: Path,
+    folder: Path,
+    source: str = _SUBMISSION,
+    language: Language = Language.PY,
+    mode: Mode = Mode.BENCHMARK,
+    seconds: float = _TRIAL_SECONDS,
+) -> dict[str, Any]:
+    """Judge a kernel that adds two vectors, in this new folder.
+
+    It has the device, the confinement and the container of a run, so a benchmark tries all that one needs: two
+    processes with contexts of the GPU, memory that they share, and queues that wait for a flag in it.
+
+    Raises:
+        _NoResult: it left none in time.
     """
-    for name, text in (("submission/submission.py", _SUBMISSION), ("task/reference.py", _REFERENCE)):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_text(text, encoding="utf-8")
+    submission = f"submission{language.extensions[0]}"
+    texts = {f"submission/{submission}": source, **{f"task/{name}": text for name, text in _TASK.items()}}
+    write_files(folder, {name: text.encode() for name, text in texts.items()})
     facts = {
         **{key: job[key] for key in _OF_TRIAL},
         "run": 0,
         "nonce": "",
-        "mode": "benchmark",
-        "emulated": False,
+        "mode": mode,
         "task": {
-            "submission": "submission.py",
-            "files": ["reference.py"],
-            "tests": [],
+            "submission": submission,
+            "language": language,
+            "files": list(_TASK),
+            "tests": [_TRIAL_CASE],
             "benchmarks": [_TRIAL_CASE],
             "ranking_by": "last",
             "timeouts": dict.fromkeys(("test", "benchmark", "ranked"), _TRIAL_SECONDS),
@@ -159,19 +183,66 @@ def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
         "sha256": {
             "harness": hashlib.sha256(harness.read_bytes()).hexdigest(),
             "task": "",
-            "submission": hashlib.sha256(_SUBMISSION.encode()).hexdigest(),
+            "submission": hashlib.sha256(source.encode()).hexdigest(),
         },
     }
     (folder / "job.json").write_text(json.dumps(facts), encoding="utf-8")
-    output_of(
-        [sys.executable, "-I", "-B", str(harness.resolve()), "supervise", str(folder / "job.json")], _TRIAL_SECONDS
-    )
+    command = [sys.executable, "-I", "-B", str(harness.resolve()), "supervise", str(folder / "job.json")]
+    output_of(command, seconds, {**os.environ, "TMPDIR": str(folder.parent)})
     try:
-        result = json.loads((folder / RESULT).read_bytes())
+        result: dict[str, Any] = json.loads((folder / RESULT).read_bytes())
     except (OSError, ValueError) as error:
-        return Trial("infra_error", f"it left no result within {_TRIAL_SECONDS} s: {error}")
+        raise _NoResult(f"it left no result within {seconds:.0f} s: {error}") from None
+    return result
+
+
+def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
+    """Return the end of a trial kernel, and the clock that the GPU's times will have."""
+    try:
+        result = _judged(job, harness, folder)
+    except _NoResult as error:
+        return Trial("infra_error", str(error))
     clock, reason = (str(result["provenance"].get(name, "")) for name in ("clock", "clock_reason"))
     return Trial(result["verdict"], result["message"][:_MESSAGE_MAX], clock, reason[:_MESSAGE_MAX])
+
+
+def _languages(job: Mapping[str, Any], harness: Path, folder: Path) -> Iterator[TriedLanguage]:
+    """Yield the outcome of each starter, kernels by language that add two vectors, one after the other."""
+    deadline = time.monotonic() + _STARTERS_SECONDS
+    for number, (name, source) in enumerate(job["inspect"].get("starters", {}).items()):
+        language = COMPILED.get(name, Language.PY)
+        modules = [] if language.compiled else _imported(source)
+        missing = next((each for each in modules if find_spec(each) is None), "")
+        began = time.monotonic()
+        seconds = min(_STARTER_SECONDS, deadline - began)
+        if missing or seconds <= 0:
+            error = "" if missing else f"not tried: those before it took {_STARTERS_SECONDS} s"
+            yield TriedLanguage(name, missing, error)
+            continue
+        try:
+            result = _judged(job, harness, folder / f"language{number}", source, language, Mode.TEST, seconds)
+        except _NoResult as error:
+            yield TriedLanguage(name, error=_cut(str(error)))
+            continue
+        verdict, facts = result["verdict"], result["provenance"]
+        took_seconds, message = round(time.monotonic() - began, 1), _cut(result["message"])
+        if verdict == Verdict.PASS or (language.compiled and "library_sha256" in facts):
+            yield TriedLanguage(name, seconds=took_seconds)
+        elif verdict == Verdict.INFRA_ERROR and "compiler" not in facts:
+            yield TriedLanguage(name, missing=message)
+        else:
+            yield TriedLanguage(name, error=message)
+
+
+def _imported(source: str) -> list[str]:
+    """Return the packages that a starter imports from the Python's installation."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            found += [each.name.partition(".")[0] for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(node.module.partition(".")[0])
+    return [name for name in found if name != "task"]
 
 
 def cpu_speeds() -> tuple[Speed, ...]:
@@ -236,10 +307,10 @@ def inspect(path: Path, harness: Path) -> int:
     try:
         measured = bool(job["inspect"].get("benchmark"))
         torch, gpu_speeds = _torch(harness, scratch, readable, measured=measured)
-        languages = tuple(_languages(harness, scratch, readable, job))
+        languages = tuple(_languages(job, harness, scratch))
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
-        tried = trial(job, harness, folder / "trial") if job["device"] != "cpu" and torch.devices else None
+        tried = trial(job, harness, scratch / "trial") if job["device"] != "cpu" and torch.devices else None
     finally:
         remove(scratch)
     found = NodeProbe(
@@ -338,14 +409,6 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
         return torch, tuple(Speed(**speed) for speed in value.get("speeds", ()))
     except (ValueError, KeyError, TypeError):
         return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer"), ()
-
-
-def _languages(harness: Path, scratch: Path, readable: Sequence[str], job: Mapping[str, Any]) -> list[TriedLanguage]:
-    starters = job["inspect"].get("starters", {})
-    return [
-        replace(each, missing=_cut(each.missing), error=_cut(each.error))
-        for each in tried(starters, harness, scratch, readable, job)
-    ]
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
