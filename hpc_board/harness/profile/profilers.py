@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from hpc_board.harness.device.device import Device
 from hpc_board.harness.files import head_of
@@ -189,47 +189,36 @@ class Profiled:
     kernels: tuple[Kernel, ...] = ()
 
 
-class Profiler(Protocol):
-    """A method to profile a case."""
+@dataclass(frozen=True)
+class Profiler:
+    """A way to profile a case.
+
+    `name` is that of its command, or of its library. `files` are the names of those to keep, and their endings in the
+    job folder. `profile` returns the report on one case, or raises Unusable; CallFailed: a call under it failed.
+    """
 
     name: str
-    """Name of its command, or of its library."""
-
-    files: ClassVar[Mapping[str, str]]
-    """Names of the files to keep, and their endings in the job folder."""
-
-    def profile(self, session: Session) -> Profiled:
-        """Profile one case and return the report.
-
-        Raises:
-            Unusable: it cannot profile here.
-            CallFailed: a call under the profiler failed.
-        """
+    files: Mapping[str, str]
+    profile: Callable[[Session], Profiled]
 
 
-class Ncu:
-    """Nsight Compute: the counters of some launches."""
-
-    name = "ncu"
-    files: ClassVar[Mapping[str, str]] = {"ncu.ncu-rep": "ncu-rep"}
-
-    def profile(self, session: Session) -> Profiled:
-        """Return the details page of the kernels of one call."""
-        report = session.folder / "ncu.ncu-rep"
-        chosen = ["--set", session.choices.get("set", "full")]
-        if "kernel" in session.choices:
-            chosen += ["--kernel-name", f"regex:{session.choices['kernel']}"]
-        if session.sources:
-            # The node's folders are gone when the report is read.
-            chosen += ["--import-source", "yes"]
-        said = _run_under(session, [*_NCU, *chosen, "--export", str(report)])
-        if "ERR_NVGPUCTRPERM" in said:
-            raise Unusable(_NO_COUNTERS)
-        if not report.is_file():
-            raise Unusable(f"ncu left no report: {_last_line(said)}")
-        pages = ["ncu", "--import", str(report), "--page"]
-        raw = session.text_of([*pages, "raw", *_NCU_RAW], CSV_BYTES_MAX)
-        return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
+def _by_ncu(session: Session) -> Profiled:
+    """Return the details page of the kernels of one call by Nsight Compute, with their counters."""
+    report = session.folder / "ncu.ncu-rep"
+    chosen = ["--set", session.choices.get("set", "full")]
+    if "kernel" in session.choices:
+        chosen += ["--kernel-name", f"regex:{session.choices['kernel']}"]
+    if session.sources:
+        # The node's folders are gone when the report is read.
+        chosen += ["--import-source", "yes"]
+    said = _run_under(session, [*_NCU, *chosen, "--export", str(report)])
+    if "ERR_NVGPUCTRPERM" in said:
+        raise Unusable(_NO_COUNTERS)
+    if not report.is_file():
+        raise Unusable(f"ncu left no report: {_last_line(said)}")
+    pages = ["ncu", "--import", str(report), "--page"]
+    raw = session.text_of([*pages, "raw", *_NCU_RAW], CSV_BYTES_MAX)
+    return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
 
 
 _NCU = ["ncu", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
@@ -239,107 +228,93 @@ _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
 _NCU_RAW = ["--csv", "--print-units", "base", "--print-kernel-base", "function"]
 
 
-class Nsys:
-    """Nsight Systems: the timeline of launches, without counters."""
-
-    name = "nsys"
-    files: ClassVar[Mapping[str, str]] = {"nsys.nsys-rep": "nsys-rep"}
-
-    def profile(self, session: Session) -> Profiled:
-        """Return the times of kernels, copies and API calls."""
-        report = session.folder / "nsys.nsys-rep"
-        command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
-        said = _run_under(session, [*command, f"--output={report}"])
-        if not report.is_file():
-            raise Unusable(f"nsys left no report: {_last_line(said)}")
-        stats = ["nsys", "stats", "--force-export=true"]
-        kernels = session.text_of([*stats, "--format=csv", "--report=cuda_gpu_kern_sum", str(report)], CSV_BYTES_MAX)
-        kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
-        text = session.text_of([*stats, "--format=table", f"--report={kinds}", str(report)])
-        return Profiled(text, of_table(kernels, NSYS_COLUMNS))
+def _by_nsys(session: Session) -> Profiled:
+    """Return the times of kernels, copies and API calls by Nsight Systems, without counters."""
+    report = session.folder / "nsys.nsys-rep"
+    command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
+    said = _run_under(session, [*command, f"--output={report}"])
+    if not report.is_file():
+        raise Unusable(f"nsys left no report: {_last_line(said)}")
+    stats = ["nsys", "stats", "--force-export=true"]
+    kernels = session.text_of([*stats, "--format=csv", "--report=cuda_gpu_kern_sum", str(report)], CSV_BYTES_MAX)
+    kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
+    text = session.text_of([*stats, "--format=table", f"--report={kinds}", str(report)])
+    return Profiled(text, of_table(kernels, NSYS_COLUMNS))
 
 
-class Rocprof:
-    """AMD's rocprofv3: the timeline of launches. Its library writes from within the worker's process."""
-
-    name = "rocprofv3"
-    files: ClassVar[Mapping[str, str]] = {
-        "rocprof_kernel_stats.csv": "kernel-stats.csv",
-        "rocprof_results.pftrace": "pftrace",
-    }
-
-    def profile(self, session: Session) -> Profiled:
-        """Return the times of kernels."""
-        command = ["rocprofv3", "--kernel-trace", "--memory-copy-trace", "--stats"]
-        command += ["--output-format", "csv", "pftrace", "--output-directory", str(session.home)]
-        said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
-        text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
-        if not text:
-            raise Unusable(f"rocprofv3 left no statistics: {_last_line(said)}")
-        return Profiled(text, of_table(text, ROCPROF_COLUMNS))
+def _by_rocprof(session: Session) -> Profiled:
+    """Return the times of kernels by AMD's rocprofv3, whose library writes from within the worker's process."""
+    command = ["rocprofv3", "--kernel-trace", "--memory-copy-trace", "--stats"]
+    command += ["--output-format", "csv", "pftrace", "--output-directory", str(session.home)]
+    said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
+    text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
+    if not text:
+        raise Unusable(f"rocprofv3 left no statistics: {_last_line(said)}")
+    return Profiled(text, of_table(text, ROCPROF_COLUMNS))
 
 
-class Torch:
-    """PyTorch's own profiler, in the worker's process and within its sandbox."""
-
-    name = "torch.profiler"
-    files: ClassVar[Mapping[str, str]] = {"trace.json": "trace.json"}
-
-    def profile(self, session: Session) -> Profiled:
-        """Return the operators and kernels of one call."""
-        worker = session.forked("torch")
-        session.call(worker)
-        session.call(worker)
-        text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
-        if not text:
-            raise Unusable("torch.profiler left nothing to read")
-        return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
+def _by_torch(session: Session) -> Profiled:
+    """Return the operators and kernels of one call by PyTorch's own profiler, in the worker and within its sandbox."""
+    worker = session.forked("torch")
+    session.call(worker)
+    session.call(worker)
+    text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
+    if not text:
+        raise Unusable("torch.profiler left nothing to read")
+    return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
 
 
-class Perf:
-    """Linux's perf, attached from outside: the worker keeps its whole sandbox."""
+def _by_perf(session: Session) -> Profiled:
+    """Return the counters of many calls, and the functions that took their time, by Linux's perf.
 
-    name = "perf"
-    files: ClassVar[Mapping[str, str]] = {"perf.data": "perf.data"}
+    It is attached from outside: the worker keeps its whole sandbox.
+    """
+    worker = session.forked("")
+    session.call(worker)
+    counted, sampled = session.folder / "stat.txt", session.folder / "perf.data"
+    pid = str(worker.child.worker_pid)
+    with ExitStack() as attached:
+        stat = ["perf", "stat", "-e", _PERF_EVENTS, "-p", pid, "-o", str(counted)]
+        attached.enter_context(_attached(session, stat))
+        record = ["perf", "record", "-F", "999", "-g", "-p", pid, "-o", str(sampled)]
+        attached.enter_context(_attached(session, record))
+        begin = time.monotonic()
+        for _ in range(_PERF_CALLS_MAX):
+            session.warm_call(worker)
+            if time.monotonic() > min(begin + _PERF_SECONDS, session.deadline):
+                break
+    command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
+    functions = session.text_of([*command, "--percent-limit", "0.5"])
+    lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
+    whole = "  of the worker's whole process: its reading of inputs and writing of outputs too"
+    text = "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
+    return Profiled(text, of_perf(functions))
 
-    def profile(self, session: Session) -> Profiled:
-        """Return the counters of many calls, and the functions that took their time."""
-        worker = session.forked("")
-        session.call(worker)
-        counted, sampled = session.folder / "stat.txt", session.folder / "perf.data"
-        pid = str(worker.child.worker_pid)
-        with ExitStack() as attached:
-            stat = ["perf", "stat", "-e", _PERF_EVENTS, "-p", pid, "-o", str(counted)]
-            attached.enter_context(_attached(session, stat))
-            record = ["perf", "record", "-F", "999", "-g", "-p", pid, "-o", str(sampled)]
-            attached.enter_context(_attached(session, record))
-            begin = time.monotonic()
-            for _ in range(_PERF_CALLS_MAX):
-                session.warm_call(worker)
-                if time.monotonic() > min(begin + _PERF_SECONDS, session.deadline):
-                    break
-        command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
-        functions = session.text_of([*command, "--percent-limit", "0.5"])
-        lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
-        whole = "  of the worker's whole process: its reading of inputs and writing of outputs too"
-        text = "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
-        return Profiled(text, of_perf(functions))
+
+_TORCH = Profiler("torch.profiler", {"trace.json": "trace.json"}, _by_torch)
+_ROCPROF_FILES = {"rocprof_kernel_stats.csv": "kernel-stats.csv", "rocprof_results.pftrace": "pftrace"}
+_COMMANDS = {
+    "cuda": (
+        Profiler("ncu", {"ncu.ncu-rep": "ncu-rep"}, _by_ncu),
+        Profiler("nsys", {"nsys.nsys-rep": "nsys-rep"}, _by_nsys),
+    ),
+    "hip": (Profiler("rocprofv3", _ROCPROF_FILES, _by_rocprof),),
+    "cpu": (Profiler("perf", {"perf.data": "perf.data"}, _by_perf),),
+}
+"""The profilers with a command, by the kind of device, best first."""
 
 
 def available(device: str, path: str, *, torch: bool) -> list[Profiler]:
     """Return the profilers for a kind of device found on the search path `path`, best first."""
-    gpu: list[Profiler] = [Ncu(), Nsys()] if device == "cuda" else [Rocprof()]
-    commands: list[Profiler] = [Perf()] if device == "cpu" else gpu
-    found = [each for each in commands if shutil.which(each.name, path=path)]
+    found = [each for each in _COMMANDS[device] if shutil.which(each.name, path=path)]
     if not torch:
         return found
-    return [Torch(), *found] if device == "cpu" else [*found, Torch()]
+    return [_TORCH, *found] if device == "cpu" else [*found, _TORCH]
 
 
 def absent(device: str, path: str) -> str:
     """Return text that lists the profilers for a kind of device missing on the search path; "" if none is."""
-    names = {"cuda": ("ncu", "nsys"), "hip": ("rocprofv3",)}.get(device, ("perf",))
-    missing = [name for name in names if not shutil.which(name, path=path)]
+    missing = [each.name for each in _COMMANDS[device] if not shutil.which(each.name, path=path)]
     return f"not on this node's PATH: {', '.join(missing)}" if missing else ""
 
 
