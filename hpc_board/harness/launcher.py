@@ -473,8 +473,7 @@ class Processes:
         return child
 
     def _fork(self, role: str, home: Path, cwd: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
-        if self._zygote is None:
-            raise ValueError("there is nothing to fork")
+        assert self._zygote is not None  # noqa: S101 - `start` comes first
         try:
             child = self._zygote.fork(
                 role,

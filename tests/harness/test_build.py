@@ -388,7 +388,7 @@ def test_errors_of_nvcc_are_shown_and_those_of_the_settings_blame_no_kernel(tmp_
     assert "Unsupported gpu architecture" in unknown.message
     native = compiled(tmp_path / "c", CUDA, ending=".cu", arch="native")
     assert native.verdict is Verdict.INFRA_ERROR
-    assert "sm_90a" in native.message
+    assert "the settings have the invalid `arch` 'native'; an example is sm_90a" in native.message
 
 
 @needs_nvcc

@@ -196,6 +196,11 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
         (changed("    rng =", "    import time; time.sleep(99)\n    rng ="), "lost", "did not make the inputs"),
         (changed("    return [x", "    while True: pass\n    return [x"), "lost", "the reference's answer to them"),
         (changed("    for index", "    import os; os._exit(3)\n    for index"), "lost", "exited with status 3"),
+        (
+            changed("    return [x", "    import os; assert 'prober' not in os.environ['HOME']\n    return [x"),
+            "raises",
+            "ref_kernel cannot answer: AssertionError",
+        ),
         ("import nothing_of_this_name\n" + SOUND, "unusable", "nothing_of_this_name"),
     ],
     ids=[
@@ -208,6 +213,7 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
         "generator hangs",
         "reference hangs",
         "check dies",
+        "reference raises the second time",
         "import fails",
     ],
 )

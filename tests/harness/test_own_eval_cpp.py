@@ -43,6 +43,7 @@ def test_flags_defines_folders_of_headers_and_libraries_are_honoured(tmp_path: P
         "FACTOR": {**config, "defines": {}},
         "OVERHEAD": {**config, "compile_flags": []},
         "reference.hpp": {**config, "include_dirs": []},
+        "the compiler wrote no eval.out": {**config, "compile_flags": ["-DOVERHEAD=1000", "-fsyntax-only"]},
     }
     for word, changed in missing.items():
         result = judged(tmp_path / word, config=changed)

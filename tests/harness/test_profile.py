@@ -132,12 +132,21 @@ def script(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_perf_that_is_forbidden_is_left_out_with_what_would_help(tmp_path: Path) -> None:
-    words = "Access to performance monitoring and observability operations is limited."
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            "Access to performance monitoring and observability operations is limited.",
+            "perf may not count here (kernel.perf_event_paranoid is ",
+        ),
+        ("perf not found for kernel 6.1", "perf could not begin: Error"),
+    ],
+)
+def test_a_perf_that_does_not_count_is_left_out_with_the_cause(tmp_path: Path, words: str, told: str) -> None:
     script(tmp_path / "bin", "perf", f"print('Error:', file=sys.stderr)\nsys.exit({words!r})\n")
     found = profiled(tmp_path / "job", RIGHT, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     text = found.result.profile.text
-    assert text.count("perf was not used: perf may not count here (kernel.perf_event_paranoid is ") == 1
+    assert text.count(f"perf was not used: {told}") == 1
     assert "there is no profiler that can be used" in text
 
 
@@ -337,8 +346,19 @@ def test_rocprofv3_writes_where_the_worker_may(tmp_path: Path) -> None:
 def test_a_profiler_that_starts_nothing_is_left_out_with_its_words(tmp_path: Path) -> None:
     script(tmp_path / "bin", "ncu", "sys.exit('ncu: cannot open libcuda.so.1')\n")
     found = as_gpu("cuda", tmp_path)
-    assert "ncu was not used: " in found.result.profile.text
-    assert "ncu started no worker: ncu: cannot open libcuda.so.1" in found.result.profile.text
+    assert (
+        "ncu was not used: the call failed under it, and did not without: "
+        "ncu started no worker: ncu: cannot open libcuda.so.1"
+    ) in found.result.profile.text
+
+
+@pytest.mark.parametrize(("name", "device"), [("ncu", "cuda"), ("nsys", "cuda"), ("rocprofv3", "hip")])
+def test_a_profiler_that_leaves_no_report_is_left_out(tmp_path: Path, name: str, device: str) -> None:
+    at = "next(index for index, word in enumerate(args) if 'python' in word)"
+    script(
+        tmp_path / "bin", name, f"print('no licence', flush=True)\nsys.exit(subprocess.run(args[{at}:]).returncode)\n"
+    )
+    assert f"{name} was not used: it left no report: no licence" in as_gpu(device, tmp_path).result.profile.text
 
 
 def test_only_regular_files_of_a_bounded_size_are_kept(tmp_path: Path) -> None:

@@ -188,22 +188,28 @@ def test_without_compute_sanitizer_the_node_is_to_blame(tmp_path: Path, on_path:
     assert "this node has no compute-sanitizer, which mode sanitize needs" in result.message
 
 
+INFRA = Verdict.INFRA_ERROR
+
+
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "verdict", "words"),
     [
+        ("sys.exit('no permission')", INFRA, "memcheck was not used: env started no worker: no permission"),
+        (f"OUTPUT = {{'*': '== an error'}}\n{SANITIZER}", INFRA, "memcheck ended without a summary: == an error"),
+        (f"OUTPUT = {{'*': ''}}\n{SANITIZER}", INFRA, "memcheck ended without a summary: it printed nothing"),
         (
-            "sys.exit('Error: no permission to attach')",
-            "memcheck was not used: env started no worker: Error: no permission",
+            f"OUTPUT = {{'*': '=' * 3_000_000}}\n{SANITIZER}",
+            Verdict.OUTPUT_LIMIT,
+            "the log of memcheck is incomplete: too long, in too many files, or no regular file",
         ),
-        (f"OUTPUT = {{'*': '========= Internal error'}}\n{SANITIZER}", "memcheck ended without a summary: "),
     ],
 )
 def test_a_tool_that_does_not_work_here_is_told_and_blames_nobody_s_kernel(
-    tmp_path: Path, on_path: Path, text: str, words: str
+    tmp_path: Path, on_path: Path, text: str, verdict: Verdict, words: str
 ) -> None:
     script(on_path, "compute-sanitizer", f"{text}\n")
-    result = sanitized(tmp_path).result
-    assert (result.verdict, words in result.message) == (Verdict.INFRA_ERROR, True), result.message
+    result = sanitized(tmp_path, options=JobOptions(tool="memcheck")).result
+    assert (result.verdict, words in result.message) == (verdict, True), result.message
 
 
 def test_a_tool_under_which_no_worker_can_use_the_gpu_blames_nobody_s_kernel(tmp_path: Path, on_path: Path) -> None:

@@ -45,7 +45,9 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
 
-_FILE_BYTES_MAX = 2**30
+_FILE_BYTES_MAX = 2**27
+"""Size limit of each file that a compiler writes."""
+
 _PAGE_BYTES = resource.getpagesize()
 _KILLED = r"Killed signal terminated program|died due to signal 9|virtual memory exhausted"
 _FIRST_ERROR = r"\berror\b|: undefined reference to |^nvcc fatal"
@@ -377,17 +379,13 @@ def _built_file(path: Path) -> bytes:
     """Return the library or the program that a compiler wrote.
 
     Raises:
-        BuildFailed: the file is missing or unusable.
+        BuildFailed: there is no such regular file.
     """
     try:
         file = open_regular(path)
     except OSError as error:
         raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror}") from None
     with file:
-        size = os.fstat(file.fileno()).st_size
-        if size > ENTRY_BYTES_MAX // 2:
-            message = f"{path.name} has {size} bytes, more than {ENTRY_BYTES_MAX // 2}"
-            raise BuildFailed(Verdict.COMPILE_ERROR, message)
         return file.read()
 
 

@@ -292,12 +292,12 @@ def _cpu_arch(arch: str, _environ: Mapping[str, str]) -> str:
     """Return the target of g++: the settings' architecture, unless that is a GPU's; else the node's own CPU."""
     if not arch or _CUDA_ARCH.fullmatch(arch) or _HIP_ARCH.fullmatch(arch):
         return "native"
-    return _checked(arch, _CPU_ARCH, "g++ takes names such as x86-64-v3")
+    return _checked(arch, _CPU_ARCH, "x86-64-v3")
 
 
 def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
-        return _checked(arch, _CUDA_ARCH, "nvcc takes names such as sm_90a")
+        return _checked(arch, _CUDA_ARCH, "sm_90a")
     number = _capability(environ)
     if not number:
         raise _unknown_arch("nvidia-smi reports no GPU on this node", "sm_90a")
@@ -329,7 +329,7 @@ def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:
 
 def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
-        return _checked(arch, _HIP_ARCH, "hipcc takes names such as gfx942")
+        return _checked(arch, _HIP_ARCH, "gfx942")
     found = [
         word
         for word in output_of(["rocm_agent_enumerator"], _ASK_SECONDS, environ).split()
@@ -341,9 +341,10 @@ def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
     return real[0]
 
 
-def _checked(arch: str, pattern: "re.Pattern[str]", expected: str) -> str:
+def _checked(arch: str, pattern: "re.Pattern[str]", example: str) -> str:
     if not pattern.fullmatch(arch):
-        raise ToolchainMissing(Verdict.INFRA_ERROR, f"the settings name the arch {arch!r}; {expected}")
+        message = f"the settings have the invalid `arch` {arch!r}; an example is {example}"
+        raise ToolchainMissing(Verdict.INFRA_ERROR, message)
     return arch
 
 

@@ -215,7 +215,7 @@ def _by_ncu(session: Session) -> Profiled:
     if "ERR_NVGPUCTRPERM" in said:
         raise Unusable(_NO_COUNTERS)
     if not report.is_file():
-        raise Unusable(f"ncu left no report: {_last_line(said)}")
+        raise Unusable(f"it left no report: {_last_line(said)}")
     pages = ["ncu", "--import", str(report), "--page"]
     raw = session.text_of([*pages, "raw", *_NCU_RAW], CSV_BYTES_MAX)
     return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
@@ -234,7 +234,7 @@ def _by_nsys(session: Session) -> Profiled:
     command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
     said = _run_under(session, [*command, f"--output={report}"])
     if not report.is_file():
-        raise Unusable(f"nsys left no report: {_last_line(said)}")
+        raise Unusable(f"it left no report: {_last_line(said)}")
     stats = ["nsys", "stats", "--force-export=true"]
     kernels = session.text_of([*stats, "--format=csv", "--report=cuda_gpu_kern_sum", str(report)], CSV_BYTES_MAX)
     kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
@@ -249,7 +249,7 @@ def _by_rocprof(session: Session) -> Profiled:
     said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
     text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
     if not text:
-        raise Unusable(f"rocprofv3 left no statistics: {_last_line(said)}")
+        raise Unusable(f"it left no report: {_last_line(said)}")
     return Profiled(text, of_table(text, ROCPROF_COLUMNS))
 
 
@@ -260,7 +260,7 @@ def _by_torch(session: Session) -> Profiled:
     session.call(worker)
     text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
     if not text:
-        raise Unusable("torch.profiler left nothing to read")
+        raise Unusable("it left no report")
     return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
 
 
