@@ -43,7 +43,6 @@ class Column(msgspec.Struct, frozen=True):
         leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
         optional: True if `table` leaves it out where all its cells are empty.
         toned: True if its cells have the tones of their rows.
-        aligned: True if a table without a width pads a flexible column, too, to its longest cell.
         stays: True for a number that a front end may not leave out, however narrow the table is.
         wraps: True if its cells go on in further lines instead of being cut.
     """
@@ -55,7 +54,6 @@ class Column(msgspec.Struct, frozen=True):
     leaves: int = 0
     optional: bool = False
     toned: bool = False
-    aligned: bool = False
     stays: bool = False
     wraps: bool = False
 

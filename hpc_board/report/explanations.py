@@ -1,7 +1,6 @@
 """Explanations of verdicts and of runs without a result."""
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
@@ -9,7 +8,6 @@ from hpc_board.domain.run import RunState
 from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
 from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
-from hpc_board.model.task import Mode
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -19,47 +17,12 @@ class Meaning(msgspec.Struct, frozen=True):
     next: str
 
 
-BELOW = dict.fromkeys(("message", "build", "log", "profile", "evidence"), "below")
-"""The words for the places of a run's output in a report."""
-
-PAGES = {
-    "message": "on the page Overview (key 1)",
-    "log": "on the page Log (key 3)",
-    "build": "on the page Build (key 4)",
-    "profile": "on the page Profile (key 5)",
-    "evidence": "on the page Evidence (key 6)",
-}
-"""The words for the places of a run's output in the app."""
-
-
-def verdict_meaning(
-    verdict: Verdict,
-    message: str = "",
-    *,
-    on_cpu: bool = False,
-    below: str | None = None,
-    stored: bool = True,
-    mode: Mode | None = None,
-    uneven: bool = False,
-    places: Mapping[str, str] = BELOW,
-) -> Meaning:
+def verdict_meaning(verdict: Verdict, message: str = "", *, on_cpu: bool = False, stored: bool = True) -> Meaning:
     """Explain a verdict.
 
-    `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; `below` is the text that the
-    report shows further down, None for the usual; a run that is not `stored` is a trial of the task's author. `mode` is
-    the run's; `uneven` says that cases failed only at sizes that are no multiple of a block; `places` has the words for
-    the places of the run's output.
+    `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; a run that is not `stored` is a
+    trial of the task's author.
     """
-    meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, below=below, stored=stored)
-    advice = ""
-    if verdict is Verdict.WRONG_VALUE and uneven and not _ALL_WRONG.search(message):
-        advice = "; sizes that are no multiple of a block are the usual cause"
-    elif verdict is Verdict.COMPILE_ERROR and mode is not Mode.TEST:
-        advice = "; try `--mode test` before `ranked`"
-    return Meaning(meaning.what, meaning.next.format(**places, advice=advice))
-
-
-def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str | None, stored: bool) -> Meaning:
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
@@ -71,19 +34,16 @@ def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
             return meaning
-    if below is not None and verdict in _BARE and _BARE[verdict][0] not in below:
-        return _BARE[verdict][1]
     return _VERDICTS[verdict]
 
 
-def state_meaning(state: RunState, places: Mapping[str, str] = BELOW) -> Meaning:
-    """Explain the end of a run without a result; `places` has the words for the places of its output.
+def state_meaning(state: RunState) -> Meaning:
+    """Explain the end of a run without a result.
 
     Raises:
         KeyError: the state is not an end, or is `finished`, which the verdict explains.
     """
-    meaning = _ENDS[state]
-    return Meaning(meaning.what, meaning.next.format(**places))
+    return _ENDS[state]
 
 
 _NO_ARCH = "nothing says what to compile for"
@@ -92,31 +52,6 @@ _TASK_OF_AUTHOR = Meaning(
     "The task's files failed; the submission was not judged.",
     "Correct the cause in the message; `hpc-board task check` tests every case of the task.",
 )
-
-_BARE = {
-    Verdict.COMPILE_ERROR: (
-        "error",
-        Meaning(
-            "The submission did not compile.",
-            "Correct the cause in the message above.",
-        ),
-    ),
-    Verdict.LOAD_ERROR: (
-        "Traceback",
-        Meaning(
-            "The submission failed to load, or lacks the function that the task calls.",
-            "Correct the cause in the message above; compare imports and function name with `hpc-board template TASK`.",
-        ),
-    ),
-    Verdict.EXCEPTION: (
-        "Traceback",
-        Meaning(
-            "The submission reported an error.",
-            "Read the message above; reproduce the failed case locally.",
-        ),
-    ),
-}
-"""The word that the usual explanation of a verdict refers to, and the explanation if the report lacks it."""
 
 _NO_GPU_HERE = Meaning(
     "The submission uses a GPU, but this board's jobs run on a CPU.",
@@ -128,18 +63,15 @@ _COMPILED_FOR_GPU = Meaning(
     "Submit to a board with GPUs: `hpc-board gpus` lists them. C++ and Python run here too.",
 )
 
-_ALL_WRONG = re.compile(r"\b(\d+) of \1 [a-z]+ (?:are|differ)\b")
-"""The end of a check's message if every element is wrong."""
-
 _NO_COMPILER = Meaning(
     "No compiler for this language on the node; your kernel was not judged.",
-    "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then resubmit.",
+    "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then rerun.",
 )
 
 _FOUND = re.compile(rf"(?:{'|'.join((*CUDA_TOOLS, CPU_TOOL))}) found: ")
 _FAULTY_ACCESSES = Meaning(
     "A tool of mode sanitize found faulty accesses.",
-    "Correct the first one at its place; the output of the tools is {profile}.",
+    "Correct the first one at its place, which the output of the tools names.",
 )
 
 _BY_MESSAGE = (
@@ -148,7 +80,7 @@ _BY_MESSAGE = (
         "exports no function",
         Meaning(
             "The submission lacks the function that the task calls.",
-            "Correct the cause in the message above; `hpc-board template TASK --language NAME` shows the signature.",
+            "Add it; `hpc-board template TASK --language NAME` shows the signature.",
         ),
     ),
     (
@@ -174,7 +106,7 @@ _BY_MESSAGE = (
         "the supervisor was killed by signal",
         Meaning(
             "The process that supervises the kernel was killed while a case ran.",
-            "Resubmit; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+            "Rerun it; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
         ),
     ),
     (
@@ -182,7 +114,7 @@ _BY_MESSAGE = (
         LIBRARY_MISSING,
         Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
-            "Install it as the message says, or show the message to the admin; then resubmit. The bundled tasks heat "
+            "Install it as the message says, or show the message to the admin; then rerun. The bundled tasks heat "
             "and spmv need NumPy alone.",
         ),
     ),
@@ -200,7 +132,7 @@ _BY_MESSAGE = (
         SCRATCH_UNWRITABLE,
         Meaning(
             "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
-            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`, and resubmit.",
+            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`; then rerun.",
         ),
     ),
     (
@@ -240,7 +172,7 @@ _BY_MESSAGE = (
         "device can be used on this node",
         Meaning(
             "PyTorch found no usable GPU in the job; your kernel was not judged.",
-            "Resubmit; if it repeats, show the message to the admin: the node is broken, or `request` in the settings "
+            "Rerun it; if it repeats, show the message to the admin: the node is broken, or `request` in the settings "
             "lacks a GPU.",
         ),
     ),
@@ -261,7 +193,7 @@ _VERDICTS = {
     ),
     Verdict.WRONG_VALUE: Meaning(
         "The output differs from the reference by more than the tolerance.",
-        "Reproduce the failed case locally{advice}.",
+        "Reproduce the failed case locally; if sizes fail that are not a multiple of the block size, check the bounds.",
     ),
     Verdict.WRONG_NONFINITE: Meaning(
         "The output is wrong and contains NaN or infinity.",
@@ -277,7 +209,7 @@ _VERDICTS = {
     ),
     Verdict.COMPILE_ERROR: Meaning(
         "The submission did not compile.",
-        "Fix the first error in the compiler output {build}{advice}.",
+        "Fix the first error in the message or in the compiler output.",
     ),
     Verdict.COMPILE_TIMEOUT: Meaning(
         "Compilation exceeded its time limit.",
@@ -285,11 +217,11 @@ _VERDICTS = {
     ),
     Verdict.LOAD_ERROR: Meaning(
         "The submission failed to load, or lacks the function that the task calls.",
-        "Read the error {message}; compare imports and function name with `hpc-board template TASK`.",
+        "Fix the error in the message; compare imports and function name with `hpc-board template TASK`.",
     ),
     Verdict.EXCEPTION: Meaning(
-        "The submission raised an exception.",
-        "The traceback {message} names the line; reproduce the failed case locally.",
+        "The submission raised an exception or reported an error.",
+        "Fix the error in the message; reproduce the failed case locally.",
     ),
     Verdict.CRASH: Meaning(
         "The submission's process died, by a signal or an exit.",
@@ -297,7 +229,7 @@ _VERDICTS = {
     ),
     Verdict.DEVICE_ERROR: Meaning(
         "The GPU failed, or the node has none that can be used; your kernel was not judged.",
-        "Resubmit; if it repeats, show the message to the admin.",
+        "Rerun it; if it repeats, show the message to the admin.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
         "The submission exceeded the memory of the device or the job.",
@@ -329,7 +261,7 @@ _VERDICTS = {
     ),
     Verdict.UNSTABLE: Meaning(
         "The outputs are correct, but the machine was too busy for its times to be checked.",
-        "Resubmit when the node is idle; if it repeats, ask the admin for other work on it.",
+        "Rerun it when the node is idle; if it repeats, ask the admin for other work on it.",
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's files failed; your kernel was not judged.",
@@ -337,18 +269,18 @@ _VERDICTS = {
     ),
     Verdict.INFRA_ERROR: Meaning(
         "The node or the harness failed; your kernel was not judged.",
-        "Resubmit; if it repeats, show the message to the admin.",
+        "Rerun it; if it repeats, show the message to the admin.",
     ),
 }
 
 _ENDS = {
     RunState.CANCELLED: Meaning(
         "The run was cancelled before its result.",
-        "Resubmit the file when you need a result.",
+        "Rerun it when you need a result.",
     ),
     RunState.TIMEOUT: Meaning(
         "The scheduler ended the job at its time limit.",
-        "Look for a call that never returns; on a slow node, resubmit, and tell the admin if it repeats.",
+        "Look for a call that never returns; on a slow node, rerun it, and tell the admin if it repeats.",
     ),
     RunState.OUT_OF_MEMORY: Meaning(
         "The job exceeded its host memory and was killed.",
@@ -356,18 +288,18 @@ _ENDS = {
     ),
     RunState.NODE_FAIL: Meaning(
         "The node failed during the job, or could not start it.",
-        "Resubmit; the kernel is not the cause.",
+        "Rerun it; the kernel is not the cause.",
     ),
     RunState.PREEMPTED: Meaning(
         "Another job preempted this one.",
-        "Resubmit, preferably at a quieter time.",
+        "Rerun it, preferably at a quieter time.",
     ),
     RunState.LOST: Meaning(
         "The scheduler no longer knows the job, and no result arrived.",
-        "Resubmit; if it repeats, show the evidence {evidence} to the admin.",
+        "Rerun it; if it repeats, show the evidence to the admin.",
     ),
     RunState.ERROR: Meaning(
         "hpc-board or the cluster failed, not your kernel: the job was not sent, or left no valid result.",
-        "Read the reason and the job output {log}, then resubmit; if it repeats, show both to the admin.",
+        "Read the reason and the job output, then rerun; if it repeats, show both to the admin.",
     ),
 }

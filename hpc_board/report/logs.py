@@ -1,6 +1,5 @@
 """Output of the job and the kernel of a run: shortened for a report, or complete."""
 
-import re
 from collections.abc import Iterator
 
 from hpc_board.domain.run import Run, RunState
@@ -16,8 +15,6 @@ _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
-_PREFIXES_MAX = 5
-_TRACEBACK = "Traceback (most recent call last):"
 
 _LEFT_NONE = "the job left none, and kernel output comes only with a result"
 _NOTHING_BECAUSE = {
@@ -55,21 +52,10 @@ def job_log(run: Run, log: str) -> Iterator[Log]:
 
 
 def message_log(run: Run, title: str, message: str) -> Log:
-    """Return a message of many lines without repetitions, and without the middle of a very long one."""
-    text = _unrepeated(printable(message, len(message)).strip("\n"))
+    """Return a message of many lines, without the middle of a very long one."""
+    text = printable(message, len(message)).strip("\n")
     rest = f"more: `hpc-board run {run.id} --json`" if run.stored else "more: --json"
     return Log(title, _shortened(text, rest, head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
-
-
-def _unrepeated(text: str) -> str:
-    """Return a text without the lines before a traceback that ends with the same lines."""
-    said, mark, traceback = text.partition(f"\n{_TRACEBACK}")
-    for _ in range(_PREFIXES_MAX):
-        # A traceback has the exception's name with that of its module.
-        if mark and re.search(rf"\n(\w+\.)*{re.escape(said.rstrip())}\s*\Z", traceback):
-            return f"{_TRACEBACK}{traceback}"
-        _, _, said = said.partition(": ")
-    return text
 
 
 def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:

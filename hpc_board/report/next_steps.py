@@ -10,10 +10,10 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report.explanations import PAGES, Meaning, state_meaning, verdict_meaning
+from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
 from hpc_board.report.run_words import outcome
-from hpc_board.report.runs import raised_at, result_meaning
+from hpc_board.report.runs import raised_at
 
 
 class NextSteps(msgspec.Struct, frozen=True):
@@ -34,21 +34,17 @@ def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | N
     message = failed.message if failed and failed.message else run.message or run.status.reason
     return NextSteps(
         outcome=outcome(run),
-        meaning=_meaning(run, result, device),
+        meaning=_meaning(run, device),
         case=f"{failed.phase} case {failed.index + 1}: {one_line(failed.spec)}" if failed else "",
         message=(raised_at(run, result) if result else "") + telling_line(message, 300),
         commands=_commands(run, failed, device),
     )
 
 
-def _meaning(run: Run, result: Result | None, device: Device) -> Meaning:
-    on_cpu = device is Device.CPU
+def _meaning(run: Run, device: Device) -> Meaning:
     if run.state is not RunState.FINISHED:
-        return state_meaning(run.state, PAGES)
-    if result is not None:
-        return result_meaning(run, result, on_cpu=on_cpu, places=PAGES)
-    verdict = run.verdict or Verdict.INFRA_ERROR
-    return verdict_meaning(verdict, run.message, on_cpu=on_cpu, mode=run.mode, places=PAGES)
+        return state_meaning(run.state)
+    return verdict_meaning(run.verdict or Verdict.INFRA_ERROR, run.message, on_cpu=device is Device.CPU)
 
 
 def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:

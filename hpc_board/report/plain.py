@@ -130,13 +130,12 @@ def _fit(table: Table, width: int | None) -> tuple[list[int], list[int]]:
 
     A table that is too wide with its least widths loses columns that leave. Then the widest flexible column is narrowed
     until the table fits, and at last any. Without a `width`, one long cell does not move all others of its column: it
-    reaches into the next ones, except in an aligned column.
+    reaches into the next ones.
     """
     columns, kept = table.columns, list(range(len(table.columns)))
     full = [max(cells(columns[index].title), *(cells(row[index]) for row in table.rows)) for index in kept]
     if width is None:
-        loose = (column.flexible and not column.aligned for column in columns)
-        return kept, [min(each, _PADDED_MAX) if is_loose else each for each, is_loose in zip(full, loose, strict=True)]
+        return kept, [min(each, _PADDED_MAX) if columns[index].flexible else each for index, each in enumerate(full)]
     least = [min(each, column.least) if column.flexible else each for each, column in zip(full, columns, strict=True)]
 
     def excess(widths: Sequence[int]) -> int:

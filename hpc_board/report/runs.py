@@ -1,7 +1,7 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -13,13 +13,12 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, USAGE, Case, Result, Timing, Verdict, case_share, device_peak
-from hpc_board.model.result import Log as Printed
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.explanations import BELOW, PAGES, Meaning, state_meaning, verdict_meaning
+from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.kernels import kernel_lines
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
@@ -37,7 +36,7 @@ from hpc_board.report.run_words import (
     verdict_text,
     without_verdict,
 )
-from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
+from hpc_board.report.times import advice, in_rows, processors_of, scatter_name, scatter_text
 
 _TRUST = {
     "self-run": "self-run: the user's account sends the job",
@@ -56,9 +55,6 @@ _BY_INPUTS = (
 )
 """The verdicts that may depend on a call's input values, and so on their seed."""
 
-_BLOCK_MIN = 16
-"""The smallest usual block of threads or elements; all larger ones are multiples of it."""
-
 _CELL_CHARACTERS_MAX = 200
 _FAILED = "failed to "
 _SEED = re.compile(r"; seed: *-?\d+\b|\bseed: *-?\d+; ")
@@ -75,23 +71,13 @@ def run_report(
     log: str = "",
     reader: str = "",
 ) -> tuple[Block, ...]:
-    """Return the full report of a run: outcome, explanation, cases, evidence, machine and logs.
+    """Return all that is known of a run: outcome, explanation, cases, output, evidence and machine.
 
     `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result;
     `reader` is the user who reads it.
     """
-    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
-    if result is not None and not result.interrupted:
-        blocks += _result_blocks(run, result, placing, result.cases, reader)
-    elif run.state.ended:
-        blocks += _end_blocks(run, history, log, result)
-    else:
-        blocks += _waiting_blocks(run, progress)
-    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
-    if result is not None:
-        blocks += _machine_blocks(result)
-        blocks += kernel_logs(run, result)
-    return tuple(blocks)
+    blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True)
+    return (_title(run), *blocks, *_run_and_machine(run, result))
 
 
 def run_overview(
@@ -105,17 +91,30 @@ def run_overview(
     logs: bool = True,
     reader: str = "",
 ) -> tuple[Block, ...]:
-    """Return the first page about a run: outcome, times, failures, job and machine.
+    """Return the first page about a run: outcome, times, failures, job and machine; `logs` as for `run_outcome`."""
+    blocks = run_outcome(run, result, history, progress, placing, log=log, logs=logs, reader=reader)
+    return (*blocks, *_run_and_machine(run, result))
 
-    The passed tests, the profile and the history have separate pages. `logs` is whether it has the output of a kernel
-    that failed, and of a job without a result; `reader` is the user who reads it.
-    """
-    blocks = [
-        *run_outcome(run, result, history, progress, placing, log=log, logs=logs, reader=reader),
-        Heading("Run"),
-    ]
-    blocks.append(Facts(tuple(_run_facts(run))))
-    return (*blocks, *_machine_blocks(result)) if result is not None else tuple(blocks)
+
+def run_summary(
+    run: Run,
+    result: Result | None,
+    history: Sequence[Status] = (),
+    placing: Placing | None = None,
+    *,
+    log: str = "",
+    reader: str = "",
+) -> tuple[Block, ...]:
+    """Return the short report of a run that has ended: outcome, times, failures and profile."""
+    details = Paragraph(f"Details: `hpc-board run {run.id}`.", Tone.QUIET)
+    blocks = run_outcome(run, result, history, placing=placing, log=log, reader=reader)
+    return (_title(run), *blocks, *(profile_log(result) if result else ()), details)
+
+
+def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
+    """Return the report of a submission that was judged on this machine, for a task that may be on no board."""
+    title = Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}")
+    return (title, *run_outcome(run, result, whole=True), *_machine_blocks(result))
 
 
 def run_outcome(
@@ -128,22 +127,42 @@ def run_outcome(
     log: str = "",
     logs: bool = True,
     reader: str = "",
+    whole: bool = False,
 ) -> tuple[Block, ...]:
-    """Return the upper part of the first page about a run: outcome, times and failures."""
-    from dataclasses import replace
+    """Return the upper part of a report: outcome, times and failures.
 
+    `logs` is whether it has the output of a kernel that failed, and of a job without a result. A `whole` one has the
+    passed tests, the profile and the output of a kernel that passed besides.
+    """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
-        shown = [case for case in result.cases if case.phase != "test" or not passed]
-        first, *rest = _result_blocks(run, replace(result, profile=Printed()), placing, shown, reader)
+        shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
+        first, *rest = _result_blocks(run, result, placing, shown, reader)
         blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
-        blocks += kernel_logs(run, result) if logs and not passed else ()
+        blocks += profile_log(result) if whole else ()
+        blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
     elif run.state.ended:
         blocks += _end_blocks(run, history, log if logs else "", result)
     else:
         blocks += _waiting_blocks(run, progress)
     return tuple(blocks)
+
+
+def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
+    """Return the outcome of a run that has ended with its number, on one line."""
+    return Paragraph(f"Run {run.id}: {_outcome_text(run, result, placing, reader)}", run_tone(run))
+
+
+def _title(run: Run) -> Heading:
+    return Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")
+
+
+def _run_and_machine(run: Run, result: Result | None) -> Iterator[Block]:
+    yield Heading("Run")
+    yield Facts(tuple(_run_facts(run)))
+    if result is not None:
+        yield from _machine_blocks(result)
 
 
 def _vouching_text(run: Run, result: Result) -> str:
@@ -165,7 +184,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     """Return every status of a run with its time and source, and the meaning of an end without a result."""
     blocks: list[Block] = []
     if run.state.ended and run.state is not RunState.FINISHED:
-        meaning = state_meaning(run.state, {**PAGES, "evidence": BELOW["evidence"]})
+        meaning = state_meaning(run.state)
         blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
     blocks.append(_history_table(history))
     last = run.status
@@ -186,73 +205,10 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     return (*blocks, Heading("Job"), Facts(tuple(fact for fact in facts if fact[1])))
 
 
-def run_summary(
-    run: Run,
-    result: Result | None,
-    history: Sequence[Status] = (),
-    placing: Placing | None = None,
-    *,
-    log: str = "",
-    reader: str = "",
-) -> tuple[Block, ...]:
-    """Return the short report of a run that has ended: outcome, times and failures."""
-    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
-    if result is None or result.interrupted:
-        return (*blocks, *_end_blocks(run, history, log, result))
-    passed = result.verdict is Verdict.PASS
-    shown = [case for case in result.cases if case.phase != "test" or not passed]
-    blocks += _result_blocks(run, result, placing, shown, reader)
-    if not passed:
-        blocks += kernel_logs(run, result)
-    own = ", judged by the task's own harness" if _by_own_eval(result) else ""
-    where = f"{run.trust}{own}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
-    blocks.append(Paragraph(f"{where}. Details: `hpc-board run {run.id}`.", Tone.QUIET))
-    return tuple(blocks)
-
-
 def _removal_blocks(run: Run) -> Iterator[Block]:
     removal = run.remarks.removal
     if removal is not None:
         yield Paragraph(f"Not in the standings: {removal_text(removal)}", Tone.BAD)
-
-
-def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
-    """Return the report of a submission that was judged on this machine, for a task that may be on no board."""
-    return (
-        Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}"),
-        *_result_blocks(run, result, None, result.cases),
-        *_machine_blocks(result),
-        *kernel_logs(run, result),
-    )
-
-
-def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
-    """Return the outcome of a run that has ended, on one line."""
-    if run.verdict is None:
-        text = f"ended without a result: {outcome(run)}"
-    elif run.verdict is Verdict.PASS:
-        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing, reader)))) + _busy_clause(result)
-    elif outcome(run).startswith(_FAILED):
-        text = f"{outcome(run)}{_failed_place(result)}"
-    else:
-        text = f"{'failed' if run.verdict.blames_kernel else 'was not judged'}: {outcome(run)}{_failed_place(result)}"
-    return Paragraph(f"Run {run.id} {text}.", run_tone(run))
-
-
-def _busy_clause(result: Result | None) -> str:
-    """Return the load of other work on the machine as a clause; empty if it was negligible."""
-    other_work = other_work_text(result.cases, processors_of(result)) if result else ""
-    return f"; busy machine: {other_work}" if other_work else ""
-
-
-def _achievement(run: Run, result: Result | None, placing: Placing | None, reader: str) -> str:
-    if run.score_s is None:
-        return _counts_text(result) if result else ""
-    line = _verdict_line(run, placing, reader)
-    if line:
-        return f"{line[0].lower()}{line[1:]}"
-    removed = ", removed from the standings" if run.remarks.removal else ""
-    return f"score {full_score_text(run.score_s, run.interval)}{removed}"
 
 
 def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
@@ -266,23 +222,16 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
     return verdict_line(run.gpu, run.score_s, placing, run.interval, own=run.user == reader)
 
 
-def _failed_place(result: Result | None) -> str:
-    failed = (case for case in result.cases if case.verdict is not Verdict.PASS) if result else iter(())
-    case = next(failed, None)
-    return f" in {case.phase} case {case.index + 1}" if case else ""
-
-
 def _result_blocks(
-    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str = ""
+    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str
 ) -> Iterator[Block]:
-    passed = result.verdict is Verdict.PASS
-    yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(run, result), run_tone(run))
+    yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from kernel_lines(result.kernels)
     yield from finding_lines(result.findings)
-    if not passed:
-        meaning = result_meaning(run, result, on_cpu=run.emulated or run.gpu.upper() == "CPU")
-        note = _seed_note(run, result)
-        yield Paragraph(f"{meaning.what}\n{meaning.next}{note}")
+    if result.verdict is not Verdict.PASS:
+        on_cpu = run.emulated or run.gpu.upper() == "CPU"
+        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu, stored=run.stored)
+        yield Paragraph(f"{meaning.what}\n{meaning.next}{_seed_note(run, result)}")
     if run.emulated:
         yield Paragraph(
             f"Emulated: this cluster runs {run.gpu} jobs on a CPU; the times do not apply to {with_article(run.gpu)}.",
@@ -292,49 +241,15 @@ def _result_blocks(
     yield from _case_blocks(run, cases, own_eval=_by_own_eval(result), peak=peak, processors=processors)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
-    yield from profile_log(result)
-
-
-def result_meaning(run: Run, result: Result, *, on_cpu: bool, places: Mapping[str, str] = BELOW) -> Meaning:
-    """Explain the result of a run that did not pass; `places` has the words for the places of its output."""
-    return verdict_meaning(
-        result.verdict,
-        result.message,
-        on_cpu=on_cpu,
-        below="\n".join([result.build.text, *_long_messages(result)]),
-        stored=run.stored,
-        mode=run.mode,
-        uneven=_fails_at_uneven_sizes(result.cases),
-        places=places,
-    )
 
 
 def raised_at(run: Run, result: Result) -> str:
     """Return the place of an exception in the run's file, "kernel.py:9: "; empty if no traceback names one."""
     file = re.escape(one_line(run.file_name))
-    for text in _long_messages(result):
+    for text in (result.message, *(case.message for case in result.cases)):
         if lines := re.findall(rf'^  File "{file}", line (\d+)', text, re.MULTILINE):
             return f"{one_line(run.file_name)}:{lines[-1]}: "
     return ""
-
-
-def _long_messages(result: Result) -> list[str]:
-    """Return the messages that the report shows in full below the outcome."""
-    return [text for text in (result.message, *(case.message for case in result.cases)) if "\n" in text.strip()]
-
-
-def _fails_at_uneven_sizes(cases: Sequence[Case]) -> bool:
-    """Return whether every failed case has a size that is no multiple of a block, and a passed one has not."""
-    passed = [_is_of_blocks(case) for case in cases if case.verdict is Verdict.PASS]
-    failed = [_is_of_blocks(case) for case in cases if case.verdict is not Verdict.PASS]
-    return any(passed) and not any(failed)
-
-
-def _is_of_blocks(case: Case) -> bool:
-    """Return whether the numbers of a case above 1 are multiples of a block."""
-    numbers = [int(number) for number in re.findall(r"(?<!seed): *(\d{1,18})(?= *(?:;|$))", case.spec)]
-    sizes = [number for number in numbers if number > 1]
-    return bool(sizes) and not any(size % _BLOCK_MIN for size in sizes)
 
 
 def _seed_note(run: Run, result: Result) -> str:
@@ -387,6 +302,18 @@ def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
     return Heading(f"{title} (case: {names})" if names else title)
 
 
+def _outcome_text(run: Run, result: Result | None, placing: Placing | None = None, reader: str = "") -> str:
+    """Return the outcome of a run that has ended, in one or two sentences."""
+    if result is not None and not result.interrupted:
+        passed = result.verdict is Verdict.PASS
+        return _passed_text(run, result, placing, reader) if passed else _failed_text(run, result)
+    is_finished = run.state is RunState.FINISHED
+    reason = printable(run.message if is_finished else run.status.reason).strip()
+    return f"{'Finished' if is_finished else 'Ended without a result'}: {outcome(run)}" + (
+        f"; {reason}" if reason else "."
+    )
+
+
 def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str) -> str:
     counts = _counts_text(result)
     parts = [f"Passed: {counts}." if counts else "Passed."]
@@ -433,7 +360,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         (Column("#", right=True), _numbers),
         (Column("OUTCOME", toned=True), lambda group: verdict_text(group[0][0].verdict)),
         (
-            Column("MESSAGE", flexible=True, least=20, aligned=True, wraps=True, optional=True),
+            Column("MESSAGE", flexible=True, least=20, wraps=True, optional=True),
             lambda group: without_verdict(_cell(group[0][0]), group[0][0].verdict),
         ),
         (
@@ -481,7 +408,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         (number(time), of_time(lambda timing: duration_text(timing.mean_ns if own_eval else timing.median_ns))),
         (number("REFERENCE"), of_time(lambda timing: duration_text(timing.baseline_ns) if timing.baseline_ns else "")),
         (number("SPEEDUP"), of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup))),
-        (Column("CASE", flexible=True, least=10, aligned=True, optional=True), lambda row: row[1]),
+        (Column("CASE", flexible=True, least=10, optional=True), lambda row: row[1]),
         (Column(scatter_name(cases).upper(), right=not rowed, leaves=3, optional=True), of_time(scatter_text)),
         (Column("OF PEAK", optional=True), lambda row: _share_text(case_share(row[0], peak))),
         # Rows of calls have neither mean nor number.
@@ -510,16 +437,13 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
+    yield Paragraph(_outcome_text(run, None), run_tone(run))
     if run.state is RunState.FINISHED:
-        message = printable(run.message).strip()
-        yield Paragraph(f"Finished: {outcome(run)}" + (f"; {message}" if message else "."), run_tone(run))
         return
-    meaning = state_meaning(run.state)
-    reason = printable(run.status.reason).strip()
-    yield Paragraph(f"Ended without a result: {outcome(run)}" + (f"; {reason}" if reason else "."), Tone.BAD)
     if partial is not None:
         message = printable(partial.message).strip()
         yield Paragraph(f"Progress: {_passed_counts(partial)}" + (f"; {message}" if message else "."))
+    meaning = state_meaning(run.state)
     yield Paragraph(f"{meaning.what}\n{meaning.next}")
     if partial is not None:
         yield from _case_blocks(run, partial.cases, own_eval=_by_own_eval(partial))

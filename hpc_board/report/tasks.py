@@ -42,7 +42,6 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
 
     Answers that clients of the board share add a column with their age.
     """
-    told: dict[tuple[str, str], str] = {}
     shared = any(status.asked_at for status in statuses)
     return table(
         statuses,
@@ -53,7 +52,7 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
         (Column("TOTAL", right=True), lambda status: _count(status.availability.total)),
         (Column("QUEUED", right=True), lambda status: _count(status.availability.queued)),
         (Column("UPDATED"), lambda status: _asked_text(status.asked_at, now)) if shared else None,
-        (Column("REMARK", flexible=True), lambda status: _remark(status, told)),
+        (Column("REMARK", flexible=True), _remark),
         empty="No GPUs. List them under `gpus` in the settings.",
     )
 
@@ -68,13 +67,10 @@ def _asked_text(asked_at: datetime | None, now: datetime) -> str:
     return "now" if asked_at is None else f"{span_text(now - asked_at)} ago"
 
 
-def _remark(status: GpuStatus, told: dict[tuple[str, str], str]) -> str:
-    """Return the remark on a GPU; only the first GPU of those with one problem of a cluster has it in full."""
-    told_at = told.setdefault((status.gpu.cluster.name, status.problem), status.gpu.name)
+def _remark(status: GpuStatus) -> str:
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
-    repeated = status.problem and told_at != status.gpu.name
-    state = f"see {told_at}" if repeated else status.problem or status.availability.state
-    return "; ".join(part for part in (one_line(state), emulated, one_line(status.warning)) if part)
+    parts = (one_line(status.problem or status.availability.state), emulated, one_line(status.warning))
+    return "; ".join(filter(None, parts))
 
 
 def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:

@@ -33,29 +33,21 @@ def processors_of(result: Result) -> int | None:
     return told if isinstance(told, int) and told > 0 else None
 
 
-def other_work_text(cases: Sequence[Case], processors: int | None) -> str:
-    """Return the load of other work during these cases; empty if it was negligible."""
-    used = max((case.timing.busy_processors for case in cases if case.timing), default=0.0)
-    if used < BUSY_PROCESSORS:
-        return ""
-    whole = f" of {processors}" if processors else ""
-    return f"other work used {used:.1f}{whole} processors"
-
-
 def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
     """Yield a sentence with a remedy for each cause of noisy times."""
-    other_work = other_work_text(cases, processors)
-    if other_work:
+    used = max((case.timing.busy_processors for case in cases if case.timing), default=0.0)
+    if used >= BUSY_PROCESSORS:
+        whole = f" of {processors}" if processors else ""
         yield (
-            f"Busy machine: {other_work} during timing. Resubmit when the node is idle, or ask the board's admin "
-            "for whole nodes (`exclusive: true`)."
+            f"Busy machine: other work used {used:.1f}{whole} processors during timing. Rerun it when the node is "
+            "idle, or ask the board's admin for whole nodes (`exclusive: true`)."
         )
     timed = [(case, case.timing) for case in cases if case.timing]
     wide = [(timing.interval, case.index + 1) for case, timing in timed if timing.is_wide and not timing.is_busy]
     if wide:
         yield (
             f"Noisy timing: interval of {_named(wide, '')}, without other work on the machine. Possible causes: "
-            f"{_CHANGES}. Resubmit to confirm."
+            f"{_CHANGES}. Rerun it to confirm."
         )
     errors = [
         (timing.err_ns / timing.mean_ns, case.index + 1)
@@ -65,13 +57,13 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
     if errors:
         yield (
             f"Noisy timing: standard error of {_named(errors, '±')} (busy machine or unstable kernel). "
-            "Resubmit to confirm."
+            "Rerun it to confirm."
         )
     throttled = [str(case.index + 1) for case, timing in timed if timing.noisy]
     if throttled:
         yield (
             f"Throttled GPU: heat or power supply lowered its clocks in most calls of {_benchmarks(throttled)}. "
-            "Resubmit to confirm."
+            "Rerun it to confirm."
         )
 
 

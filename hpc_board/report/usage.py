@@ -7,7 +7,7 @@ from hpc_board.domain.pruned import Pruned
 from hpc_board.domain.statistics import Statistics
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.formatting import bytes_text, count_text, moment_text
+from hpc_board.report.formatting import bytes_text, count_text, moment_text, span_text
 
 
 def statistics_report(found: Statistics) -> tuple[Block, ...]:
@@ -49,13 +49,7 @@ def _users(found: Statistics) -> Table:
 
 
 def _seconds_text(seconds: float | None) -> str:
-    """Return a length of time in words: "0.4 s", "12 s", "3 min", "5.2 h"."""
-    if seconds is None:
-        return "?"
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    length = timedelta(seconds=seconds)
-    return f"{length / timedelta(minutes=1):.0f} min" if seconds < 3600 else f"{length / timedelta(hours=1):,.1f} h"
+    return "?" if seconds is None else span_text(timedelta(seconds=seconds))
 
 
 def pruned_report(pruned: Pruned) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""The text of commands on terminals of two widths, and the help of every command."""
+"""The text of commands on a terminal, and the help of every command."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,6 @@ from tests.golden.internals import commands
 from tests.golden.normal import normal
 from tests.values import replace
 
-WIDTHS = (80, 120)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -22,6 +20,7 @@ class Case:
     argvs: Sequence[str]
     user: str = "ada"
     settings: str = "hpc-board.yaml"
+    width: int = 80
     files_alone: str = ""
     """The reason for which the text of a served board differs."""
 
@@ -31,7 +30,7 @@ CASES = (
     Case("gpus", ["gpus"]),
     Case("task", ["task scan", "task histo", "task course"]),
     Case("task.check", ["task check histo"], files_alone="the service does not send the files of task"),
-    Case("runs", ["runs"]),
+    Case("runs", ["runs"], width=120),
     Case("status", ["status"], files_alone="a pass would send the runs of all users"),
     Case(
         "runs.all",
@@ -81,15 +80,12 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_text_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard, case: Case) -> None:
     opened = replace(board, settings=case.settings)
-    for width in WIDTHS:
-        told = []
-        for argv in case.argvs:
-            done = opened.run(case.user, *argv.split(), width=width)
-            ended = f"exit code {done.exit_code}\n" if done.exit_code else ""
-            told.append(f"$ hpc-board {argv}\n{done.stdout}{ended}")
-        golden.check(
-            f"text/{case.name}.{width}.txt", normal("\n".join(told), board.folder), served=board.served is not None
-        )
+    told = []
+    for argv in case.argvs:
+        done = opened.run(case.user, *argv.split(), width=case.width)
+        ended = f"exit code {done.exit_code}\n" if done.exit_code else ""
+        told.append(f"$ hpc-board {argv}\n{done.stdout}{ended}")
+    golden.check(f"text/{case.name}.txt", normal("\n".join(told), board.folder), served=board.served is not None)
 
 
 @pytest.mark.parametrize("words", commands(), ids=lambda words: "-".join(words) or "hpc-board")
@@ -104,8 +100,6 @@ def _help_file(words: Sequence[str]) -> str:
 
 
 def test_no_file_of_text_is_left_over() -> None:
-    expected = {f"text/{case.name}.{width}.txt" for case in CASES for width in WIDTHS} | set(
-        map(_help_file, commands())
-    )
+    expected = {*(f"text/{case.name}.txt" for case in CASES), *map(_help_file, commands())}
     stored = {str(file.relative_to(FOLDER)) for name in ("text", "help") for file in (FOLDER / name).iterdir()}
     assert stored == expected
