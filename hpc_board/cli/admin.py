@@ -15,7 +15,7 @@ from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.export import Since
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
-from hpc_board.cli.output import confirm, print_blocks, print_json, remark
+from hpc_board.cli.output import confirm, print_done, print_found, print_json, remark
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
@@ -23,6 +23,7 @@ from hpc_board.model.names import NAME, NAME_WORDS
 from hpc_board.report.diagnostics import diagnostics_report, node_checks_report
 from hpc_board.report.formatting import count_text
 from hpc_board.report.usage import pruned_report
+from hpc_board.report.views import view_of
 from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView, NodeCheckView
 from hpc_board.report.views.setup import BackupView, ContentsView, DetectionView, PrunedView, RestoredView
 from hpc_board.service.client import RemoteBoard
@@ -112,7 +113,7 @@ def check(
 
     Slurm validates the job options; then a short probe job for each GPU
     reports on its node. Probe jobs leave no runs, ranks or folders, and
-    Ctrl-C cancels them. The exit code is 3 if there is a problem.
+    Ctrl-C cancels them. The exit code is 3 if there is an error.
 
     With --each-node a job on each node of the GPUs also measures its speed.
     The table marks nodes that are broken, have another model of GPU, or are
@@ -130,15 +131,12 @@ def check(
     checked = board.admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if board.settings.socket is not None:
         checked = [_beside_service(board, each) for each in checked]
-    if as_json:
-        print_json(
-            [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked]
-        )
-    else:
-        sound = "No problem; no probe job sent" if no_job else "Passed"
-        print_blocks(
-            *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, sound))
-        )
+    good = "No errors; no probe job sent" if no_job else "Passed"
+    print_found(
+        [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked],
+        *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, good)),
+        as_json=as_json,
+    )
     if not all(each.proven for each in checked):
         raise click.exceptions.Exit(NO_VERDICT)
 
@@ -154,14 +152,12 @@ def _check_nodes(
     open_: Open, gpus: tuple[str, ...], timeout: float | None, at_once: int | None, *, as_json: bool
 ) -> None:
     refused, checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
-    if as_json:
-        without_nodes = [NodeCheckView.refused(each.gpu, each.diagnostics) for each in refused]
-        print_json([*without_nodes, *map(NodeCheckView.of, checks)])
-    else:
-        print_blocks(
-            *(block for each in refused for block in diagnostics_report(each.gpu.name, each.diagnostics, "")),
-            *node_checks_report(checks),
-        )
+    print_found(
+        [*(NodeCheckView.refused(each.gpu, each.diagnostics) for each in refused), *map(NodeCheckView.of, checks)],
+        *(block for each in refused for block in diagnostics_report(each.gpu.name, each.diagnostics, "")),
+        *node_checks_report(checks),
+        as_json=as_json,
+    )
     if refused or any(each.verdict.is_problem for each in checks):
         raise click.exceptions.Exit(NO_VERDICT)
 
@@ -175,17 +171,15 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     Checks the settings, the board's folder, its file system and locks, the
     tasks, Slurm's commands and controller, the Python of each GPU, and the
     service, if the settings have one. A participant of a service checks the
-    way to it. Nothing is sent or changed. The exit code is 3 if there is a
-    problem.
+    way to it. Nothing is sent or changed. The exit code is 3 if there is an
+    error.
     """
     try:
         diagnostics = _diagnostics(ctx.obj(), _origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
-    if as_json:
-        print_json([DiagnosticView.of(each) for each in diagnostics])
-    else:
-        print_blocks(*diagnostics_report("", diagnostics, "No problem"))
+    views = list(map(DiagnosticView.of, diagnostics))
+    print_found(views, *diagnostics_report("", diagnostics, "No errors"), as_json=as_json)
     if any(each.severity is Severity.ERROR for each in diagnostics):
         raise click.exceptions.Exit(NO_VERDICT)
 
@@ -202,10 +196,8 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     folders, with job scripts and raw output, are not included.
     """
     contents = open_().admin.backup(file, force=force)
-    if as_json:
-        print_json(BackupView(file=str(file), contents=_contents_view(contents)))
-    else:
-        remark(f"{file} holds {_contents(contents)}.")
+    view = BackupView(file=str(file), contents=view_of(ContentsView, contents))
+    print_done(view, f"{file} holds {_contents(contents)}.", as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
@@ -225,11 +217,9 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     if not yes:
         confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = restored(file, force=force)
-    if as_json:
-        now, former = _contents_view(done.now), _contents_view(done.before)
-        print_json(RestoredView(contents=now, former=former, kept=str(done.kept)))
-        return
-    remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
+    now, former = view_of(ContentsView, done.now), view_of(ContentsView, done.before)
+    text = f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}."
+    print_done(RestoredView(contents=now, former=former, kept=str(done.kept)), text, as_json=as_json)
 
 
 @admin.command(
@@ -258,10 +248,7 @@ def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) ->
     the harness go too. The exit code is 3 if something could not be removed.
     """
     pruned = open_().admin.prune(before, dry_run=dry_run)
-    if as_json:
-        print_json(PrunedView.of(pruned))
-    else:
-        print_blocks(*pruned_report(pruned))
+    print_found(PrunedView.of(pruned), *pruned_report(pruned), as_json=as_json)
     if any(each.problem for each in pruned.clusters.values()):
         raise click.exceptions.Exit(NO_VERDICT)
 
@@ -269,10 +256,6 @@ def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) ->
 def _contents(contents: Contents) -> str:
     going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
-
-
-def _contents_view(contents: Contents) -> ContentsView:
-    return ContentsView(submissions=contents.submissions, runs=contents.runs, in_flight=contents.in_flight)
 
 
 def _diagnostics(board: Board, origin: str) -> list[Diagnostic]:

@@ -8,7 +8,7 @@ from hpc_board.board import Board
 from hpc_board.cli.exits import DONE, NO_VERDICT
 from hpc_board.cli.follow import report_unsent
 from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpus_option, json_option, task_names
-from hpc_board.cli.output import confirm, listed_runs, print_blocks, print_json, remark, require_terminal
+from hpc_board.cli.output import confirm, listed_runs, print_blocks, print_found, print_json, remark, require_terminal
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, SyncRequest
 from hpc_board.errors import InputError, Refused
@@ -148,7 +148,8 @@ def update(
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
             raise click.UsageError("--history takes no other options.")
-        _print_history(board, name, as_json=as_json)
+        changes = board.leaderboards.history(name)
+        print_found(list(map(BoardChangeView.of, changes)), changes_table(changes), as_json=as_json)
         return
     request = BoardRequest(None if source is None else _source(board, source), name, options, update=True)
     (plan,) = board.leaderboards.plan(request)
@@ -230,10 +231,8 @@ def sync(
     if not dry_run:
         changes = {each.plan.name: each.plan.after_change for each in done if each.plan and each.stored}
         board.leaderboards.carry_out(request, changes, force=force, reason=reason)
-    if as_json:
-        print_json([SyncedView.of(each.name, each.result, each.reason, each.plan) for each in done])
-    else:
-        print_blocks(synced_table([(each.name, each.result, each.reason) for each in done]))
+    views = [SyncedView.of(each.name, each.result, each.reason, each.plan) for each in done]
+    print_found(views, synced_table([(each.name, each.result, each.reason) for each in done]), as_json=as_json)
     results = {each.result for each in done}
     if "error" in results:
         raise click.exceptions.Exit(BAD_FILE)
@@ -274,10 +273,8 @@ def _source(board: Board, words: str) -> PackedSource | str:
 
 
 def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored: bool) -> None:
-    if as_json:
-        print_json([PlanView.of(plan, stored=stored) for plan in plans])
-    else:
-        print_blocks(*(block for plan in plans for block in plan_report(plan)))
+    views = [PlanView.of(plan, stored=stored) for plan in plans]
+    print_found(views, *(block for plan in plans for block in plan_report(plan)), as_json=as_json)
     for plan in plans:
         if plan.unfit_gpus:
             remark(f"{plan.name}: {plan.unfit_gpus}")
@@ -288,14 +285,6 @@ def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored:
                 remark(f"{plan.name}: task.yml, {warning}")
     if not stored:
         remark("Nothing was stored.")
-
-
-def _print_history(board: Board, name: str, *, as_json: bool) -> None:
-    changes = board.leaderboards.history(name)
-    if as_json:
-        print_json([BoardChangeView.of(change) for change in changes])
-    else:
-        print_blocks(changes_table(changes))
 
 
 def _confirm_by_name(name: str, what: str) -> None:

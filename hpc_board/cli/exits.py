@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.exceptions import NoSuchCommand
 
 from hpc_board.cli.streams import OutputError, drop_output
 from hpc_board.errors import BoardError, InputError
@@ -129,27 +128,13 @@ def _print_usage_error(error: click.ClickException) -> None:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     color = error.show_color if ctx is None else ctx.color
     # click has each of several choices on a line of its own.
-    text = _ENDLESS_WORD.sub(r"\1…", printable(_message(error).replace("\n\t", " ")))
+    text = _ENDLESS_WORD.sub(r"\1…", printable(error.format_message().replace("\n\t", " ")))
     message = wrapped(text, _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name in _LISTED:
         click.echo(f"{_HINT} {wrapped(_LISTED[error.param.name], _HINT_COLUMNS)}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)
-
-
-def _message(error: click.ClickException) -> str:
-    """Return the message of an error; that of an unknown option or command offers a known one."""
-    from hpc_board.model.names import suggestion
-
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        options = [each for each in error.ctx.command.get_params(error.ctx) if isinstance(each, click.Option)]
-        names = [name for each in options for name in each.opts if name.startswith("--")]
-        return f'No such option "{error.option_name}".{suggestion(error.option_name, names)}'
-    if isinstance(error, NoSuchCommand) and error.ctx is not None:
-        names = [*getattr(error.ctx.command, "commands", ())]
-        return f'No such command "{error.command_name}".{suggestion(error.command_name, names)}'
-    return error.format_message()
 
 
 def exit_code_of(runs: "Sequence[Run]") -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpus_option, json_option, task_names
-from hpc_board.cli.output import print_blocks, print_json, refresh, remark
+from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.errors import InputError
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
@@ -126,7 +126,4 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
         raise InputError("--days: nan is not a number of days.", hint="Give a number such as 7.")
     since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
-    if as_json:
-        print_json(StatisticsView.of(found))
-    else:
-        print_blocks(*statistics_report(found))
+    print_found(StatisticsView.of(found), *statistics_report(found), as_json=as_json)

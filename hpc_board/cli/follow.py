@@ -1,11 +1,11 @@
 """The wait for runs, with a live display if stderr is a terminal."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from hpc_board.board import Board
 from hpc_board.cli.global_options import is_quiet
@@ -28,99 +28,58 @@ def follow(board: Board, ids: Sequence[int], timeout_seconds: float | None) -> l
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
     runs = [board.runs.get(id_) for id_ in ids]
-    reported: dict[int, str] = {}
     try:
-        with _display(board, reported) as show:
+        with _display(board) as show:
             for runs in board.runs.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
-        _report_never_starting(runs, reported)
-        report_unsent(runs, reported, served=board.served)
+        report_unsent(runs, served=board.served)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
-        _report_never_starting(runs, reported)
-        _report_in_flight([run for run in runs if not run.state.ended and not run.state.unsent])
-        report_unsent(runs, reported, served=board.served)
+        report_unsent(runs, served=board.served)
+        if going := [str(run.id) for run in runs if not run.state.ended and not run.state.unsent]:
+            remark(
+                f"The runs go on: {', '.join(going)}.\n"
+                f"`hpc-board watch {going[0]}` follows a run, `hpc-board cancel {' '.join(going)}` cancels them."
+            )
         raise
     return runs
 
 
-def _report_never_starting(runs: Sequence[Run], reported: Mapping[int, str]) -> None:
-    """Report runs that will never start, each with its reason, except those in `reported`."""
+def report_unsent(runs: Sequence[Run], *, served: bool) -> None:
+    """Report the runs that are not queued yet or will never start, each with its reason, and their next step."""
     for run in runs:
-        if run.never_starts and reported.get(run.id) != run.never_starts:
-            remark(_never_starts_line(run))
-
-
-def _never_starts_line(run: Run) -> str:
-    return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}"
-
-
-def _report_in_flight(runs: Sequence[Run]) -> None:
-    if runs:
-        ids = [str(run.id) for run in runs]
-        remark(
-            f"The runs go on: {', '.join(ids)}.\n"
-            f"`hpc-board watch {ids[0]}` follows a run, `hpc-board cancel {' '.join(ids)}` cancels them."
-        )
-
-
-def report_unsent(runs: Sequence[Run], reported: Mapping[int, str] = MappingProxyType({}), *, served: bool) -> None:
-    """Report on stderr the runs that are not queued yet, each with its reason, and their next step.
-
-    `reported` maps numbers of runs to reasons that were reported before.
-    """
+        if line := _blocked_line(run):
+            remark(line)
     unsent = [run for run in runs if run.state.unsent]
-    for run in unsent:
-        remark(_unsent_line(run, because=reported.get(run.id) != run.blocked_by))
-    _report_stored([run for run in unsent if not run.status.cancel_requested], served=served)
-    _report_cancelled([run for run in unsent if run.status.cancel_requested], served=served)
+    stored = [str(run.id) for run in unsent if not run.status.cancel_requested]
+    cancelled = [str(run.id) for run in unsent if run.status.cancel_requested]
+    if stored:
+        senders = _senders(stored[0], served=served)
+        remark(f"Stored; {senders} sends it: do not submit again. `hpc-board cancel {' '.join(stored)}` cancels it.")
+    if cancelled:
+        senders = _senders(cancelled[0], served=served)
+        remark(f"Cancel requested: run {', '.join(cancelled)}. Completed by {senders} once the scheduler answers.")
 
 
-def _unsent_line(run: Run, *, because: bool = True) -> str:
-    reason = f": {one_line(run.blocked_by, 500)}" if because and run.blocked_by else "."
-    return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
+def _blocked_line(run: Run) -> str:
+    """Return the line for a run that is not queued yet or will never start, with the reason; empty for others."""
+    if run.state.unsent:
+        reason = f": {one_line(run.blocked_by, 500)}" if run.blocked_by else "."
+        return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
+    return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}" if run.never_starts else ""
 
 
-def _report_stored(runs: Sequence[Run], *, served: bool) -> None:
-    """Report who sends unsent runs: the service, or commands of a client."""
-    if not runs:
-        return
-    ids = [str(run.id) for run in runs]
-    when = " once the scheduler answers" if any(run.status.unanswered for run in runs) else ""
-    remark(
-        f"Stored; {_senders(ids[0], served=served)} sends it{when}: do not submit again. "
-        f"`hpc-board cancel {' '.join(ids)}` cancels it."
-    )
-
-
-def _senders(id_: object, *, served: bool) -> str:
+def _senders(id_: str, *, served: bool) -> str:
     return "the service" if served else f"`hpc-board watch {id_}`, `hpc-board poll` or the app"
 
 
-def _report_cancelled(runs: Sequence[Run], *, served: bool) -> None:
-    """Report cancelled runs whose job the scheduler has not confirmed yet."""
-    if runs:
-        ids = ", ".join(str(run.id) for run in runs)
-        senders = _senders(runs[0].id, served=served)
-        remark(
-            f"Cancel requested: run {ids}. {senders[0].upper()}{senders[1:]} completes it once the scheduler answers."
-        )
-
-
-class _Show(Protocol):
-    def __call__(self, runs: Sequence[Run]) -> None: ...
-
-
 @contextmanager
-def _display(board: Board, reported: dict[int, str]) -> Iterator[_Show]:
-    """Yield a function that shows runs until the block ends.
-
-    Without a terminal on stderr it only reports runs that are blocked, and adds their reasons to `reported`.
-    """
+def _display(board: Board) -> Iterator[Callable[[Sequence[Run]], None]]:
+    """Yield a function that shows runs until the block ends; without a terminal it reports those that are blocked."""
     if is_quiet() or not sys.stderr.isatty():
-        yield _BlockedRuns(reported)
+        yield partial(_remark_blocked, set())
         return
     from rich.console import Console
     from rich.live import Live
@@ -144,19 +103,12 @@ def _remark_problem(problem: str) -> None:
     remark(f"Still waiting: {problem}")
 
 
-class _BlockedRuns:
-    """A reporter of runs that cannot be sent or will never start, each once."""
-
-    def __init__(self, reported: dict[int, str]) -> None:
-        self._reported = reported
-
-    def __call__(self, runs: Sequence[Run]) -> None:
-        for run in runs:
-            if run.blocked_by and run.id not in self._reported:
-                self._reported[run.id] = run.blocked_by
-                remark(f"Still waiting: {_unsent_line(run)}")
-        _report_never_starting(runs, self._reported)
-        self._reported.update({run.id: run.never_starts for run in runs if run.never_starts})
+def _remark_blocked(reported: set[int], runs: Sequence[Run]) -> None:
+    """Report each run that is blocked once."""
+    for run in runs:
+        if run.id not in reported and (run.blocked_by or run.never_starts):
+            reported.add(run.id)
+            _remark_problem(_blocked_line(run))
 
 
 def _detail(board: Board, run: Run) -> str:

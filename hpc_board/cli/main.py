@@ -61,33 +61,23 @@ class _FileOrCommand(Program):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the words name, or the app for a file."""
         word = args[0]
-        if word not in self.commands and not ctx.resilient_parsing and _names_a_file(word):
-            if len(args) > 1:
-                more = " ".join(args[1:])
-                raise click.UsageError(
-                    f"{word} opens the app, which takes no further arguments: {more}. "
-                    f"To submit at once: hpc-board submit {word} {more}",
-                    ctx,
-                )
-            return "app", _app, args
-        if word not in self.commands and not ctx.resilient_parsing and _is_named_as_a_submission(word):
-            raise click.UsageError(f"{word}: no such file or command.", ctx)
+        if word not in self.commands and not ctx.resilient_parsing:
+            from hpc_board.domain.submission import EXTENSIONS
+            from hpc_board.files import is_file
+
+            if is_file(Path(word)):
+                if len(args) > 1:
+                    more = " ".join(args[1:])
+                    raise click.UsageError(
+                        f"{word} opens the app, which takes no further arguments: {more}. "
+                        f"To submit at once: hpc-board submit {word} {more}",
+                        ctx,
+                    )
+                return "app", _app, args
+            if Path(word).suffix in EXTENSIONS:
+                raise click.UsageError(f"{word}: no such file or command.", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and loaded(command), rest
-
-
-def _is_named_as_a_submission(word: str) -> bool:
-    from hpc_board.domain.submission import EXTENSIONS
-
-    return Path(word).suffix in EXTENSIONS
-
-
-def _names_a_file(word: str) -> bool:
-    """Return whether a word is the path of a file."""
-    try:
-        return Path(word).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 @click.command("app", hidden=True, add_help_option=False)

@@ -9,7 +9,7 @@ from hpc_board.cli.exits import DONE, NO_VERDICT
 from hpc_board.cli.follow import report_unsent
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
-    Count,
+    Number,
     Open,
     examples,
     gpus_option,
@@ -17,8 +17,7 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
-from hpc_board.cli.output import listed_runs, print_blocks, print_json, remark
-from hpc_board.domain.draft import RerunCandidate
+from hpc_board.cli.output import listed_runs, print_blocks, print_done, print_found, print_json, remark
 from hpc_board.domain.moderation import LIMIT_MAX, Category, Limits
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import bans_table, decisions_table, limits_table, limits_text, rerun_table
@@ -102,10 +101,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     asked = {Category.RANKED: ranked, Category.OTHER: other}
     kept = () if no_limits else tuple(each for each, number in asked.items() if number is None)
     limits = board.moderation.limit(name, Limits(_positive(ranked), _positive(other)), kept)
-    if as_json:
-        print_json(LimitsView.of(name, limits))
-    else:
-        remark(f"{name}: {limits_text(limits)}, per user.")
+    print_done(LimitsView.of(name, limits), f"{name}: {limits_text(limits)}, per user.", as_json=as_json)
 
 
 def _positive(limit: int | None) -> int | None:
@@ -119,10 +115,8 @@ def _positive(limit: int | None) -> int | None:
 def limits(open_: Open, as_json: bool) -> None:
     """List the limits of all boards."""
     found = open_().moderation.limits()
-    if as_json:
-        print_json([LimitsView.of(decision.subject, each, decision) for decision, each in found])
-    else:
-        print_blocks(limits_table(found))
+    views = [LimitsView.of(decision.subject, each, decision) for decision, each in found]
+    print_found(views, limits_table(found), as_json=as_json)
 
 
 # Users and the whole board
@@ -147,7 +141,7 @@ def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> No
     """
     stored = open_().moderation.ban(user, reason, until)
     text = f"{user} is banned." if stored else f"{user} was banned already; `admin bans` lists the reason."
-    _print_switch("ban", user, text, changed=stored, as_json=as_json)
+    print_done(SwitchView(action="ban", user=user, changed=stored), text, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
@@ -159,7 +153,7 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
     """Lift the ban of USER."""
     stored = open_().moderation.unban(user, reason)
     text = f"{user} may submit again." if stored else f"{user} was not banned."
-    _print_switch("unban", user, text, changed=stored, as_json=as_json)
+    print_done(SwitchView(action="unban", user=user, changed=stored), text, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
@@ -168,10 +162,7 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
 def bans(open_: Open, as_json: bool) -> None:
     """List the bans."""
     found = open_().moderation.bans()
-    if as_json:
-        print_json(list(map(DecisionView.of, found)))
-    else:
-        print_blocks(bans_table(found))
+    print_found(list(map(DecisionView.of, found)), bans_table(found), as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
@@ -185,7 +176,7 @@ def stop(open_: Open, reason: str, as_json: bool) -> None:
     """
     stored = open_().moderation.stop(reason)
     text = "No new submissions are accepted." if stored else "Submissions were stopped already."
-    _print_switch("stop", None, text, changed=stored, as_json=as_json)
+    print_done(SwitchView(action="stop", user=None, changed=stored), text, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin start"))
@@ -196,14 +187,7 @@ def start(open_: Open, reason: str, as_json: bool) -> None:
     """Reopen all boards for submissions."""
     stored = open_().moderation.start(reason)
     text = "New submissions are accepted." if stored else "New submissions were accepted already."
-    _print_switch("start", None, text, changed=stored, as_json=as_json)
-
-
-def _print_switch(action: str, user: str | None, text: str, *, changed: bool, as_json: bool) -> None:
-    if as_json:
-        print_json(SwitchView(action=action, user=user, changed=changed))
-    else:
-        remark(text)
+    print_done(SwitchView(action="start", user=None, changed=stored), text, as_json=as_json)
 
 
 # Submissions of others
@@ -222,7 +206,8 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool
     """
     open_().moderation.remove(submissions, reason)
     text = f"{_named(submissions)} removed from the standings; undo: `hpc-board admin readmit`."
-    _print_removals("remove", submissions, text, as_json=as_json)
+    numbers = list(dict.fromkeys(submissions))
+    print_done(RemovalsView(action="remove", submissions=numbers), text, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
@@ -234,14 +219,8 @@ def readmit(open_: Open, submissions: tuple[int, ...], reason: str, as_json: boo
     """Put removed submissions back into the standings."""
     open_().moderation.readmit(submissions, reason)
     text = f"{_named(submissions)} back in the standings, with all passing runs."
-    _print_removals("readmit", submissions, text, as_json=as_json)
-
-
-def _print_removals(action: str, submissions: tuple[int, ...], text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(RemovalsView(action=action, submissions=list(dict.fromkeys(submissions))))
-    else:
-        remark(text)
+    numbers = list(dict.fromkeys(submissions))
+    print_done(RemovalsView(action="readmit", submissions=numbers), text, as_json=as_json)
 
 
 def _named(submissions: tuple[int, ...]) -> str:
@@ -254,16 +233,13 @@ def _named(submissions: tuple[int, ...]) -> str:
 )
 @click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
 @click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
-@click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of entries.")
+@click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of entries.")
 @json_option
 @click.pass_obj
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
     """Show the audit log, newest first."""
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
-    if as_json:
-        print_json(list(map(DecisionView.of, found)))
-    else:
-        print_blocks(decisions_table(found))
+    print_found(list(map(DecisionView.of, found)), decisions_table(found), as_json=as_json)
 
 
 @admin.command(
@@ -274,7 +250,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--top", metavar="N", type=Count(10_000), help="Only the first N users of each GPU; default: 100.")
+@click.option("--top", metavar="N", type=Number(10_000), help="Only the first N users of each GPU; default: 100.")
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 @click.option(
     "--submission",
@@ -314,7 +290,7 @@ def rerun(
     words = listed(gpus)
     plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
     if dry_run:
-        _print_plan(plan, as_json=as_json)
+        print_found(list(map(RerunCandidateView.of, plan)), rerun_table(plan), as_json=as_json)
         return
     chosen = [each.submission.id for each in plan if each.source is not None]
     runs = board.submissions.rerun(name, chosen, top=top or 100, gpus=words, submissions=submissions)
@@ -322,25 +298,14 @@ def rerun(
         left_out = [RerunCandidateView.of(each) for each in plan if each.why]
         print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))
     else:
-        _report_skipped(plan)
+        for each in plan:
+            if each.why:
+                remark(f"Submission {each.submission.id} of {each.submission.user} skipped: {each.why}")
         print_blocks(runs_table(runs, users=True))
     report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(f"`hpc-board watch {going[0]}` follows a run.")
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
-
-
-def _print_plan(plan: list[RerunCandidate], *, as_json: bool) -> None:
-    if as_json:
-        print_json([RerunCandidateView.of(each) for each in plan])
-    else:
-        print_blocks(rerun_table(plan))
-
-
-def _report_skipped(plan: list[RerunCandidate]) -> None:
-    for each in plan:
-        if each.why:
-            remark(f"Submission {each.submission.id} of {each.submission.user} skipped: {each.why}")
 
 
 # The user's own submissions
@@ -358,6 +323,5 @@ def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     who can see the run see them.
     """
     open_().submissions.note(submission, text)
-    if as_json:
-        print_json(SubmissionNoteView(submission=submission, text=text))
-    remark(f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it.")
+    told = f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it."
+    print_done(SubmissionNoteView(submission=submission, text=text), told, as_json=as_json)

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,36 +22,14 @@ Open = Callable[[], "Board"]
 """A function that opens the board of the command line; commands find it in click's context."""
 
 
-class Number(click.IntRange):
-    """A number of a row in the board's database; the error message names the row by `what` and a source by `where`."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(1, 2**63 - 1)
-        self._wanted = f"is not a {what} number. {where}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return `value` as an int."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            to_submit = f" To submit the file: hpc-board submit {value}" if _is_file(value) else ""
-            self.fail(f"{value!r} {self._wanted}{to_submit}", param, ctx)
-
-
-def _is_file(word: object) -> bool:
-    try:
-        return Path(str(word)).is_file()
-    except (OSError, ValueError):
-        return False
-
-
-class Count(click.ParamType[int]):
-    """A number from 1 to `most`."""
+class Number(click.ParamType[int]):
+    """A number from 1 to `most`; for one of a row in the board's database, `words` name the row and a list of them."""
 
     name = "number"
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = 2**63 - 1, words: str = "") -> None:
         self._most = most
+        self._words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return `value` as an int."""
@@ -59,7 +38,11 @@ class Count(click.ParamType[int]):
         except ValueError:
             number = 0
         if not 1 <= number <= self._most:
-            self.fail(f"{value!r} is not a number from 1 to {self._most:,}.", param, ctx)
+            from hpc_board.files import is_file
+
+            words = self._words or f"number from 1 to {self._most:,}."
+            to_submit = f" To submit the file: hpc-board submit {value}" if self._words and is_file(Path(value)) else ""
+            self.fail(f"{value!r} is not a {words}{to_submit}", param, ctx)
         return number
 
 
@@ -112,9 +95,9 @@ def take_text(command: click.Command) -> None:
             take_text(each)
 
 
-NUMBER = Number("run", "`hpc-board runs` lists your runs.")
+NUMBER = Number(words="run number. `hpc-board runs` lists your runs.")
 SECONDS = Seconds()
-SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the submission of a run.")
+SUBMISSION_NUMBER = Number(words="submission number. `hpc-board run ID` shows the submission of a run.")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -145,26 +128,52 @@ def _tell(line: str) -> None:
         click.echo(printable(line), err=True)
 
 
-def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of tasks."""
-    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx)
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+"""A function that returns the words with which a parameter may be completed."""
 
 
-def template_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of templates."""
-    from hpc_board.model.task import Template
+def _of_board(names: "Callable[[Board], Iterable[str]]") -> Complete:
+    """Return the completion of names that a board has; it has none of an unreadable one: a prompt shows no errors."""
 
-    return [str(name) for name in Template if name.casefold().startswith(incomplete.casefold())]
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            return _beginning(incomplete, names(open_board(config_of(ctx))))
+        except BoardError:
+            return []
+
+    return complete
 
 
-def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of user boards."""
-    return _beginning(incomplete, lambda board: (each.name for each in board.leaderboards.list()), ctx)
+def _of_words(module: str, attribute: str, prefix: str = "") -> Complete:
+    """Return the completion of the words in `attribute` of a module, which is imported when it is needed."""
+
+    def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        words = getattr(import_module(f"hpc_board.{module}"), attribute)
+        return _beginning(incomplete, (f"{prefix}{word}" for word in words))
+
+    return complete
 
 
-def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of GPUs."""
-    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
+def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.casefold().startswith(incomplete.casefold())]
+
+
+def _runs(board: "Board") -> "tuple[Run, ...]":
+    """Return the user's newest runs, without creating a missing board."""
+    return board.runs.list() if board.exists else ()
+
+
+task_names = _of_board(lambda board: (task.name for task in board.tasks.catalog().tasks))
+created_names = _of_board(lambda board: (each.name for each in board.leaderboards.list()))
+gpu_names = _of_board(lambda board: (gpu.name for gpu in board.gpus.all()))
+run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board)))
+going_run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board) if not run.state.ended))
+submission_numbers = _of_board(lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)))
+template_names = _of_words("model.task", "Template")
+mode_names = _of_words("model.task", "Mode")
+sbatch_options = _of_words("domain.job_options", "SBATCH_NAMES", "--")
+ncu_sets = _of_words("domain.job_options", "NCU_SETS")
+sort_columns = _of_words("domain.run_order", "SortColumn")
 
 
 def gpus_option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
@@ -172,30 +181,9 @@ def gpus_option(text: str) -> Callable[[Callable[..., object]], Callable[..., ob
     return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
 
 
-def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete modes."""
-    from hpc_board.model.task import Mode
-
-    return [str(mode) for mode in Mode if mode.startswith(incomplete.casefold())]
-
-
-def sbatch_options(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete options of sbatch."""
-    from hpc_board.domain.job_options import SBATCH_NAMES
-
-    return [f"--{name}" for name in SBATCH_NAMES if f"--{name}".startswith(incomplete)]
-
-
-def ncu_sets(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete sets of sections of Nsight Compute."""
-    from hpc_board.domain.job_options import NCU_SETS
-
-    return [name for name in NCU_SETS if name.startswith(incomplete)]
-
-
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete states and verdicts."""
-    return [word for word in _outcomes() if word.startswith(incomplete.casefold())]
+    return _beginning(incomplete, _outcomes())
 
 
 def outcome_called(word: str) -> "RunState | Verdict":
@@ -220,13 +208,6 @@ def outcome_called(word: str) -> "RunState | Verdict":
             hint=f"States: {', '.join(RunState)}.\nVerdicts: {', '.join(Verdict)}.",
         )
     return known[name]
-
-
-def sort_columns(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the columns by which runs are sorted."""
-    from hpc_board.domain.run_order import SortColumn
-
-    return [column for column in SortColumn if column.startswith(incomplete.casefold())]
 
 
 def sort_column_called(name: str) -> "SortColumn":
@@ -254,32 +235,3 @@ def _outcomes() -> "dict[str, RunState | Verdict]":
     from hpc_board.model.result import Verdict
 
     return {str(each): each for each in (*RunState, *Verdict)}
-
-
-def run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete numbers of the user's newest runs."""
-    return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board)), ctx)
-
-
-def going_run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete numbers of the user's runs in flight."""
-    return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board) if not run.state.ended), ctx)
-
-
-def submission_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete numbers of the user's newest submissions."""
-    return _beginning(incomplete, lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)), ctx)
-
-
-def _runs(board: "Board") -> "tuple[Run, ...]":
-    """Return the user's newest runs, without creating a missing board."""
-    return board.runs.list() if board.exists else ()
-
-
-def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
-    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors."""
-    try:
-        found = list(names(open_board(config_of(ctx))))
-    except BoardError:
-        return []
-    return [name for name in found if name.casefold().startswith(incomplete.casefold())]

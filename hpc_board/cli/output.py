@@ -70,6 +70,22 @@ def print_json(view: Any) -> None:
     click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
 
 
+def print_found(view: Any, *blocks: Block, as_json: bool) -> None:
+    """Print the JSON of a command that reads, or its blocks."""
+    if as_json:
+        print_json(view)
+    else:
+        print_blocks(*blocks)
+
+
+def print_done(view: Any, text: str, *, as_json: bool) -> None:
+    """Print the JSON of a command that writes, or a remark."""
+    if as_json:
+        print_json(view)
+    else:
+        remark(text)
+
+
 def listed_runs(board: Board, runs: "Iterable[Run]") -> "list[RunView]":
     """Return the objects of a list of runs."""
     from hpc_board.report.views.results import CaseView
@@ -91,17 +107,14 @@ def whole_run(board: Board, id_: int, *, samples: bool = False) -> "WholeRunView
 
 def remark(text: str) -> None:
     """Print a line to stderr, for people only; nothing with --quiet."""
-    if is_quiet():
-        return
-
-    click.echo(wrapped(printable(text)), err=True)
+    if not is_quiet():
+        click.echo(wrapped(printable(text)), err=True)
 
 
 def warning(text: str) -> None:
     """Print a warning to stderr; nothing with --quiet."""
     if is_quiet():
         return
-
     label = "warning:"
     click.echo(f"{click.style(label, fg='yellow', bold=True)} {wrapped(printable(text), len(label) + 1)}", err=True)
 

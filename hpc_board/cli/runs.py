@@ -13,7 +13,7 @@ from hpc_board.cli.options import (
     NUMBER,
     SECONDS,
     SUBMISSION_NUMBER,
-    Count,
+    Number,
     Open,
     examples,
     force_option,
@@ -99,7 +99,7 @@ _TELLING_BYTES = 16 * 2**20
     shell_complete=sort_columns,
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
-@click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of runs.")
+@click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of runs.")
 @json_option
 @click.pass_obj
 def runs(

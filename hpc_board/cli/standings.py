@@ -7,7 +7,7 @@ import click
 from hpc_board.board import Board
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
-    Count,
+    Number,
     Open,
     examples,
     gpu_names,
@@ -34,14 +34,14 @@ _name_if_any = click.argument("name", shell_complete=task_names, required=False)
 _gpus = gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 _top = click.option(
     "--top",
-    type=Count(_ROWS_MAX),
+    type=Number(_ROWS_MAX),
     metavar="N",
     help=f"Maximum number of rows; default: {_ROWS}, with --json all.",
 )
 _from = click.option(
     "--from",
     "place",
-    type=Count(_ROWS_MAX),
+    type=Number(_ROWS_MAX),
     metavar="K",
     default=1,
     help="First rank to show.",
@@ -70,7 +70,7 @@ _version = click.option(
 @_from
 @click.option("--all-users", is_flag=True, help="All users.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only the best of each user.")
-@click.option("--rank", type=Count(_ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
+@click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
 @_version
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and number of entries.")
 @json_option
@@ -285,8 +285,8 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
 @click.option("--user", metavar="NAME", help="Only changes by this user.")
-@click.option("--limit", metavar="N", type=Count(1_000_000), default=20, show_default=True, help="Number of entries.")
-@click.option("--before", type=Count(2**63 - 1), metavar="ID", help="Only entries older than this one.")
+@click.option("--limit", metavar="N", type=Number(1_000_000), default=20, show_default=True, help="Number of entries.")
+@click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")
 @json_option
 @click.pass_obj
 def feed(

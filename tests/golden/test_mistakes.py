@@ -93,6 +93,9 @@ MISTAKES = (
     "list --yaml",
     "--color red list",
     "admin detect --cluster",
+    "admin detect --cluster 'a b'",
+    "show scan --versions --rank 1",
+    "show scan --all-users --top 3",
     "task check --json=3 scan",
 )
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.cli.follow import _BlockedRuns, _detail, _text, report_unsent
+from hpc_board.cli.follow import _detail, _remark_blocked, _text, report_unsent
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
@@ -16,33 +16,34 @@ from tests.values import replace
 UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sbatch \x1b[31mtimed out", unanswered=True)
 
 
-def test_a_run_that_the_scheduler_did_not_answer_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    report_unsent([run_of(RunState.SUBMITTING, status=UNANSWERED), run_of(RunState.QUEUED, id=13)], served=False)
-    state, next_ = capsys.readouterr().err.splitlines()
-    assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
-    assert next_ == (
-        "Stored; `hpc-board watch 12`, `hpc-board poll` or the app sends it once the scheduler answers: "
-        "do not submit again. `hpc-board cancel 12` cancels it."
-    )
+SENDERS = "`hpc-board watch 12`, `hpc-board poll` or the app"
 
 
-def test_a_run_that_nobody_has_sent_yet_waits_for_no_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
-    report_unsent([run_of(RunState.CREATED)], served=False)
-    state, next_ = capsys.readouterr().err.splitlines()
-    assert state == "Run 12 on H100 is not queued yet."
-    assert next_.startswith("Stored; `hpc-board watch 12`, `hpc-board poll` or the app sends it: ")
-
-
-def test_a_cancelled_run_that_nobody_can_find_is_not_announced_as_sent_later(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("run", "reason", "next_step"),
+    [
+        (
+            run_of(RunState.SUBMITTING, status=UNANSWERED),
+            ": sbatch timed out",
+            f"Stored; {SENDERS} sends it: do not submit again. `hpc-board cancel 12` cancels it.",
+        ),
+        (
+            run_of(RunState.CREATED),
+            ".",
+            f"Stored; {SENDERS} sends it: do not submit again. `hpc-board cancel 12` cancels it.",
+        ),
+        (
+            run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True)),
+            ": sbatch timed out",
+            f"Cancel requested: run 12. Completed by {SENDERS} once the scheduler answers.",
+        ),
+    ],
+)
+def test_report_unsent_has_the_reason_and_the_next_step(
+    capsys: pytest.CaptureFixture[str], run: Run, reason: str, next_step: str
 ) -> None:
-    report_unsent([run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True))], served=False)
-    state, next_ = capsys.readouterr().err.splitlines()
-    assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
-    assert next_ == (
-        "Cancel requested: run 12. `hpc-board watch 12`, `hpc-board poll` or the app completes it once the scheduler "
-        "answers."
-    )
+    report_unsent([run, run_of(RunState.QUEUED, id=13)], served=False)
+    assert capsys.readouterr().err.splitlines() == [f"Run 12 on H100 is not queued yet{reason}", next_step]
 
 
 @pytest.mark.parametrize(
@@ -79,12 +80,10 @@ def waiting(reason: str) -> Run:
 
 
 def test_a_run_that_will_never_start_is_told_once_and_not_one_that_waits(capsys: pytest.CaptureFixture[str]) -> None:
-    reported: dict[int, str] = {}
-    show = _BlockedRuns(reported)
+    reported: set[int] = set()
     for reason in ("waiting for resources (Resources)", WHY, WHY):
-        show([waiting(reason)])
-    assert capsys.readouterr().err == f"Run 12 on H100 {WHY}\n"
-    assert reported == {12: WHY}
+        _remark_blocked(reported, [waiting(reason)])
+    assert capsys.readouterr().err == f"Still waiting: Run 12 on H100 {WHY}\n"
 
 
 def test_a_run_that_is_to_be_cancelled_is_not_said_to_wait_in_vain() -> None:

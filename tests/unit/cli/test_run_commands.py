@@ -1,20 +1,16 @@
 """The output of `run`, `runs` and `code`: the note of a run, its outcome, and its own output."""
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState
-from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import AT, KERNEL, Recorded, call, result_of, row_case, status_of, timed_case
+from tests.unit.recorded import AT, KERNEL, Recorded, call, result_of, status_of, timed_case
 
 LOUD = """\
 #!POPCORN leaderboard double
@@ -47,14 +43,6 @@ def loud(tmp_path_factory: pytest.TempPathFactory) -> tuple[BoardFiles, str]:
     return files, done.stdout
 
 
-def test_a_note_is_shown_with_its_run(loud: tuple[BoardFiles, str]) -> None:
-    files, _ = loud
-    assert "note       eight per thread\n" in files.run("run", "1").stdout
-    assert "\nnote" not in files.run("run", "2").stdout
-    assert files.json("run", "1")["note"] == "eight per thread"
-    assert [run["note"] for run in files.json("runs")] == ["", "eight per thread"]
-
-
 def test_a_loud_kernel_floods_neither_the_summary_nor_the_report(loud: tuple[BoardFiles, str]) -> None:
     files, summary = loud
     for shown in (summary, files.run("run", "1").stdout):
@@ -79,24 +67,6 @@ def test_a_log_with_nothing_in_it_says_so_on_stderr_alone(loud: tuple[BoardFiles
     assert printed.returncode == 0
 
 
-def test_a_finished_run_says_when_its_job_ended(loud: tuple[BoardFiles, str]) -> None:
-    files, _ = loud
-    run = files.json("run", "1")
-    submitted, ended, collected = (
-        datetime.fromisoformat(run[key]) for key in ("submitted_at", "ended_at", "state_since")
-    )
-    assert submitted <= ended <= collected
-    assert f"finished at {ended.astimezone():%Y-%m-%d %H:%M}\n" in files.run("run", "1").stdout
-
-
-def test_a_report_ends_with_the_outcome_and_a_summary_does_not(loud: tuple[BoardFiles, str]) -> None:
-    files, summary = loud
-    assert files.run("run", "1").stdout.endswith("\n\nRun 1 failed: exception in test case 1.\n")
-    assert files.run("run", "2").stdout.endswith("\n\nRun 2 passed: 2 tests.\n")
-    assert "Run 1 failed" not in summary
-    assert "Run 1 failed" not in files.run("watch", "1").stdout
-
-
 # Recorded runs
 
 
@@ -111,21 +81,6 @@ def test_the_streams_of_a_run_are_told_apart_where_there_are_several(board: Reco
     )
 
 
-def test_a_stream_that_is_alone_has_its_title_on_stderr(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS, stdout="from the kernel\n"))
-    done = call(board, "run", "1", "--log")
-    assert (done.stdout, done.stderr) == ("from the kernel\n", "--- kernel stdout ---\n")
-
-
-def test_json_has_what_times_of_rows_come_with(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS, row_case(busy=0.8), timed_case(1)), score_s=2.1e-3)
-    (one,) = json.loads(call(board, "runs", "--all", "--json").stdout)
-    for cases in (json.loads(call(board, "run", "1", "--json").stdout)["cases"], one["cases"]):
-        keys = ("low_ns", "high_ns", "least_ns", "claimed_ns", "busy_processors", "speedup")
-        assert [cases[0][key] for key in keys] == pytest.approx([1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8, 3.4])
-        assert [cases[1][key] for key in keys] == [None, None, None, None, 0.0, None]
-
-
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
@@ -138,30 +93,6 @@ def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason:
     done = call(board, "run", "1", "--log")
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1] == f"Run 1 has no output: {reason}."
-
-
-def test_the_outcome_of_a_ranked_run_ends_its_report(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.13e-3)
-    assert call(board, "run", "1").stdout.endswith("\n\nRun 1 passed: first place on CPU: 1.13 ms.\n")
-
-
-def test_a_run_that_has_not_ended_has_no_outcome(board: Recorded) -> None:
-    board.add(status_of(RunState.COLLECTING))
-    assert "Run 1 " not in call(board, "run", "1").stdout
-
-
-def test_a_list_says_when_a_job_ended_as_its_report_does(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS))
-    board.add(status_of(RunState.LOST))
-    reports = [json.loads(call(board, "run", number, "--json").stdout)["ended_at"] for number in "21"]
-    listed = [run["ended_at"] for run in json.loads(call(board, "runs", "--json").stdout)]
-    assert listed == reports == [None, "2026-05-01T12:00:09Z"]
-
-
-def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) -> None:
-    message = "ValueError: bad\nTraceback (most recent call last):\n  line 3\nValueError: bad"
-    board.add(result=result_of(Verdict.EXCEPTION, Case("test", 0, "size: 3", Verdict.EXCEPTION, message)))
-    assert "1  exception  ValueError: bad  3\n" in call(board, "run", "1").stdout
 
 
 def test_an_outcome_is_found_by_the_words_that_lists_have_for_it(board: Recorded) -> None:
@@ -260,31 +191,3 @@ def test_a_run_is_found_by_the_number_of_its_job_and_an_array_by_its_own(board: 
     assert [run.id for run in Store(board.folder / "board" / "board.db").runs.list(RunQuery(words="1844_11"))] == [
         second.id
     ]
-
-
-def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
-    board.add(status_of(RunState.QUEUED), user="ada")
-    own = board.add(status_of(RunState.QUEUED))
-    both = [str(run["id"]) for run in json.loads(call(board, "runs", "--all", "--json").stdout)]
-    assert both == ["2", "1"]
-    adas = json.loads(call(board, "runs", "--user", "ada", "--json").stdout)
-    assert [run["user"] for run in adas] == ["ada"]
-    assert [run.id for run in board.board.runs.list(everyone=True, user=own.user)] == [own.id]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--state", "wrong value"), "kernel.py"),
-        (("--gpu", "cpu", "--mode", "leaderboard", "--state", "PASS"), "No matching runs"),
-        (("--state", "quued"), "Did you mean"),
-        (("--mode", "fast"), "fast"),
-        (("--sort", "scor"), "Did you mean"),
-        (("--gpu", "B999"), "unknown GPU"),
-        (("--user", "nobody-here"), "No matching runs"),
-    ],
-)
-def test_the_filters_of_runs_say_what_they_do_not_know(board: Recorded, words: Sequence[str], told: str) -> None:
-    board.add(result=result_of(Verdict.WRONG_VALUE), mode=Mode.TEST)
-    done = CliRunner().invoke(cli, ["runs", *words], obj=lambda: board.board)
-    assert told in done.output

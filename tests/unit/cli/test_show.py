@@ -2,7 +2,6 @@
 
 import getpass
 import json
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from unittest.mock import Mock
 
@@ -14,7 +13,6 @@ from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Decision
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
@@ -26,7 +24,7 @@ from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, TASK, Recorded, call, read, result_of, row_case, status_of, timed_case
+from tests.unit.recorded import AT, TASK, Recorded, call, read, result_of, status_of, timed_case
 from tests.values import replace
 
 ME = getpass.getuser()
@@ -73,122 +71,6 @@ def test_the_own_row_is_shown_below_a_gap_however_far_it_is(board: Recorded) -> 
     passed(board, None, 1e-6)
     below = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "5", "--top", "2"))
     assert [line.split(" ")[0] for line in below[2:6]] == ["1", "...", "5", "6"]
-
-
-def test_json_has_the_whole_board_unless_a_page_is_asked_for(board: Recorded) -> None:
-    crowd(board, 25)
-    whole, page = (
-        read(board, "show", "vectoradd_py", "--gpu", "CPU", *more)["boards"][0]
-        for more in ((), ("--top", "2", "--from", "3"))
-    )
-    assert (len(whole["rows"]), whole["total"], whole["own"]) == (25, 25, None)
-    assert ([row["rank"] for row in page["rows"]], page["total"], page["offset"]) == ([3, 4], 25, 2)
-
-
-def test_the_reference_stands_between_the_ranks_and_every_row_says_how_much_faster_it_is(board: Recorded) -> None:
-    passed(board, "ada", 10e-6, baseline_ns=40_000.0)
-    passed(board, "bob", 80e-6, baseline_ns=50_000.0)
-    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
-    assert [line.split(" ")[:5] for line in shown[2:5]] == [
-        ["1", "ada", "10.0", "µs", "4.00x"],
-        ["-", "[reference]", "40.0", "µs", "1.00x"],
-        ["2", "bob", "80.0", "µs", "0.50x"],
-    ]
-    (first, _) = read(board, "show", "vectoradd_py")["boards"]
-    assert first["rows"][1]["speedup"] == pytest.approx(0.5)
-    (mark,) = first["marks"]
-    assert (mark["kind"], mark["score_s"], mark["run"]) == ("reference", pytest.approx(40e-6), 1)
-
-
-def crowded(board: Recorded) -> None:
-    """A board on which bob cannot be told from ada, and only the interval of cyd is narrow."""
-    for user, low_s, score_s, high_s in (("ada", 1.9, 2.1, 2.4), ("bob", 2.2, 2.3, 2.6), ("cyd", 2.99, 3.0, 3.01)):
-        case = row_case(low_ns=low_s * 1e6, median_ns=score_s * 1e6, high_ns=high_s * 1e6)
-        interval = Interval(low_s / 1e3, high_s / 1e3)
-        board.add(result=result_of(Verdict.PASS, case), score_s=score_s / 1e3, interval=interval, user=user)
-
-
-def test_a_wide_interval_stands_beside_its_score_and_a_row_that_overlaps_is_marked(board: Recorded) -> None:
-    crowded(board)
-    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
-    assert [line[:30] for line in shown[1:5]] == [
-        "RANK USER SCORE INTERVAL SPEED",
-        "1 ada 2.10 ms 1.90 to 2.40 ms ",
-        "~2 bob 2.30 ms 2.20 to 2.60 ms",
-        "3 cyd 3.00 ms 2.38x 3 kernel.p",
-    ]
-    assert "~ is a statistical tie with the row above: the intervals overlap." in shown
-    detail = call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2").stdout
-    assert "2.30 ms (2.20 to 2.60 ms)" in detail
-    assert "statistical tie with the row above" in detail
-
-
-def test_json_has_the_interval_of_each_score(board: Recorded) -> None:
-    crowded(board)
-    rows = read(board, "show", "vectoradd_py", "--gpu", "CPU")["boards"][0]["rows"]
-    assert [row["overlaps_above"] for row in rows] == [False, True, False]
-    assert (rows[0]["score_low_s"], rows[0]["score_high_s"]) == pytest.approx((1.9e-3, 2.4e-3))
-    run = read(board, "run", "1")
-    assert (run["score_low_s"], run["score_high_s"]) == pytest.approx((1.9e-3, 2.4e-3))
-    assert run["verdict_line"] == "First place on CPU: 2.10 ms (1.90 to 2.40 ms)"
-
-
-def test_scores_without_intervals_are_shown_without_a_mark(board: Recorded) -> None:
-    passed(board, "ada", 10e-6)
-    passed(board, "bob", 10e-6)
-    shown = call(board, "show", "vectoradd_py").stdout
-    assert "INTERVAL" not in shown
-    assert "~" not in shown
-    row = read(board, "show", "vectoradd_py")["boards"][0]["rows"][1]
-    assert (row["score_low_s"], row["score_high_s"], row["overlaps_above"]) == (None, None, False)
-
-
-def test_a_board_whose_reference_was_not_timed_has_no_speedups(board: Recorded) -> None:
-    passed(board, "ada", 10e-6, baseline_ns=None)
-    assert "SPEEDUP" not in call(board, "show", "vectoradd_py").stdout
-    assert read(board, "show", "vectoradd_py")["boards"][0]["rows"][0]["speedup"] is None
-
-
-def test_a_rank_is_shown_in_detail(board: Recorded) -> None:
-    passed(board, "ada", 10e-6)
-    run = passed(board, "bob", 20e-6)
-    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2"))
-    assert shown[0] == "Rank 2 of vectoradd_py on CPU"
-    assert {"user bob", f"run {run.id}", f"submission {run.submission}", "file kernel.py"} < {*shown}
-    assert "behind 2x the time of rank 1, ada with 10.0 µs" in shown
-    (cpu, h100) = read(board, "show", "vectoradd_py", "--rank", "2")["boards"]
-    assert ([row["user"] for row in cpu["rows"]], h100["rows"]) == (["bob"], [])
-
-
-def test_a_rank_that_nobody_has_is_an_error_that_says_how_many_there_are(board: Recorded) -> None:
-    passed(board, "ada", 10e-6)
-    done = call(board, "show", "vectoradd_py", "--rank", "2")
-    assert done.exit_code == 2
-    assert "no entry with rank 2 on vectoradd_py" in done.stderr
-    assert "CPU has 1, H100 has 0" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "options",
-    [("--all-users", "--top", "3"), ("--rank", "1", "--top", "3"), ("--versions", "--rank", "1"), ("--top", "0")],
-)
-def test_options_that_contradict_each_other_are_refused(board: Recorded, options: Sequence[str]) -> None:
-    assert call(board, "show", "vectoradd_py", *options).exit_code == 2
-
-
-def test_all_runs_are_ranked_among_themselves(board: Recorded) -> None:
-    for user, score_s in (("ada", 10e-6), (None, 20e-6), ("ada", 15e-6)):
-        passed(board, user, score_s)
-    (cpu, _) = read(board, "show", "vectoradd_py", "--all-runs")["boards"]
-    assert [(row["rank"], row["run"]) for row in cpu["rows"]] == [(1, 1), (2, 3), (3, 2)]
-
-
-def test_of_the_own_runs_the_one_that_counts_is_marked(board: Recorded) -> None:
-    for score_s in (30e-6, 10e-6, 20e-6):
-        passed(board, None, score_s)
-    shown = lines(call(board, "show-personal", "vectoradd_py", "--gpu", "CPU", "--top", "2"))
-    assert [line.split(" µs")[0] for line in shown[2:4]] == ["1 counts on the board 10.0", "2 20.0"]
-    assert "2 of 3 runs. Next: `--from 3`." in shown
 
 
 def narrow(board: Recorded, description: str) -> None:
@@ -361,13 +243,6 @@ def test_admin_milestones_sends_each_to_the_gpus_that_it_is_shown_on(board: Reco
     assert read(board, "show", "narrow")["boards"][0]["marks"] == []
 
 
-def test_the_page_of_a_task_names_its_milestones(board: Recorded) -> None:
-    with_milestones(board)
-    assert "PyTorch eager one call of the library" in lines(call(board, "task", "narrow"))
-    told = read(board, "task", "narrow")["milestones"]
-    assert told[1] == {"name": "naive", "description": "", "exclude_gpus": ["h100"]}
-
-
 def test_the_feed_tells_of_no_task_that_is_not_here(board: Recorded) -> None:
     passed_narrow(board, 1e-6)
     assert len(read(board, "feed")) == 1
@@ -430,24 +305,6 @@ def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
 # History
 
 
-def test_a_history_shows_every_run_in_the_order_of_its_submission(board: Recorded) -> None:
-    for score_s in (30e-6, 40e-6, 20e-6):
-        passed(board, None, score_s)
-    (cpu, _) = read(board, "history", "vectoradd_py")["boards"]
-    assert cpu["total"] == 3
-    assert [(run["run"], run["score_s"], run["best"]) for run in cpu["runs"]] == [
-        (1, 30e-6, True),
-        (2, 40e-6, False),
-        (3, 20e-6, True),
-    ]
-    shown = lines(call(board, "history", "vectoradd_py"))
-    assert [line.split(" ", 2)[2] for line in shown[-3:]] == [
-        "30.0 µs * 1 kernel.py",
-        "40.0 µs 33 % slower 2 kernel.py",
-        "20.0 µs * 50 % faster 3 kernel.py",
-    ]
-
-
 @pytest.mark.parametrize(("spread_ns", "change"), [(3.0, "10 % faster"), (3000.0, "no difference shown")])
 def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded, spread_ns: float, change: str) -> None:
     for median_ns in (11_000.0, 10_000.0, 11_000.0):
@@ -506,15 +363,6 @@ def test_the_newest_changes_alone_are_compared_by_their_measurements(
     history = plain(history_report("vectoradd_py", page, "ada"))
     assert "10 % faster" in history
     assert 'Runs before the newest 1 never have "no difference shown".' in history
-
-
-def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:
-    passed(board, "ada", 30e-6)
-    (*_, only) = lines(call(board, "history", "vectoradd_py", "--user", "ada"))
-    # The meaning of a mark is in the plot, and the first run is faster than no other.
-    assert only.split(" ", 2)[2] == "30.0 µs 1 kernel.py"
-    nobody = call(board, "history", "vectoradd_py", "--gpu", "CPU", "--user", "eve")
-    assert nobody.stdout == "vectoradd_py on CPU: eve\nNo passing ranked runs yet.\n"
 
 
 def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_scale() -> None:
