@@ -109,7 +109,7 @@ def row(folder: Path, competitions: Mapping[str, str], *, judge: bool) -> Sequen
     faults = [f"in {name}: {flat(fault)}" for name, fault in competitions.items() if fault]
     names = ", ".join(competitions) or "-"
     try:
-        (task,) = sources.sound_tasks(folder)
+        (task,) = sources.tasks_without_faults(folder)
     except BoardError as error:
         unread = names, f"no: {flat(error.message)}", "", "", ""
         return (*unread, *("" for _ in JUDGED)) if judge else unread

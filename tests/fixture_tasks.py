@@ -15,7 +15,7 @@ import yaml
 
 from hpc_board.catalog import single_file
 from hpc_board.catalog.folders import read_task
-from hpc_board.catalog.sources import sound_tasks
+from hpc_board.catalog.sources import tasks_without_faults
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, Mode, Task
 
@@ -84,7 +84,7 @@ class Fixture:
     @property
     def task(self) -> Task:
         """The task as it stands."""
-        (task,) = sound_tasks(self.source)
+        (task,) = tasks_without_faults(self.source)
         return task
 
     def under(self, kind: str, parent: Path) -> Path:

@@ -204,9 +204,9 @@ class Leaderboards:
         from hpc_board.catalog import sources as task_sources
 
         if isinstance(source, Path):
-            return task_sources.sound_tasks(source)
+            return task_sources.tasks_without_faults(source)
         if not self._context.installation.served and task_sources.names_a_path(source):
-            return task_sources.sound_tasks(Path(source))
+            return task_sources.tasks_without_faults(Path(source))
         for task in self._tasks.of_settings().tasks:
             if task.name == source and source not in self._context.editor.hidden():
                 return (task,)

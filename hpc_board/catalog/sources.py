@@ -94,7 +94,7 @@ def packed_competition(path: Path, problem_set: str | None) -> tuple[PackedSourc
     return _packed_path(path), problem_set
 
 
-def sound_tasks(source: Path) -> tuple[Task, ...]:
+def tasks_without_faults(source: Path) -> tuple[Task, ...]:
     """Return the tasks that `source` holds, as `read` does, if none has faults.
 
     Raises:

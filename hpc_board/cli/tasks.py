@@ -14,7 +14,7 @@ import click
 from hpc_board.cli.exits import NO_VERDICT, NOT_PASSED, Group, exit_code_of_trial
 from hpc_board.cli.options import (
     PATH_OR_NAME,
-    Count,
+    Number,
     Open,
     examples,
     force_option,
@@ -184,8 +184,8 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
-@click.option("--cases", type=Count(10_000), metavar="N", help="Maximum number of cases; default: 20.")
-@click.option("--seconds", type=Count(86_400), metavar="S", help="Time limit in seconds; default: 300.")
+@click.option("--cases", type=Number(10_000), metavar="N", help="Maximum number of cases; default: 20.")
+@click.option("--seconds", type=Number(86_400), metavar="S", help="Time limit in seconds; default: 300.")
 @python_option
 @json_option
 @click.pass_obj
@@ -217,10 +217,11 @@ def check(
         from hpc_board.report.views.tasks import TaskCheckView
 
         objects = [
-            TaskCheckView.of(each.task, each.functions, each.lint, each.findings, sound=each.sound) for each in results
+            TaskCheckView.of(each.task, each.functions, each.lint, each.findings, passed=each.passed)
+            for each in results
         ]
         print_json(objects[0] if len(objects) == 1 else objects)
-    if not all(checked.sound for checked in results):
+    if not all(checked.passed for checked in results):
         raise click.exceptions.Exit(NOT_PASSED)
 
 
@@ -285,11 +286,11 @@ def _kind(device: str) -> str:
 
 def _source(open_: Open, source: str) -> tuple[Task, ...]:
     """Return the tasks in the folder or file `source`, or the known task of that name."""
-    from hpc_board.catalog.sources import names_a_path, sound_tasks
+    from hpc_board.catalog.sources import names_a_path, tasks_without_faults
 
     path = Path(source)
     if names_a_path(source):
-        return sound_tasks(path)
+        return tasks_without_faults(path)
     tasks = open_().tasks
     try:
         found = tasks.get(source)

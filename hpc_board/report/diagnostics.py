@@ -10,9 +10,6 @@ from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Tone, table
 from hpc_board.report.formatting import count_text
 
-PROBLEM = "problem"
-"""The word for an error of an installation."""
-
 _REMEDIES_MAX = 10
 _TONES = {NodeVerdict.OK: Tone.GOOD, NodeVerdict.WRONG: Tone.BAD, NodeVerdict.BROKEN: Tone.BAD}
 
@@ -21,17 +18,12 @@ _MESSAGE_MAX = 8000
 _HINT_MAX = 1000
 
 
-def diagnostics_report(
-    title: str, diagnostics: Sequence[Diagnostic], sound: str, error: str = PROBLEM, meaning: str = ""
-) -> tuple[Block, ...]:
-    """Return diagnostics with their hints under a title, and a summary.
-
-    `sound` is the summary without errors; `error` is the word for an error, and `meaning` its consequence.
-    """
-    rows = [row for diagnostic in diagnostics for row in _rows(diagnostic, error)]
+def diagnostics_report(title: str, diagnostics: Sequence[Diagnostic], good: str) -> tuple[Block, ...]:
+    """Return diagnostics with their hints under a title, and a summary, which is `good` without errors."""
+    rows = [row for each in diagnostics for row in _rows(f"{each.severity:<{_WORD_WIDTH}}  {each.subject}", each)]
     errors = sum(each.severity is Severity.ERROR for each in diagnostics)
     warnings = sum(each.severity is Severity.WARNING for each in diagnostics)
-    parts = [f"{count_text(errors, error)}{meaning}"] if errors else [sound]
+    parts = [count_text(errors, "error") if errors else good]
     parts += [count_text(warnings, "warning")] if warnings else []
     return (
         *([Heading(printable(title, 200))] if title else []),
@@ -40,14 +32,9 @@ def diagnostics_report(
     )
 
 
-def severity_word(diagnostic: Diagnostic, error: str) -> str:
-    """Return the word for the severity of a diagnostic; `error` is the word for an error."""
-    return error if diagnostic.severity is Severity.ERROR else str(diagnostic.severity)
-
-
-def _rows(diagnostic: Diagnostic, error: str) -> Iterator[tuple[str, str]]:
+def _rows(name: str, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     first, *others = printable(diagnostic.message, _MESSAGE_MAX).splitlines() or [""]
-    yield f"{severity_word(diagnostic, error):<{_WORD_WIDTH}}  {diagnostic.subject}", first
+    yield name, first
     yield from (("", f"  {other}") for other in others)
     if diagnostic.hint:
         yield "", f"-> {printable(diagnostic.hint, _HINT_MAX)}"
@@ -78,19 +65,11 @@ def _of_gpu(gpu: str, checks: Sequence[NodeCheck]) -> Iterator[Block]:
         tones=tuple(_TONES.get(each.verdict, Tone.STRONG) for each in checks),
     )
     problems = [each for each in checks if each.verdict.is_problem]
-    told = [(each.node, error) for each in problems[:_REMEDIES_MAX] for error in each.errors]
+    told = [
+        (f"{one_line(each.node)} {error.subject}", error) for each in problems[:_REMEDIES_MAX] for error in each.errors
+    ]
     if told:
-        yield Facts(
-            tuple(
-                row
-                for node, error in told
-                for row in (
-                    (f"{one_line(node)} {error.subject}", one_line(error.message, 500)),
-                    ("", f"-> {one_line(error.hint, 500)}"),
-                )
-                if row[1] != "-> "
-            )
-        )
+        yield Facts(tuple(row for name, error in told for row in _rows(name, error)))
     counts = Counter(each.verdict for each in checks)
     words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in NodeVerdict if counts[verdict])
     yield Paragraph(f"{count_text(len(checks), 'node')}: {words}.", Tone.BAD if problems else Tone.GOOD)

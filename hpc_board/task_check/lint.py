@@ -43,7 +43,7 @@ class Checked(msgspec.Struct, frozen=True):
     findings: tuple[Diagnostic, ...]
 
     @property
-    def sound(self) -> bool:
+    def passed(self) -> bool:
         """Return whether no finding lets submissions cheat, or makes all of them fail."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 

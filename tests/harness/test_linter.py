@@ -130,14 +130,14 @@ def test_a_sound_task_is_asked_everything_and_nothing_is_found() -> None:
 def test_a_check_that_is_too_lenient_is_found(old: str, new: str, codes: set[str]) -> None:
     found = checked(changed(old, new))
     assert codes <= errors(found)
-    assert not found.sound
+    assert not found.passed
     if codes == CHEAP:
         assert "accepts_nan" not in errors(found)
 
 
 def test_half_precision_passes_where_the_task_declares_it_and_nothing_coarser() -> None:
     lenient = changed("<= 1e-9 * expected", "<= 5e-3 * expected")
-    assert checked(lenient, accepts=("float16",)).sound
+    assert checked(lenient, accepts=("float16",)).passed
     assert errors(checked(lenient, accepts=("tf32",))) == {"accepts_inputs_float16"}
 
 
@@ -149,7 +149,7 @@ def check_implementation(data, output):
 """
     found = checked(SOUND.partition("def check")[0] + lenient)
     assert errors(found) == {"accepts_one_element"}
-    assert checked(SOUND.partition("def check")[0] + lenient, accepts=("one_element",)).sound
+    assert checked(SOUND.partition("def check")[0] + lenient, accepts=("one_element",)).passed
 
 
 def test_an_answer_that_lies_in_the_inputs_is_found_unless_it_is_right() -> None:
@@ -159,14 +159,14 @@ def test_an_answer_that_lies_in_the_inputs_is_found_unless_it_is_right() -> None
     close = changed("return list(data)", "return [x + 1e-10 for x in data]", copying)
     close = changed("1e-9 * abs(expected)", "1e-9", close)
     assert errors(checked(close)) == {"accepts_input_1"}
-    assert checked(close, accepts=("input",)).sound
+    assert checked(close, accepts=("input",)).passed
 
 
 def test_a_case_that_only_a_test_lets_pass_is_a_warning_and_one_that_a_benchmark_does_an_error() -> None:
     lenient = changed("if not abs", "if len(data) != 7 and not abs")
     tests = ({"size": 7, "seed": 1}, {"size": 9, "seed": 3})
     found = checked(lenient, tests=tests)
-    assert found.sound
+    assert found.passed
     assert warnings(found) >= CHEAP
     assert "on test 1 (size: 7; seed: 1)" in said(found, "accepts_zeros")
     found = checked(lenient, tests=(tests[1],), benchmarks=({"size": 7, "seed": 2}, tests[1]))
@@ -250,7 +250,7 @@ def test_a_reference_that_is_not_the_same_twice_is_found() -> None:
 
 def test_without_a_reference_answer_only_the_inputs_are_looked_at() -> None:
     found = checked(changed("ref_kernel", "right"))
-    assert (found.sound, warnings(found)) == (True, {"no_ref_kernel"})
+    assert (found.passed, warnings(found)) == (True, {"no_ref_kernel"})
     assert all(case.probed == () for case in found.lint.cases)
 
 

@@ -306,7 +306,7 @@ def test_a_silent_controller_and_missing_commands_are_problems(board: BoardFiles
     bare = BoardFiles(board.folder, board.settings, {"PATH": str(board.folder / "bin")})
     code, lines = examined(bare)
     assert code == 3
-    assert {level for level, subject, _ in lines if subject == "slurm lab"} == {"problem", "warning"}
+    assert {level for level, subject, _ in lines if subject == "slurm lab"} == {"error", "warning"}
 
 
 def test_settings_with_faults_are_the_problem(board: BoardFiles) -> None:
@@ -314,7 +314,7 @@ def test_settings_with_faults_are_the_problem(board: BoardFiles) -> None:
     code, lines = examined(board)
     assert code == 3
     ((level, subject, message),) = lines
-    assert (level, subject) == ("problem", "settings")
+    assert (level, subject) == ("error", "settings")
     assert 'Did you mean "partition"?' in message
 
 

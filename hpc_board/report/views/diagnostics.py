@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.node_checks import NodeCheck, NodeVerdict
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.diagnostics import PROBLEM, severity_word
 from hpc_board.report.views import FACT_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, View, safe, view_of
 
 
 class DiagnosticView(View, frozen=True):
-    """A diagnostic of an installation or a GPU."""
+    """A diagnostic of an installation, a GPU or a task."""
 
     level: str
-    """`ok`, `warning` or `problem`"""
+    """`ok`, `warning` or `error`"""
     subject: str
-    """the part that was looked at"""
+    """the part that was checked; of a task, the name of the finding"""
     message: str
     """its state"""
     advice: str
@@ -28,32 +27,10 @@ class DiagnosticView(View, frozen=True):
     @classmethod
     def of(cls, diagnostic: Diagnostic) -> "DiagnosticView":
         return cls(
-            level=severity_word(diagnostic, PROBLEM),
+            level=str(diagnostic.severity),
             subject=diagnostic.subject,
             message=printable(diagnostic.message, MESSAGE_CHARACTERS_MAX),
             advice=printable(diagnostic.hint, MESSAGE_CHARACTERS_MAX),
-        )
-
-
-class FindingView(View, frozen=True):
-    """A diagnostic of a task."""
-
-    severity: str
-    """`warning` or `error`"""
-    code: str
-    """the name of the finding"""
-    message: str
-    """the finding"""
-    advice: str
-    """the remedy"""
-
-    @classmethod
-    def of(cls, finding: Diagnostic) -> "FindingView":
-        return cls(
-            severity=str(finding.severity),
-            code=finding.subject,
-            message=printable(finding.message, MESSAGE_CHARACTERS_MAX),
-            advice=printable(finding.hint, MESSAGE_CHARACTERS_MAX),
         )
 
 
@@ -63,7 +40,7 @@ class GpuCheckView(View, frozen=True):
     gpu: str
     cluster: str
     proven: bool
-    """true without problems"""
+    """true without errors"""
     lines: list[DiagnosticView]
     """its diagnostics"""
     node: dict[str, Any] | None
@@ -142,7 +119,7 @@ class NodeCheckView(View, frozen=True):
             node=None,
             state="",
             result=str(NodeVerdict.BROKEN),
-            reason=next((each.message for each in lines if each.level == PROBLEM), ""),
+            reason=next((each.message for each in lines if each.level == Severity.ERROR), ""),
             device=None,
             speeds=[],
             lines=lines,

@@ -11,7 +11,7 @@ from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, view_of
-from hpc_board.report.views.diagnostics import FindingView
+from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.report.views.leaderboards import OptionsView
 
 
@@ -218,13 +218,13 @@ class TaskCheckView(View, frozen=True):
     task: str
     version: str
     harness: str
-    sound: bool
+    passed: bool
     """true without errors"""
     functions: list[str]
     """the functions that its reference defines"""
     accepts: list[str]
     """the wrong answers that it declares to be right"""
-    findings: list[FindingView]
+    findings: list[DiagnosticView]
     """the findings"""
     cases: list[CheckedCaseView]
     """the cases that were probed"""
@@ -233,15 +233,15 @@ class TaskCheckView(View, frozen=True):
 
     @classmethod
     def of(
-        cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, sound: bool
+        cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, passed: bool
     ) -> "TaskCheckView":
         return view_of(
             cls,
             task,
             task=task.name,
-            sound=sound,
+            passed=passed,
             functions=list(functions),
-            findings=[FindingView.of(finding) for finding in findings],
+            findings=list(map(DiagnosticView.of, findings)),
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=[view_of(LeftOutView, each, why=one_line(each.left_out)) for each in lint.left_out],
         )

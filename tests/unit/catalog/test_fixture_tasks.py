@@ -129,9 +129,9 @@ def test_checking_a_fixture_says_what_is_expected_of_each_harness(fixture: Fixtu
     checked = check(fixture.task_under(kind, tmp_path), Bounds())
     assert tuple(found.subject for found in checked.findings) == expected, checked.findings
     if expected == NOT_RUN:
-        assert not checked.sound
+        assert not checked.passed
         return
-    assert checked.sound
+    assert checked.passed
     assert all(found.severity is Severity.WARNING for found in checked.findings)
     assert bool(checked.lint.cases) == (kind == ISOLATED)
 

@@ -19,7 +19,7 @@ from hpc_board.boards.editor import chosen_task
 from hpc_board.catalog import contract
 from hpc_board.catalog.folders import HINT, read_task
 from hpc_board.catalog.known_tasks import TaskCache, task_called, tasks
-from hpc_board.catalog.sources import sound_tasks
+from hpc_board.catalog.sources import tasks_without_faults
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
@@ -340,12 +340,12 @@ def test_the_remedy_for_a_file_above_that_was_left_behind_names_the_folder_above
     else:
         source = Path(shutil.copytree(folder, tmp_path / "copy" / folder.name))
     with pytest.raises(DocumentError) as caught:
-        sound_tasks(source)
+        tasks_without_faults(source)
     assert f"`hpc-board create {folder.name} FOLDER`" in caught.value.hint
-    assert chosen_task(folder.name, sound_tasks(folder.parent), "") == read_task(folder)
+    assert chosen_task(folder.name, tasks_without_faults(folder.parent), "") == read_task(folder)
     other = folder_with(folder.parent, name="other_py", text=f"{MINIMAL}templates: {{Python: missing.py}}\n")
     with pytest.raises(DocumentError) as caught:
-        sound_tasks(other)
+        tasks_without_faults(other)
     assert caught.value.hint == HINT
 
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board.catalog import new_task
 from hpc_board.catalog.folders import read_task
-from hpc_board.catalog.sources import sound_tasks
+from hpc_board.catalog.sources import tasks_without_faults
 from hpc_board.cli.main import cli
 from hpc_board.harness.build.toolchain import HEADER, STD, compiler_variables, header_text
 from hpc_board.model.task import Language
@@ -400,5 +400,5 @@ def test_an_interrupted_trial_leaves_neither_files_nor_processes(double: Path, s
 
 def test_the_starter_is_read_as_any_task(tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "mine"), "zip", new(tmp_path / "folder"))
-    (task,) = sound_tasks(Path(archive))
+    (task,) = tasks_without_faults(Path(archive))
     assert (task.name, task.version) == ("mine", read_task(tmp_path / "folder").version)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hpc_board.catalog import archive
 from hpc_board.catalog.contract import defined
-from hpc_board.catalog.sources import read, sound_tasks
+from hpc_board.catalog.sources import read, tasks_without_faults
 from hpc_board.cli.main import cli
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.result import Verdict
@@ -102,7 +102,7 @@ def packed(path: Path, *entries: tuple[str, str | bytes]) -> Path:
 
 def faults(source: Path) -> list[str]:
     with pytest.raises(DocumentError) as caught:
-        sound_tasks(source)
+        tasks_without_faults(source)
     assert caught.value.exit_code == 2
     assert caught.value.hint
     return [str(fault) for fault in caught.value.faults]
@@ -113,9 +113,9 @@ def faults(source: Path) -> list[str]:
 
 def test_a_task_is_read_by_its_folder_and_by_its_task_file(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
-    (task,) = sound_tasks(folder)
+    (task,) = tasks_without_faults(folder)
     assert task.name == "double"
-    assert sound_tasks(folder / "task.yml") == (task,)
+    assert tasks_without_faults(folder / "task.yml") == (task,)
 
 
 def test_a_folder_of_tasks_is_all_of_them(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_folder_of_tasks_is_all_of_them(tmp_path: Path) -> None:
     for name in ("b", "a"):
         folder_of(tmp_path, name, document)
     (tmp_path / "c").mkdir()
-    assert [task.name for task in sound_tasks(tmp_path)] == ["a", "b"]
+    assert [task.name for task in tasks_without_faults(tmp_path)] == ["a", "b"]
 
 
 def test_one_broken_task_of_several_does_not_hide_the_others_nor_its_faults(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_one_broken_task_of_several_does_not_hide_the_others_nor_its_faults(tmp_
     assert [task.name for task in found.tasks] == ["good"]
     assert [Path(error.file).parent.name for error in found.faults] == ["bad", "worse"]
     with pytest.raises(InputError) as caught:
-        sound_tasks(tmp_path)
+        tasks_without_faults(tmp_path)
     assert "line 10: seed" in caught.value.message
     assert "line 4: lang" in caught.value.message
 
@@ -206,10 +206,10 @@ def test_a_machine_without_room_for_temporary_files_says_so(tmp_path: Path, monk
 
 def test_a_zip_of_a_task_is_called_as_its_folder_or_as_itself(tmp_path: Path, scratch: Path) -> None:
     files = (("task.yml", DOCUMENT), ("reference.py", REFERENCE))
-    (task,) = sound_tasks(packed(tmp_path / "twice.zip", *files))
-    (inner,) = sound_tasks(packed(tmp_path / "other.zip", *((f"double/{name}", text) for name, text in files)))
+    (task,) = tasks_without_faults(packed(tmp_path / "twice.zip", *files))
+    (inner,) = tasks_without_faults(packed(tmp_path / "other.zip", *((f"double/{name}", text) for name, text in files)))
     assert (task.name, inner.name) == ("twice", "double")
-    assert task.version == inner.version == sound_tasks(folder_of(tmp_path))[0].version
+    assert task.version == inner.version == tasks_without_faults(folder_of(tmp_path))[0].version
     assert list(scratch.iterdir()) == []
 
 
@@ -224,7 +224,7 @@ def test_a_zip_may_share_files_between_tasks_and_bring_what_its_packer_left(tmp_
         ("__MACOSX/set/._reference.py", b"\0"),
         (".hidden/x", "x"),
     )
-    assert [task.name for task in sound_tasks(path)] == ["a", "b"]
+    assert [task.name for task in tasks_without_faults(path)] == ["a", "b"]
     assert list(scratch.iterdir()) == []
 
 
@@ -391,11 +391,11 @@ def judged(task: Task, folder: Path, text: str = SUBMISSION) -> Verdict:
 def test_a_single_reference_is_judged_and_its_submission_is_called_train(
     tmp_path: Path, scratch: Path, reference: str
 ) -> None:
-    (task,) = sound_tasks(whole(tmp_path, reference))
+    (task,) = tasks_without_faults(whole(tmp_path, reference))
     assert (task.name, task.submission_name, task.harness) == ("twice", "train.py", "isolated")
     assert task.description == "Double every number."
     assert list(scratch.iterdir()) == []
-    assert check(task, Bounds()).sound
+    assert check(task, Bounds()).passed
     assert judged(task, tmp_path / "right") is Verdict.PASS
     assert judged(task, tmp_path / "wrong", SUBMISSION.replace("2 *", "3 *")) is Verdict.WRONG_VALUE
 
@@ -411,8 +411,8 @@ def test_a_single_reference_is_judged_and_its_submission_is_called_train(
 @pytest.mark.slow
 def test_each_form_of_the_check_in_a_folder_is_judged(tmp_path: Path, answer: str, folder: str) -> None:
     reference = REFERENCE.replace("output == ref_kernel(data)", answer)
-    (task,) = sound_tasks(folder_of(tmp_path, folder, reference=reference))
-    assert check(task, Bounds()).sound
+    (task,) = tasks_without_faults(folder_of(tmp_path, folder, reference=reference))
+    assert check(task, Bounds()).passed
     assert judged(task, tmp_path / "right") is Verdict.PASS
     assert judged(task, tmp_path / "wrong", SUBMISSION.replace("2 *", "3 *")) is Verdict.WRONG_VALUE
 
@@ -435,7 +435,7 @@ def test_a_single_file_that_is_no_whole_task_says_what_it_lacks(
 
 def test_a_description_with_anything_in_it_becomes_one(tmp_path: Path) -> None:
     odd = '"""Odd: [x] {y} \\"z\\" \U0001f600 \x1b[31m \x7f\n\n  - &a *b !!c # d\n"""\n'
-    (task,) = sound_tasks(whole(tmp_path, odd + WHOLE))
+    (task,) = tasks_without_faults(whole(tmp_path, odd + WHOLE))
     assert task.description.startswith('Odd: [x] {y} "z" \U0001f600')
     assert task.description.endswith("- &a *b !!c # d")
 
@@ -456,7 +456,7 @@ def test_a_single_file_is_named_as_a_task_can_be(tmp_path: Path) -> None:
 def test_a_single_reference_that_is_compiled_brings_an_eval(
     tmp_path: Path, scratch: Path, name: str, language: Language, submission: str
 ) -> None:
-    (task,) = sound_tasks(whole(tmp_path, WHOLE_IN_CPP, name))
+    (task,) = tasks_without_faults(whole(tmp_path, WHOLE_IN_CPP, name))
     assert (task.name, task.harness, task.accepted) == ("twice", "task", (language,))
     assert task.name_on_node(f"kernel{language.extensions[0]}") == submission
     (program,) = task.config["sources"]
@@ -494,7 +494,7 @@ def told(program: Path, mode: str) -> tuple[int, dict[str, str]]:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 def test_the_eval_of_a_single_reference_speaks_kernelbots_protocol(tmp_path: Path) -> None:
-    (task,) = sound_tasks(whole(tmp_path, WHOLE_IN_CPP, "twice.cpp"))
+    (task,) = tasks_without_faults(whole(tmp_path, WHOLE_IN_CPP, "twice.cpp"))
     right = compiled(task, tmp_path / "right", RIGHT_IN_CPP, "g++")
     wrong = compiled(task, tmp_path / "wrong", WRONG_IN_CPP, "g++")
     assert told(right, "test") == (
@@ -518,7 +518,7 @@ def test_the_eval_of_a_single_reference_speaks_kernelbots_protocol(tmp_path: Pat
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 def test_the_eval_of_a_single_cuda_reference_compiles(tmp_path: Path) -> None:
-    (task,) = sound_tasks(whole(tmp_path, WHOLE_IN_CPP, "twice.cu"))
+    (task,) = tasks_without_faults(whole(tmp_path, WHOLE_IN_CPP, "twice.cu"))
     assert compiled(task, tmp_path / "right", RIGHT_IN_CPP, "nvcc").is_file()
 
 
@@ -546,7 +546,7 @@ def competition(folder: Path, text: str = COMPETITION) -> Path:
 
 
 def test_a_competition_gives_its_problems_names_deadlines_and_gpus(tmp_path: Path) -> None:
-    double, other = sound_tasks(competition(tmp_path))
+    double, other = tasks_without_faults(competition(tmp_path))
     assert (double.name, double.gpus) == ("double_v2", ("H100", "CPU"))
     assert double.deadline == datetime(2100, 12, 31, tzinfo=UTC)
     assert (other.name, other.gpus, other.deadline) == ("other_v2", ("A100",), None)
@@ -558,7 +558,7 @@ def test_the_competition_on_the_page_can_be_read(tmp_path: Path) -> None:
     for name in ("double_py", "sort_py"):
         folder_of(tmp_path, name)
     (tmp_path / "shown.yaml").write_text(text)
-    assert [(task.name, task.deadline) for task in sound_tasks(tmp_path / "shown.yaml")] == [
+    assert [(task.name, task.deadline) for task in tasks_without_faults(tmp_path / "shown.yaml")] == [
         ("double", datetime(2030, 12, 31, tzinfo=UTC)),
         ("sort", datetime(2031, 1, 31, 18, tzinfo=UTC)),
     ]
@@ -566,7 +566,7 @@ def test_the_competition_on_the_page_can_be_read(tmp_path: Path) -> None:
 
 def test_the_deadline_of_a_competition_is_that_of_problems_without_one(tmp_path: Path) -> None:
     text = COMPETITION.replace('deadline: ""', 'deadline: "2099-01-01 18:00"')
-    double, other = sound_tasks(competition(tmp_path, text))
+    double, other = tasks_without_faults(competition(tmp_path, text))
     assert (double.deadline, other.deadline) == (
         datetime(2100, 12, 31, tzinfo=UTC),
         datetime(2099, 1, 1, 18, tzinfo=UTC),
@@ -584,7 +584,7 @@ def test_a_competition_is_found_in_a_checkout_and_in_an_archive_of_it(tmp_path: 
     (checkout / "docs").mkdir()
     (checkout / "mkdocs.yml").write_text("site_name: x\n")
     for source in (checkout, checkout / "problems", zipped(checkout, tmp_path / "main.zip")):
-        assert [task.name for task in sound_tasks(source)] == ["double_v2", "other_v2"]
+        assert [task.name for task in tasks_without_faults(source)] == ["double_v2", "other_v2"]
     assert list(scratch.iterdir()) == []
 
 
@@ -596,10 +596,12 @@ def test_a_single_problem_may_share_files_with_others_of_its_competition(tmp_pat
     task = folder / "task.yml"
     task.write_text(task.read_text().replace("../shared.py", "../../pool/shared.py"))
     for source in (folder, task, folder.parent):
-        assert {file.text for file in sound_tasks(source)[-1].files if file.name == "reference.py"} == {REFERENCE}
+        assert {file.text for file in tasks_without_faults(source)[-1].files if file.name == "reference.py"} == {
+            REFERENCE
+        }
     # A competition need not name all of its folders.
     path.write_text(COMPETITION.replace("  - {directory: set/other, name: other_v2}\n", ""))
-    assert sound_tasks(folder)[0].name == "other"
+    assert tasks_without_faults(folder)[0].name == "other"
     # Files beyond its folder stay out of reach, and a competition that names other folders has no say.
     task.write_text(task.read_text().replace("../../pool/shared.py", "../../../secret.py"))
     (tmp_path / "secret.py").write_text(REFERENCE)
@@ -610,7 +612,7 @@ def test_a_single_problem_may_share_files_with_others_of_its_competition(tmp_pat
     ):
         (tmp_path / "other.yaml").write_text(text)
         with pytest.raises(InputError, match=r"secret\.py\" is outside"):
-            sound_tasks(folder)
+            tasks_without_faults(folder)
 
 
 def test_every_fault_of_a_competition_is_told_beside_those_of_its_tasks(tmp_path: Path) -> None:
