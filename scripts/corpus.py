@@ -29,7 +29,7 @@ from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, TaskFile, Timeouts
 from hpc_board.task_check.lint import Bounds, check
-from hpc_board.task_check.try_out import try_out
+from hpc_board.task_check.local_job import try_out
 
 CASES_MAX, SECONDS = 4, 120
 """The most cases that are checked, and the time for a check, for the tests and for the benchmark."""

@@ -1,4 +1,4 @@
-"""`admin`: settings of a cluster, checks of an installation, and backups."""
+"""`admin`: settings of a cluster, checks of an installation, backups, and the group of all commands for admins."""
 
 import os
 import re
@@ -11,9 +11,12 @@ from msgspec.structs import replace
 
 from hpc_board.admin.detect import detected_settings
 from hpc_board.board import Board
+from hpc_board.cli import moderation
+from hpc_board.cli.boards import milestones, sync
 from hpc_board.cli.exits import NO_VERDICT, Group
-from hpc_board.cli.export import Since
+from hpc_board.cli.export import Since, export, stats
 from hpc_board.cli.global_options import config_of
+from hpc_board.cli.init import init
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
 from hpc_board.cli.output import confirm, print_done, print_found, print_json, remark
 from hpc_board.domain.diagnostic import Diagnostic, Severity
@@ -36,19 +39,7 @@ if TYPE_CHECKING:
     from hpc_board.admin.probe import Checked
 
 
-@click.group(
-    cls=Group,
-    epilog=examples(
-        "hpc-board admin detect -o hpc-board.yaml",
-        "hpc-board admin check",
-        "hpc-board admin doctor",
-    ),
-)
-def admin() -> None:
-    """Administer a board: setup, checks, export and moderation."""
-
-
-@admin.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
+@click.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; default: the name in Slurm.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
@@ -61,7 +52,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     settings are read.
     """
     if as_json and output is not None:
-        raise click.UsageError("--json and --output exclude each other.")
+        raise click.UsageError("--json excludes --output.")
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_settings(ThisHost(), cluster=cluster)
@@ -79,7 +70,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     remark(f"Keys behind # need your choice. Then run: hpc-board --config {output} admin check")
 
 
-@admin.command(
+@click.command(
     epilog=examples(
         "hpc-board admin check",
         "hpc-board admin check H100 --timeout 1800",
@@ -126,7 +117,7 @@ def check(
         _check_nodes(open_, gpus, timeout, at_once, as_json=as_json)
         return
     if at_once is not None:
-        raise click.UsageError("--at-once needs --each-node.")
+        raise click.UsageError("--at-once requires --each-node.")
     board = open_()
     checked = board.admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if board.settings.socket is not None:
@@ -162,7 +153,7 @@ def _check_nodes(
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-@admin.command(epilog=examples("hpc-board admin doctor", "hpc-board admin doctor --json"))
+@click.command(epilog=examples("hpc-board admin doctor", "hpc-board admin doctor --json"))
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
@@ -184,7 +175,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-@admin.command(epilog=examples("hpc-board admin backup /backups/hpc-board-$(date +%F).db"))
+@click.command(epilog=examples("hpc-board admin backup /backups/hpc-board-$(date +%F).db"))
 @click.argument("file", type=click.Path(path_type=Path))
 @force_option
 @json_option
@@ -200,7 +191,7 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     print_done(view, f"{file} holds {_contents(contents)}.", as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
+@click.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs go on.")
@@ -222,7 +213,7 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     print_done(RestoredView(contents=now, former=former, kept=str(done.kept)), text, as_json=as_json)
 
 
-@admin.command(
+@click.command(
     epilog=examples(
         "hpc-board admin prune --dry-run",
         "hpc-board admin prune --older-than 90d",
@@ -276,3 +267,23 @@ def _origin(ctx: click.Context) -> str:
     if os.environ.get("HPC_BOARD_CONFIG"):
         return "by $HPC_BOARD_CONFIG"
     return ""
+
+
+@click.group(
+    cls=Group,
+    epilog=examples(
+        "hpc-board admin detect -o hpc-board.yaml",
+        "hpc-board admin check",
+        "hpc-board admin doctor",
+    ),
+)
+def admin() -> None:
+    """Administer a board: setup, checks, export and moderation."""
+
+
+for command in (
+    *(check, detect, doctor, backup, restore, prune, export, stats, init, milestones, sync),
+    *(moderation.limit, moderation.limits, moderation.ban, moderation.unban, moderation.bans, moderation.stop),
+    *(moderation.start, moderation.remove, moderation.readmit, moderation.log, moderation.rerun),
+):
+    admin.add_command(command)

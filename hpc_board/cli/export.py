@@ -1,6 +1,5 @@
 """`admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
-import math
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -9,9 +8,17 @@ from typing import Any
 
 import click
 
-from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpus_option, json_option, task_names
+from hpc_board.cli.options import (
+    PATH_OR_NAME,
+    Number,
+    Open,
+    examples,
+    force_option,
+    gpus_option,
+    json_option,
+    task_names,
+)
 from hpc_board.cli.output import print_found, refresh, remark
-from hpc_board.errors import InputError
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
@@ -110,11 +117,11 @@ def export(
 
 
 @click.command(epilog=examples("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json"))
-@click.option("--days", type=click.FloatRange(0, 1e6, min_open=True), metavar="N", help="Only the last N days.")
+@click.option("--days", type=Number(700_000), metavar="N", help="Only the last N days.")
 @click.option("-t", "--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
 @json_option
 @click.pass_obj
-def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> None:
+def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> None:
     """Show usage statistics.
 
     For each GPU: number of runs, passed runs and scored runs, waiting times
@@ -122,8 +129,6 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     """
     board = open_()
     refresh(board)
-    if days is not None and math.isnan(days):
-        raise InputError("--days: nan is not a number of days.", hint="Give a number such as 7.")
-    since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
+    since = None if days is None else datetime.now(UTC) - timedelta(days=days)
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
     print_found(StatisticsView.of(found), *statistics_report(found), as_json=as_json)

@@ -77,9 +77,9 @@ def init(
     flight.
     """
     if not serve and (socket or user or former):
-        raise click.UsageError("--socket, --user and --from belong to --serve.")
+        raise click.UsageError("--socket, --user and --from require --serve.")
     if serve and force:
-        raise click.UsageError("--serve goes without --force: it overwrites no file.")
+        raise click.UsageError("--serve excludes --force: it overwrites no file.")
     view = _served(folder, output, socket, former, user) if serve else _personal(folder, output or _FILE, force=force)
     if as_json:
         print_json(view)

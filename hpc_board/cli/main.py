@@ -246,7 +246,7 @@ _COMMANDS = {
         ("delete", "boards:delete", "Delete a board and save its standings to a file."),
     ),
     "Setup": (
-        ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
+        ("admin", "admin:admin", "Administer a board: setup, checks, export and moderation."),
         ("serve", "serve:serve", "Serve a board to other accounts."),
     ),
 }

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from hpc_board.cli.admin import admin
 from hpc_board.cli.exits import DONE, NO_VERDICT
 from hpc_board.cli.follow import report_unsent
 from hpc_board.cli.options import (
@@ -71,7 +70,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 # Limits
 
 
-@admin.command(
+@click.command(
     epilog=examples(
         "hpc-board admin limit matmul --ranked 5",
         "hpc-board admin limit matmul --ranked 0 --other none",
@@ -109,7 +108,7 @@ def _positive(limit: int | None) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-@admin.command(epilog=examples("hpc-board admin limits", "hpc-board admin limits --json"))
+@click.command(epilog=examples("hpc-board admin limits", "hpc-board admin limits --json"))
 @json_option
 @click.pass_obj
 def limits(open_: Open, as_json: bool) -> None:
@@ -122,7 +121,7 @@ def limits(open_: Open, as_json: bool) -> None:
 # Users and the whole board
 
 
-@admin.command(
+@click.command(
     epilog=examples(
         "hpc-board admin ban eve --reason 'submits the work of others'",
         "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
@@ -144,7 +143,7 @@ def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> No
     print_done(SwitchView(action="ban", user=user, changed=stored), text, as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
+@click.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
 @click.argument("user")
 @_optional_reason
 @json_option
@@ -156,7 +155,7 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
     print_done(SwitchView(action="unban", user=user, changed=stored), text, as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
+@click.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
 @json_option
 @click.pass_obj
 def bans(open_: Open, as_json: bool) -> None:
@@ -165,7 +164,7 @@ def bans(open_: Open, as_json: bool) -> None:
     print_found(list(map(DecisionView.of, found)), bans_table(found), as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
+@click.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
 @_optional_reason
 @json_option
 @click.pass_obj
@@ -179,7 +178,7 @@ def stop(open_: Open, reason: str, as_json: bool) -> None:
     print_done(SwitchView(action="stop", user=None, changed=stored), text, as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin start"))
+@click.command(epilog=examples("hpc-board admin start"))
 @_optional_reason
 @json_option
 @click.pass_obj
@@ -193,7 +192,7 @@ def start(open_: Open, reason: str, as_json: bool) -> None:
 # Submissions of others
 
 
-@admin.command(epilog=examples("hpc-board admin remove 12 --reason 'returns cached outputs'"))
+@click.command(epilog=examples("hpc-board admin remove 12 --reason 'returns cached outputs'"))
 @_submissions
 @_required_reason
 @json_option
@@ -210,7 +209,7 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool
     print_done(RemovalsView(action="remove", submissions=numbers), text, as_json=as_json)
 
 
-@admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
+@click.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
 @_submissions
 @_optional_reason
 @json_option
@@ -228,7 +227,7 @@ def _named(submissions: tuple[int, ...]) -> str:
     return f"Submission {numbers} is" if len(set(submissions)) == 1 else f"Submissions {numbers} are"
 
 
-@admin.command(
+@click.command(
     epilog=examples("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
 )
 @click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
@@ -242,7 +241,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     print_found(list(map(DecisionView.of, found)), decisions_table(found), as_json=as_json)
 
 
-@admin.command(
+@click.command(
     epilog=examples(
         "hpc-board admin rerun matmul --dry-run",
         "hpc-board admin rerun matmul --top 10 --gpu H100",
@@ -285,7 +284,7 @@ def rerun(
     codes are those of `submit` without --wait.
     """
     if submissions and top is not None:
-        raise click.UsageError("--top and --submission exclude each other.")
+        raise click.UsageError("--top excludes --submission.")
     board = open_()
     words = listed(gpus)
     plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)

@@ -198,7 +198,7 @@ def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: b
     if files_to is not None and (only_log or samples):
         raise click.UsageError("--files excludes --log and --samples.")
     if samples and not as_json:
-        raise click.UsageError("--samples needs --json.")
+        raise click.UsageError("--samples requires --json.")
     if only_log and as_json:
         raise click.UsageError("--log prints plain text; leave --json out.")
     board = open_()
@@ -343,7 +343,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     publishes after its deadline (`create --show-code`).
     """
     if as_json and output is not None:
-        raise click.UsageError("--json and --output exclude each other.")
+        raise click.UsageError("--json excludes --output.")
     board = open_()
     file_name, data = board.submissions.code(submission)
     if as_json:

@@ -95,7 +95,7 @@ def show(
     reference and milestones. Without NAME, it lists the leaderboards with their leaders.
     """
     if all_users and top is not None:
-        raise click.UsageError("--top and --all-users exclude each other.")
+        raise click.UsageError("--top excludes --all-users.")
     if rank is not None and (all_users or all_runs or top is not None or place > 1):
         raise click.UsageError("--rank excludes --top, --from, --all-users and --all-runs.")
     if versions and (rank is not None or all_users or all_runs or top is not None or place > 1 or gpus or version):

@@ -157,7 +157,7 @@ def submit(
     refuses some. It is also 2 if the board's folder cannot be written.
     """
     if timeout_seconds is not None and not wait:
-        raise click.UsageError("--timeout needs --wait.")
+        raise click.UsageError("--timeout requires --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
     _check_none_twice(files)

@@ -260,7 +260,7 @@ def test(
     """
     from hpc_board.report.runs import trial_report
     from hpc_board.runs import drafts
-    from hpc_board.task_check.try_out import try_out
+    from hpc_board.task_check.local_job import try_out
 
     submission, asked = drafts.read_source(file), drafts.mode_called(mode)
     found = _source(open_, source)
@@ -376,9 +376,9 @@ def template(
     board = open_()
     found = board.tasks.get(name)
     if header and language is not None:
-        raise InputError("--header and --language exclude each other.", hint="Give one of them.")
+        raise click.UsageError("--header excludes --language.")
     if as_json and output is not None:
-        raise click.UsageError("--json and --output exclude each other.")
+        raise click.UsageError("--json excludes --output.")
     if header:
         text, written = compiled_header(), f"Header for compiled submissions written to {output}."
     else:

@@ -11,10 +11,11 @@ from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, USAGE, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.sanitizer import SanitizerFinding
-from hpc_board.model.score import duration_text
+from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
@@ -22,7 +23,6 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.kernels import kernel_lines
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
-from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_words import (
     JUDGED,
@@ -618,3 +618,33 @@ def _line(finding: SanitizerFinding) -> str:
     warning = "warning: " if finding.warning else ""
     times = f" ({finding.count} times)" if finding.count > 1 else ""
     return f"{one_line(finding.tool)}: {warning}{one_line(finding.kind)}{f': {where}' if where else ''}{times}"
+
+
+def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
+    """Yield the share of wrong elements with their pattern, the largest errors, and the first places."""
+    facts = [("part", found.part)] if found.part else []
+    facts.append(("shape", " x ".join(map(str, found.shape))))
+    if found.wrong is not None:
+        share = f"{found.wrong:,} of {found.elements:,} elements ({_percent(found.wrong / found.elements)})"
+        facts.append(("wrong", f"{share}: {found.pattern}" if found.pattern else share))
+    if found.largest_absolute is not None:
+        relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
+        facts.append(("largest error", f"{found.largest_absolute:.3g}{relative}"))
+    if not found.places:
+        facts.append(("places", "not shown: the inputs are secret"))
+    yield Facts(tuple(facts))
+    if found.places:
+        if found.wrong is None:
+            yield Paragraph(
+                "By the task's own check, whose tolerance is unknown. The elements with the largest errors:"
+            )
+        yield table(
+            found.places,
+            (Column("INDEX"), lambda place: str(list(place.index))),
+            (Column("GOT", right=True, stays=True), lambda place: place.got),
+            (Column("EXPECTED", right=True, stays=True), lambda place: place.expected),
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{figures(100 * share, 3)} %"

@@ -16,9 +16,9 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import speedup_text
-from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
+from hpc_board.report.runs import mismatch_blocks
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
