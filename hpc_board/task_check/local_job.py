@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.draft import Source
+from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import BoardError
@@ -20,7 +21,7 @@ from hpc_board.files import temporary_folder
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.gpu_devices import see_one
 from hpc_board.model.gpu import Cluster, Device, Gpu
-from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
+from hpc_board.model.result import RESULT_BYTES_MAX, Result
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import drafts, job_folder
 from hpc_board.schedulers import EMBEDDED
@@ -135,7 +136,7 @@ def try_out(
     with local_job(task, gpu, mode=mode, file_name=source.file_name, code=source.data) as job:
         data = job.outcome("supervise", timeout_seconds=seconds, file=job_folder.RESULT, bytes_max=RESULT_BYTES_MAX)
     try:
-        result = Result.from_json(data)
+        result = decode_result(data)
     except ResultError as error:
         raise BoardError(f"what the harness left cannot be read: {error}") from error
     interval = None if result.score_s is None else score_interval(result.cases, task.ranking_by)
