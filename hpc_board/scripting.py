@@ -1,7 +1,7 @@
 """The Python interface: submissions, runs and standings for scripts and notebooks.
 
-`from hpc_board import Board` leads here. docs/versions.md has the promises of this module's names; all other modules of
-the package are internal.
+`from hpc_board import Board` leads here. docs/maintenance.md has the promises of this module's names; all other modules
+of the package are internal.
 """
 
 import os

@@ -201,7 +201,8 @@ def a_kernel_and_the_bundled_tasks(home: Home) -> None:
 
 
 @before("boards.md")
-def a_task_and_a_competition(home: Home) -> None:
+def a_board_with_history_and_a_competition(home: Home) -> None:
+    a_board_of_three(home)
     for name in ("softmax_py", "sort_v1"):
         home.task(name)
     home.task("softmax_task", folder="")
@@ -226,33 +227,19 @@ def a_task_of_the_first_week(home: Home) -> None:
     home.program("envs/torch/bin/python", shlex.quote(sys.executable))
 
 
-@before("data.md")
-@before("standings.md")
-def a_board_with_history(home: Home) -> None:
+@before("results.md")
+def two_boards_with_history(home: Home) -> None:
+    a_board_of_three(home)
     home.task("softmax_py")
     home.history("softmax_py")
 
 
 @before("maintenance.md")
-@before("results.md")
-@before("rules.md")
 @before("scripts.md")
-@before("trust.md")
 def a_board_of_three(home: Home) -> None:
     home.task("matmul")
     home.kernel("matmul", "gpu CPU")
     home.history("matmul")
-
-
-@before("task-checks.md")
-def the_task_of_the_page(home: Home) -> None:
-    pytest.importorskip("torch")
-    page = blocks(REPOSITORY / "docs/tasks.md")
-    home.settings(tasks=["tasks", "bundled"])
-    target = home.folder / "tasks" / "saxpy_py"
-    target.mkdir(parents=True)
-    for name, language in (("task.yml", "yaml"), ("reference.py", "python")):
-        (target / name).write_text(next(block for block in page if block.language == language).text)
 
 
 @before("authors.md")

@@ -23,7 +23,7 @@ from tests.e2e.installation import install
 from tests.service import serving
 from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, timed_case
 
-PAGE = (REPOSITORY / "docs" / "python.md").read_text()
+PAGE = (REPOSITORY / "docs" / "scripts.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 FIRST, SWEEP, PLOT, SEARCH = BLOCKS
 SOFTMAX = "import torch\n\ndef custom_kernel(data):\n    return torch.softmax(data, dim=-1)\n"

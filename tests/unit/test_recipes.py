@@ -32,7 +32,7 @@ def test_the_recipes_are_of_this_version() -> None:
     assert f"version = '{__version__}'" in easyconfig.read_text()
     assert f'version("{__version__}")' in package.read_text()
     assert f"/hpc_board-{__version__}.tar.gz" in package.read_text()
-    assert f"hpc_board-{__version__}-py3-none-any.whl" in (REPOSITORY / "docs/recipes.md").read_text()
+    assert f"hpc_board-{__version__}-py3-none-any.whl" in (REPOSITORY / "docs/clusters.md").read_text()
 
 
 def test_the_playbook_writes_the_unit_that_the_command_shows() -> None:

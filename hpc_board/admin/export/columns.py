@@ -1,4 +1,4 @@
-"""The columns of exported runs; docs/data.md has their meanings."""
+"""The columns of exported runs; docs/boards.md has their meanings."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

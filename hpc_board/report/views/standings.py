@@ -39,7 +39,7 @@ class RowView(View, frozen=True):
     score_high_s: Seconds | None
     """its upper bound"""
     overlaps_above: bool
-    """true for a [statistical tie](standings.md#statistical-ties) with the row above"""
+    """true for a [statistical tie](results.md#statistical-ties) with the row above"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
@@ -84,7 +84,7 @@ class PageView(View, frozen=True):
     own: RowView | None
     """your row, wherever it is"""
     marks: list[MarkView]
-    """the reference and the [milestones](standings.md#rows-without-a-rank), which have no rank"""
+    """the reference and the [milestones](results.md#rows-without-a-rank), which have no rank"""
 
     @classmethod
     def of(cls, page: Page, **others: Any) -> Self:

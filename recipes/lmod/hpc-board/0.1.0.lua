@@ -1,4 +1,4 @@
--- hpc-board for all users of a cluster: docs/recipes.md says how to install what this loads.
+-- hpc-board for all users of a cluster: docs/clusters.md says how to install what this loads.
 local root = pathJoin("/opt/apps/hpc-board", myModuleVersion())
 
 help([[

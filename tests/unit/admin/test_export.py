@@ -344,7 +344,7 @@ def test_the_export_of_others_runs_needs_no_library_that_submitting_does_not(boa
 
 
 def test_the_page_of_the_manual_lists_every_column() -> None:
-    page = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "boards.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \|$", page, re.MULTILINE)
     assert listed == [(column.name, str(column.kind)) for column in (*COLUMNS, CODE)]
 

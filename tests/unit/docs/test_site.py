@@ -107,9 +107,9 @@ def test_a_reader_of_the_site_gets_the_mode_of_the_system_at_each_visit(site: Pa
 
 def test_a_dead_link_and_a_dead_anchor_fail_the_build(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
-    with (folder / "docs" / "rules.md").open("a") as page:
+    with (folder / "docs" / "course.md").open("a") as page:
         page.write("\n[a page](nothere.md) and [an anchor](boards.md#nowhere)\n")
     done = built(folder)
     assert done.returncode != 0
     told = done.stdout + done.stderr
-    assert ("page does not exist" in told, "anchor does not exist" in told, told.count("rules.md:")) == (True, True, 2)
+    assert ("page does not exist" in told, "anchor does not exist" in told, told.count("course.md:")) == (True, True, 2)
