@@ -92,7 +92,7 @@ bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare P
 	$(BIN)/python scripts/bench_startup.py
 
 .PHONY: bench-judge
-bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, beside KernelBot's
+bench-judge: .venv/.dev ## seconds of a judged run, beside KernelBot's
 	$(BIN)/python scripts/bench_judge.py
 
 .PHONY: bench-honest
@@ -144,10 +144,6 @@ gpu-check: ## on a node with a GPU and PyTorch, nine minutes: probe, other clock
 .PHONY: suite-table
 suite-table: .venv/.dev ## the verdict of each known cheat, with and without each defence
 	$(BIN)/python scripts/suite_table.py
-
-.PHONY: service-attacks
-service-attacks: .venv/.dev ## the outcome of each attack on a served board (a minute)
-	$(BIN)/python scripts/service_attacks.py
 
 # A real Slurm and an SSH server for the tests, installed from the distribution if root may do so; without them their
 # tests skip.

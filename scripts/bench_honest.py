@@ -128,7 +128,7 @@ class Setting:
 
 
 def main() -> int:
-    """Print the tables, and write them to a page where one is named; 1 if a goal is missed."""
+    """Print the tables; 1 if a goal is missed."""
     options = parsed()
     for number in _INTERRUPTS:
         signal.signal(number, _interrupted)
@@ -146,9 +146,7 @@ def main() -> int:
             interrupted = True
     found = settings(ran)
     text = tables(ran, found)
-    print(text)
-    if options.page is not None and not interrupted:
-        options.page.write_text(page(text), encoding="utf-8")
+    print(f"{machine_facts()}.\n\n{text}")
     missed = missed_goals(found)
     for words in missed:
         print(f"missed: {words}", file=sys.stderr)
@@ -158,7 +156,6 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--record", type=Path, help="add each run to this file, and repeat none that it has")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"runs in all, by default {RUNS}")
     parser.add_argument("--only", metavar="NAME", help="runs of this kernel alone, such as honest/thread_pool")
@@ -439,22 +436,6 @@ def median_ratio(beside: Sequence[Compared], neighbours: int) -> float | None:
 def neighbours_text(count: int) -> str:
     """Return how many neighbours there are, in words."""
     return {0: "no neighbour", 1: "one neighbour"}.get(count, f"{count} neighbours")
-
-
-def page(text: str) -> str:
-    """Return the page that is kept, with the machine that the figures are of."""
-    return f"{INTRODUCTION}\n{machine_facts()}.\n\n{text}"
-
-
-INTRODUCTION = """\
-# How steady scores are
-
-`make bench-honest` measures it: ranked runs of the examples for CPUs and of the kernels in `tests/harness/honest`, in a
-random order, beside processes that do nothing but use a processor. The runs of a kernel beside none, one and two of
-them come right after each other, since the machine drifts by several percent in an hour; a run beside such processes is
-compared with the quiet one of its turn, and a quiet run with the other quiet ones of its kernel. A quiet run is made
-again where other work used a tenth of a processor and more.
-"""
 
 
 if __name__ == "__main__":

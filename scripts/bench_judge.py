@@ -1,7 +1,7 @@
-"""Measure the cost of a judged run: processes, imports and seconds, beside KernelBot's figures for the same task.
+"""Measure the cost of a judged run in seconds, beside KernelBot's figures for the same task.
 
-Each run is made once under a tracer, which counts (process_trace.py), and several times without one, which take the
-time. On a machine that does other things as well the least of the times says most, and CPU time more than wall time.
+Each run is made several times: on a machine that does other things as well the least of the times says most, and CPU
+time more than wall time.
 """
 
 import argparse
@@ -14,14 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from job_folders import STDLIB_KERNEL, stdlib_task, written
-from process_trace import CannotTrace, Trace, counted_opens, traced
 
 from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
@@ -33,14 +31,8 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 
 ROUNDS = 3
-TRACED_TRIES = 8
-"""The tracer can wake a process that the judge has stopped, which the judge takes for a deed of the submission."""
 TASK = "identity_py"
 EXAMPLE = Path(__file__).parents[1] / "examples" / TASK / "plain.py"
-COMPILED = Path(__file__).parents[1] / "examples" / "vectoradd" / "faster.cpp"
-COMPILER_PROPER = "cc1plus"
-"""The program that g++ starts once for each compiled file."""
-COMPILERS = ("nvcc", "hipcc", "g++", "c++", "clang++")
 SEGFAULT = """\
 import ctypes
 import time
@@ -52,11 +44,10 @@ def custom_kernel(data):
 """
 
 # KernelBot's evaluation of its identity task on a CPU machine of two cores.
-KERNELBOT = {
-    Mode.RANKED: {"interpreters": 26.0, "imports": 20.0, "wall": 23.0},
-    Mode.TEST: {"interpreters": 5.0, "imports": 4.0, "wall": 7.6},
-}
-KERNELBOT_COMPILATIONS = 6
+KERNELBOT_S = {Mode.RANKED: 23.0, Mode.TEST: 7.6}
+KERNELBOT_IMPORTS = 20
+"""The imports of PyTorch from disk in a ranked run, one after the other."""
+
 KERNELBOT_SEGFAULT_S = (190.0, 220.0)
 
 
@@ -72,92 +63,50 @@ class Timed:
 
 
 def main() -> int:
-    """Print the tables, and write them to a given page; return 1 if a run ended wrongly."""
+    """Print the table; return 1 if a run ended wrongly."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed runs of each kind, by default {ROUNDS}")
     options = parser.parse_args()
     if importlib.util.find_spec("torch") is None:
         print("PyTorch is missing: pip install -e '.[torch]'", file=sys.stderr)
         return 2
-    task = read_task(bundled.folder("tasks") / TASK)
+    task, kernel = read_task(bundled.folder("tasks") / TASK), EXAMPLE.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="bench-judge-") as folder:
-        try:
-            text, good = tables(task, Path(folder), options.rounds)
-        except CannotTrace as error:
-            print(f"processes cannot be counted here: {error}", file=sys.stderr)
-            return 2
-    print(text)
-    if options.page is not None and text:
-        options.page.write_text(page(text), encoding="utf-8")
-    return int(not good)
 
+        def several(task: Task, mode: Mode, code: str, verdict: str = "pass") -> list[Timed]:
+            runs = [timed(Path(folder), task, mode, code) for _ in range(options.rounds)]
+            for run in runs:
+                if run.result.verdict != verdict:
+                    raise SystemExit(f"a run ended as {run.result.verdict}: {run.result.message}")
+            return runs
 
-def tables(task: Task, scratch: Path, rounds: int) -> tuple[str, bool]:
-    """Return all tables, and whether every run ended correctly."""
-    kernel = EXAMPLE.read_text(encoding="utf-8")
-    tried = {mode: [timed(scratch, task, mode, kernel) for _ in range(rounds)] for mode in (Mode.RANKED, Mode.TEST)}
-    found = {mode: [run for run in runs if run.result.verdict == "pass"] for mode, runs in tried.items()}
-    bare = [timed(scratch, stdlib_task(task), Mode.RANKED, STDLIB_KERNEL) for _ in range(rounds)]
-    crashes = [timed(scratch, task, Mode.TEST, SEGFAULT) for _ in range(rounds)]
-    for run in (*tried[Mode.RANKED], *tried[Mode.TEST], *bare):
-        if run.result.verdict != "pass":
-            print(f"an honest run ended as {run.result.verdict}: {run.result.message}", file=sys.stderr)
-    if not all((*found.values(), bare, crashes)):
-        return "", False
-    counts = {mode: counted(scratch, task, mode, kernel) for mode in found}
-    sections = [table(f"`{TASK}`, {mode}", mode_rows(mode, *counts[mode], runs)) for mode, runs in found.items()]
-    compiled = traced_job(
-        scratch,
-        read_task(bundled.folder("tasks") / "vectoradd"),
-        Mode.RANKED,
-        COMPILED.read_text(encoding="utf-8"),
-        COMPILED.name,
-    )
-    sections.append(table("Beside it", other_rows(found[Mode.RANKED], bare, crashes, compiled)))
-    good = all(run.result.verdict == "pass" for runs in (*tried.values(), bare) for run in runs)
-    return "\n".join(sections), good and all(run.result.verdict == "crash" for run in crashes)
+        ranked, tested = several(task, Mode.RANKED, kernel), several(task, Mode.TEST, kernel)
+        bare = several(stdlib_task(task), Mode.RANKED, STDLIB_KERNEL)
+        crashes = several(task, Mode.TEST, SEGFAULT, "crash")
+    print(f"{machine_facts()}.\n\n{table(rows(ranked, tested, bare, crashes))}")
+    return 0
 
 
 Row = tuple[str, str, str, str]
 
 
-def mode_rows(mode: Mode, trace: Trace, imports: int, runs: Sequence[Timed]) -> list[Row]:
-    """Return the processes and the times of a run in this mode."""
-    theirs = KERNELBOT[mode]
-    wall = min(run.wall_s for run in runs)
-    supervisor = max((kb for line, kb in trace.peak_kb if "supervise" in line), default=0)
-    everybody = max((kb for _, kb in trace.peak_kb), default=0)
-    compilers = ", ".join(f"{trace.started(name)} {name}" for name in COMPILERS if trace.started(name)) or "0"
-    return [
-        compared("Python interpreters started", trace.started("python"), theirs["interpreters"]),
-        compared("imports of PyTorch from disk", imports, theirs["imports"]),
-        compared("wall time, s", wall, theirs["wall"]),
-        ("CPU time (user + system), s", f"{min(run.cpu_s for run in runs):.1f}", "", ""),
-        ("processes in all, forks included", str(trace.processes), "", ""),
-        ("programs started", str(len(trace.programs)), "", ""),
-        ("compiler calls", compilers, "", ""),
-        ("peak memory of the supervisor, MiB", f"{supervisor / 1024:.0f}", "", ""),
-        ("peak memory of the largest process, MiB", f"{everybody / 1024:.0f}", "", ""),
-    ]
-
-
-def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed], compiled: Trace) -> list[Row]:
-    """Return the times before a run's first measurement, and the delay of a crash report."""
+def rows(
+    ranked: Sequence[Timed], tested: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed]
+) -> Iterator[Row]:
+    """Yield the times of runs, of the way to their first measurement, and of a crash report."""
+    for mode, runs in ((Mode.RANKED, ranked), (Mode.TEST, tested)):
+        yield compared(f"{mode}, wall time, s", min(run.wall_s for run in runs), KERNELBOT_S[mode])
+        yield f"{mode}, CPU time (user + system), s", f"{min(run.cpu_s for run in runs):.1f}", "", ""
+    imported_s = min(timed_import() for _ in ranked)
+    yield "a Python that imports PyTorch and ends, s", f"{imported_s:.2f}", "", ""
+    imports = "ranked, beside KernelBot's imports alone on this machine, s"
+    yield compared(imports, min(run.wall_s for run in ranked), round(KERNELBOT_IMPORTS * imported_s))
+    for name, runs in (("with PyTorch", ranked), ("without PyTorch", bare)):
+        yield f"start to the first test {name}, s", first(runs, "test"), "", ""
+        yield f"start to the first timed call {name}, s", first(runs, "benchmark"), "", ""
     least, most = KERNELBOT_SEGFAULT_S
     crash = min(reported_after_s(run) for run in crashes)
-    imported_s = min(timed_import() for _ in ranked)
-    in_turn_s, ranked_s = KERNELBOT[Mode.RANKED]["imports"] * imported_s, min(run.wall_s for run in ranked)
-    return [
-        ("a Python that imports PyTorch and ends, s", f"{imported_s:.2f}", "", ""),
-        compared("ranked, beside KernelBot's imports alone on this machine, s", ranked_s, round(in_turn_s)),
-        ("start to the first test with PyTorch, s", first(ranked, "test"), "", ""),
-        ("start to the first timed call with PyTorch, s", first(ranked, "benchmark"), "", ""),
-        ("start to the first test without PyTorch, s", first(bare, "test"), "", ""),
-        ("start to the first timed call without PyTorch, s", first(bare, "benchmark"), "", ""),
-        ("a segmentation fault to its report, s", f"{crash:.3f}", f"{least:g} to {most:g}", f"{crash / least:.5f}"),
-        compared("compilations of a ranked C++ submission", compiled.started(COMPILER_PROPER), KERNELBOT_COMPILATIONS),
-    ]
+    yield "a segmentation fault to its report, s", f"{crash:.3f}", f"{least:g} to {most:g}", f"{crash / least:.5f}"
 
 
 def timed_import() -> float:
@@ -178,26 +127,10 @@ def first(runs: Sequence[Timed], phase: str) -> str:
     return f"{min(run.first_s[phase] for run in runs):.2f}"
 
 
-def table(title: str, rows: Sequence[Row]) -> str:
+def table(rows: Iterable[Row]) -> str:
     """Return a Markdown table."""
-    lines = [f"## {title}", "", "| | here | KernelBot | ratio |", "|---|---:|---:|---:|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
-def page(text: str) -> str:
-    """Return the page, with the machine of the figures."""
-    return f"{INTRODUCTION}\n{machine_facts()}.\n\n{text}"
-
-
-INTRODUCTION = f"""\
-# Cost of a judged run
-
-`make bench-judge` measures the bundled `{TASK}` with `examples/{TASK}/plain.py` on the CPU. Counts are exact, from a
-run of their own under `ptrace` (`scripts/process_trace.py`); times are the minimum of several runs without a tracer.
-KernelBot's figures come from its own identity task on a CPU machine with two cores, at another time. For a comparison
-on one machine, the page also has the time of KernelBot's imports of PyTorch, which it makes one after the other, at
-the cost of one import here.
-"""
+    lines = ["| | here | KernelBot | ratio |", "|---|---:|---:|---:|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def machine_facts() -> str:
@@ -217,7 +150,7 @@ def cpu_name() -> str:
 
 def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
     """Run a job like a scheduler, and time it."""
-    job = new_job(scratch, task, mode, code, sys.executable)
+    job = new_job(scratch, task, mode, code)
     start = time.time()
     with (job / "job.log").open("wb") as log:
         process = subprocess.Popen(["bash", job_folder.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log)
@@ -249,63 +182,10 @@ def reported_after_s(run: Timed) -> float:
     return run.reported_at - float(run.result.stdout.text.split()[-1])
 
 
-def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, int]:
-    """Return the processes of a job, and its imports of PyTorch from disk."""
-    for _ in range(TRACED_TRIES):
-        python, module = own_view_of_torch(Path(tempfile.mkdtemp(dir=scratch)))
-        job = new_job(scratch, task, mode, code, str(python))
-        with ExitStack() as held:
-            imports = held.enter_context(counted_opens(module))
-            trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
-            held.close()
-            verdict = decode_result((job / job_folder.RESULT).read_bytes()).verdict
-            found = trace, imports[0]
-        if verdict == "pass":
-            break
-    else:
-        print(f"the counted run in mode {mode} ended early, as {verdict}: its counts are too low", file=sys.stderr)
-    return found
-
-
-def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str) -> Trace:
-    """Return the processes of a job."""
-    for _ in range(TRACED_TRIES):
-        job = new_job(scratch, task, mode, code, sys.executable, file_name)
-        trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
-        result = decode_result((job / job_folder.RESULT).read_bytes())
-        if result.verdict == "pass":
-            break
-    else:
-        print(f"the counted run of {file_name} ended as {result.verdict}: {result.message}", file=sys.stderr)
-    return trace
-
-
-def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
-    """Make a Python environment like this one, with a private file of PyTorch; return the paths of both.
-
-    Each import reads `version.py` once: it has no compiled form here, and no other program reads its source.
-    """
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        raise CannotTrace("PyTorch is missing")
-    site = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    view, real = site / "torch", Path(spec.origin).parent
-    view.mkdir(parents=True)
-    for path in real.iterdir():
-        if path.name not in ("version.py", "__pycache__"):
-            (view / path.name).symlink_to(path)
-    (view / "version.py").write_bytes((real / "version.py").read_bytes())
-    (site / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
-    (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to(Path(sys.executable).resolve())
-    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
-    return folder / "bin" / "python", view / "version.py"
-
-
-def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str, file_name: str = "submission.py") -> Path:
+def new_job(scratch: Path, task: Task, mode: Mode, code: str) -> Path:
     """Make a job folder."""
-    gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU, python=python)
-    return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code, file_name=file_name)
+    gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU, python=sys.executable)
+    return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code)
 
 
 def environment() -> dict[str, str]:

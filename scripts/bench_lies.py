@@ -36,9 +36,8 @@ if "torch" in sys.modules:
 
 
 def main() -> int:
-    """Print the table, and write it to a page where one is named; 1 if a lie gains more than it may, or is broken."""
+    """Print the table; 1 if a lie gains more than it may, or is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="also write the table, with the machine and the date, to this file")
     parser.add_argument("--task", action="append", help="only this task; may be given several times")
     parser.add_argument("--lie", action="append", choices=WRAPPERS, help="only this lie; may be given several times")
     options = parser.parse_args()
@@ -59,25 +58,9 @@ def main() -> int:
                 share = statistics.median([share, *(other for found, other in again if found is Verdict.PASS)])
                 gains += share < SHARE_MIN
             cells.append(f"{share:.2f}" if verdict is Verdict.PASS else f"`{verdict}`")
-        lines.append(f"| {lie} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    if options.page is not None:
-        table = "\n".join(lines)
-        options.page.write_text(f"{INTRODUCTION}\n{machine_facts()}.\n\n{table}\n", encoding="utf-8")
+        print(f"| {lie} | {' | '.join(cells)} |", flush=True)
+    print(f"\n{machine_facts()}.")
     return int(gains + broken > 0)
-
-
-INTRODUCTION = """\
-# The gain of lies about times
-
-`make bench-lies` measures it: each lie of `tests/harness/adversarial/wrappers.py`, which knows the harness, around the
-example `faster.py` of each bundled task that has one in Python, and around the kernels of five tasks whose answers are
-mostly their inputs (`tests/harness/adversarial/shapes.py`), in runs of the benchmarks alone. A cell is the score as a
-share of the honest kernel's, measured just before and just after; of the benchmark cases the least one. Where a lie
-does not pass, the cell has its verdict. A share below nine tenths is the median of three. PyTorch uses one thread: with
-two, the same kernel takes up to twice as long in one run as in the next.
-[What a lie can gain](../design/timing.md#the-gain-of-a-lie) has the bounds.
-"""
 
 
 def trial(task: Task, name: str, lie: str, honest: dict[str, Result]) -> tuple[Verdict, float]:

@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import json
 import os
-import platform
 import pwd
 import resource
 import shutil
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from bench_judge import cpu_name
+from bench_judge import machine_facts
 from bench_slurm import GPU, TASK, asked, cpu_seconds, in_flight, nothing_starts, table, written_at
 from board_generator import Size, generate, task_versions, user_name
 
@@ -90,9 +89,8 @@ class Served:
 
 
 def main() -> int:
-    """Print the tables, and write them to a given page; or be some clients of a measurement."""
+    """Print the tables; or be some clients of a measurement."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds for which a load is measured")
     parser.add_argument("--database", type=Path, help="a database of board_generator.py instead of a new one")
     parser.add_argument("--clients", help=argparse.SUPPRESS)
@@ -121,9 +119,7 @@ def main() -> int:
                 )
             )
             version = lab.run("sinfo", "--version").strip()
-    print(text)
-    if options.page is not None:
-        options.page.write_text(page(text, version), encoding="utf-8")
+    print(f"{machine_facts()}; {version}.\n\n{text}")
     return 0
 
 
@@ -201,9 +197,7 @@ def alone_section(lab: SlurmLab, folder: Path) -> str:
     return "\n".join(
         [
             table("One client", head, [ratios(name, elapsed) for name in words]),
-            ALONE,
             table("CPU time of one client", head, [ratios(name, cpu) for name in words]),
-            ALONE_CPU,
         ]
     )
 
@@ -266,9 +260,7 @@ def at_once_section(lab: SlurmLab, folder: Path) -> str:
         f"{cpu_ms:.1f}",
     )
     head = ("", "answers a second", "p50, ms", "p99, ms", "CPU of the service, ms each")
-    return "\n".join(
-        [table("Many clients at once", head, [*commands, connections]), AT_ONCE_TEXT.format(memory=memory)]
-    )
+    return table("Many clients at once", head, [*commands, connections]) + f"\nThe service has {memory}.\n"
 
 
 def commands_at_once(argv: Sequence[str], environ: dict[str, str] | None) -> tuple[list[float], float]:
@@ -373,7 +365,7 @@ def waiting_section(lab: SlurmLab, folder: Path, window_s: float) -> str:
             streams: list[Question] = [(routes.CHANGES, {})]
             rows.append(waiting_row(lab, service, f"{WAITING}, service", WAITING, streams, window_s))
     head = ("waiting clients", "questions to Slurm", "RPCs", "CPU, s", "memory of the service, MiB")
-    return "\n".join([table("Waiting, in a minute", head, rows), WAITING_TEXT])
+    return table("Waiting, in a minute", head, rows)
 
 
 def waiting_row(
@@ -410,9 +402,7 @@ def results_section(folder: Path) -> str:
         with remote.session():
             delays["service"] = delays_s(remote, behind)
     rows = [(name, *quantiles_ms(found)) for name, found in delays.items()]
-    return "\n".join(
-        [table(f"From a result to its client, {RESULTS} jobs", ("", "p50, ms", "p99, ms"), rows), RESULTS_TEXT]
-    )
+    return table(f"From a result to its client, {RESULTS} jobs", ("", "p50, ms", "p99, ms"), rows)
 
 
 def delays_s(board: Board, files: BoardFiles) -> list[float]:
@@ -464,7 +454,7 @@ def large_section(folder: Path, database: Path | None) -> str:
         for name in questions
     ]
     head = ("", "1,000 runs, ms", f"{RUNS:,} runs, ms", "x")
-    return "\n".join([table("A large board behind a service", head, rows), LARGE])
+    return table("A large board behind a service", head, rows)
 
 
 def question_ms(board: RemoteBoard, route: str, args: dict[str, Any]) -> float:
@@ -477,57 +467,6 @@ def question_ms(board: RemoteBoard, route: str, args: dict[str, Any]) -> float:
         ask(**args)
         seconds.append(time.perf_counter() - start)
     return 1e3 * statistics.median(seconds)
-
-
-# Output
-
-
-def page(text: str, version: str) -> str:
-    """Return the page, with the machine of the figures."""
-    facts = (
-        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
-        f"{version}, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}; a load average of "
-        f"{os.getloadavg()[0]:.1f} at the end"
-    )
-    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
-
-
-INTRODUCTION = """\
-# Cost of a served board
-
-`make bench-service` measures a board behind `hpc-board serve` beside one that clients open by its files. Slurm is a
-real one on the same machine, and its controller counts the questions (`sdiag`). The clients run on that machine too, so
-times are noisy: read them as ratios.
-"""
-ALONE = f"""\
-The medians of {ROUNDS} rounds, in which bare Python and the two doors take turns. The boards have 50 ended runs, and
-Slurm starts no job meanwhile; `submit` sends one with `sbatch`. The settings of a client of the service only name its
-socket.
-"""
-ALONE_CPU = f"""\
-The least of {ROUNDS} rounds, user and system time of the command and its children. Other work on the machine hardly
-changes it. The service's own part comes on top, the CPU of the table below.
-"""
-AT_ONCE_TEXT = f"""\
-{COMMANDS} commands start at the same moment as processes of one account, which may have 64 connections. The connections
-of {len(ACCOUNTS)} accounts stay open for {AT_ONCE_SECONDS:g} s, and each asks the next of three questions (runs, a run,
-standings) as soon as it has the answer to the one before. The service has {{memory}}.
-"""
-WAITING_TEXT = f"""\
-The board has {FILE_CLIENTS} waiting runs. `poll_seconds` is {POLL_SECONDS}; with the default of 15 a minute has
-{15 / POLL_SECONDS:g} times fewer questions. Clients by files ask Slurm together, and each passes over the runs for
-itself; CPU is theirs, without Python's start. Clients of the service are connections, each with a stream of changes, as
-`watch` and the app have; CPU is the service's.
-"""
-RESULTS_TEXT = """\
-The delay is the time from the file with the result to the moment at which a waiting client of the Python interface has
-it. Clients by files look twice a second, the service once for all of them in each second.
-"""
-LARGE = f"""\
-The medians of {REPETITIONS} questions over one connection, of a board of `scripts/board_generator.py` with up to 5,000
-users. [The costs of its store](store.md) are those of both doors. The search for words compares the columns of every
-run until it has enough, on both doors: the word here is in no run. A user's questions take two threads at most.
-"""
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import importlib.util
 import itertools
 import logging
 import os
-import platform
 import re
 import secrets
 import statistics
@@ -27,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench_judge import cpu_name
+from bench_judge import machine_facts
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState, Status
@@ -106,9 +105,8 @@ class Waited:
 
 
 def main() -> int:
-    """Print the tables, and write them to a given page."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds for which questions are counted")
     parser.add_argument("--runs", type=int, nargs="+", default=IN_FLIGHT, help="how many runs are in flight")
     options = parser.parse_args()
@@ -130,9 +128,7 @@ def main() -> int:
                 )
             )
             version = lab.run("sinfo", "--version").strip()
-    print(text)
-    if options.page is not None:
-        options.page.write_text(page(text, version), encoding="utf-8")
+    print(f"{machine_facts()}; {version}.\n\n{text}")
     return 0
 
 
@@ -183,7 +179,7 @@ def queue_section(lab: SlurmLab, folder: Path) -> str:
             rows += polls(newer, AccountHost(newer, OWN))
     head = ("Slurm", "", "RPCs", "time of the controller, ms", "time of the client, ms")
     title = f"One question about {POLLED} runs, beside {OTHERS:,} jobs of others"
-    return "\n".join([table(title, head, rows), QUEUE])
+    return table(title, head, rows)
 
 
 def polls(lab: SlurmLab, account: "AccountHost") -> list[Row]:
@@ -273,7 +269,7 @@ def cancel_section(lab: SlurmLab, folder: Path) -> str:
         with SlurmLab(folder / "newer", root=chroot.folder()) as newer, patched_environment(newer.environment):
             rows += cancelled(newer, folder / "cancel-newer")
     head = ("Slurm", "runs", "sent as", "RPCs", "RPCs, one question for each run", "s")
-    return "\n".join([table("Cancelling runs", head, rows), CANCEL])
+    return table("Cancelling runs", head, rows)
 
 
 @contextmanager
@@ -433,7 +429,7 @@ def sending_section(lab: SlurmLab, folder: Path) -> str:
         for each in found
     ]
     head = ("", "alone, ms", "x bare", f"in a batch of {BATCH}, ms", "x bare", "jobs sent for the batch")
-    return "\n".join([table("Sending a run", head, rows), SENDING])
+    return table("Sending a run", head, rows)
 
 
 def sending(lab: SlurmLab, way: Way, alone_s: Sequence[float]) -> Sending:
@@ -511,7 +507,7 @@ def waited_section(folder: Path) -> str:
         rows.append((name, f"{statistics.median(late_s):.2f}", f"{max(late_s):.2f}", f"{whole_s:.1f}"))
     head = ("", "median, s", "worst, s", "all of it, s")
     title = f"From the result on the node to the client, {ROUNDS} times {WAITED_FOR} jobs"
-    return "\n".join([table(title, head, rows), WAITED])
+    return table(title, head, rows)
 
 
 def waited_by_board(folder: Path) -> Waited:
@@ -583,53 +579,10 @@ def table(title: str, head: Row, rows: Sequence[Row]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
-def page(text: str, version: str) -> str:
-    """Return the page, with the machine of the figures."""
-    facts = (
-        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
-        f"{version}, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}; a load average of "
-        f"{os.getloadavg()[0]:.1f} at the end"
-    )
-    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
-
-
-INTRODUCTION = """\
-# Load of a board on its cluster
-
-`make bench-slurm` measures a real Slurm that it starts on the same machine, three nodes without accounting. Counts
-are the controller's own (`sdiag`). Times are noisy on a machine with other work, so read them as ratios.
-"""
 ASKED = f"""\
-Clients are processes of `hpc-board watch ID`, each waiting for a run of its own. The runs are rows of the database,
-each with an empty job folder and a waiting job of its name; a loop of `sbatch` sends these jobs to a partition that
-is down. Counting begins {WARM_SECONDS:g} s after the start of the clients. `poll_seconds` is {POLL_SECONDS}, so that
-a minute has enough polls: the pause between two questions has then grown to four times that. With the default of 15
-the numbers are {15 / POLL_SECONDS:g} times smaller. A question is one `squeue` for all runs. "Naive" is computed for
-one `squeue --job` for each run each second; one such call takes {{one}} RPCs.
-"""
-QUEUE = f"""\
-The table has the means of {ASKED_TIMES} questions. The jobs of others wait, as those of the runs do. With `--me` the
-controller sends the jobs of the board's account alone; without it, it sends all, and `squeue` drops the others.
-pyslurm requests all jobs, too.
-The time of the client includes the start of a Python that becomes the other account.
-"""
-CANCEL = """\
-A cancellation of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
-and one `scancel --ctld` with all their ids, which takes a job array as one. From Slurm 24.05 on, that is one RPC;
-earlier releases send one for each single job, see [Job arrays](../design/arrays.md#following-and-cancelling).
-"One question for each run" is a `squeue` and a `scancel` for each.
-"""
-SENDING = f"""\
-The table has the median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of
-Python; no job starts meanwhile. `sbatch` submits a script of one line, and starts a process for each job. hpc-board
-stores the submission, its version of the task and the run, writes a job folder of 60 KB, and survives the death of a
-client in between. submitit writes a pickled function, and sends a batch as one array. The three take turns, which
-hides submitit's pause of 0.2 s between two submissions.
-"""
-WAITED = """\
-The delay is the time from the file with the result to the moment at which a client of the Python interface has it.
-hpc-board's jobs are ranked runs with a judge and a worker; submitit's return a number, and a thread waits for each.
-"All of it", the median of the rounds, begins with the first submission.
+Clients are processes of `hpc-board watch ID`; the runs' jobs wait in a partition that is down. Counting begins
+{WARM_SECONDS:g} s after the start of the clients, with `poll_seconds` {POLL_SECONDS}; with the default of 15 the
+numbers are {15 / POLL_SECONDS:g} times smaller. "Naive" is a `squeue --job` for each run each second ({{one}} RPCs).
 """
 
 

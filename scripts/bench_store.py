@@ -54,142 +54,53 @@ class Asker:
     """The questions behind the commands, for the busiest ranking and the busiest user."""
 
     def __init__(self, path: Path) -> None:
-        self._store = Store(path)
-        self._board = (_BUSY.name, _BUSY.version, _GPU)
-        last = self._store.standings.list(*self._board)[-1]
-        self._last_run = self._store.runs.get(last.run)
+        self.store = Store(path)
+        last = self.store.standings.list(_BUSY.name, _BUSY.version, _GPU)[-1]
+        self.last_run = self.store.runs.get(last.run)
         self._number = 0
-
-    def show(self) -> object:
-        """Read the first page of a ranking, the user's own row, the rows without a rank, and the number of users."""
-        return self._page(Rows.USERS)
-
-    def rank(self) -> object:
-        """Read the rank of the last row, which is the dearest."""
-        return self._store.standings.rank(self._last_run)
-
-    def show_personal(self) -> object:
-        """Read the first page of a user's own runs in a ranking."""
-        return self._page(Rows.OWN)
-
-    def runs_own(self) -> object:
-        """Read the newest of a user's runs."""
-        return self._store.runs.list(RunQuery(user=_USER), limit=50)
-
-    def runs_own_of_task(self) -> object:
-        """Read the newest of a user's runs for a task."""
-        return self._store.runs.list(RunQuery(user=_USER, task=_BUSY.name), limit=50)
-
-    def runs_all(self) -> object:
-        """Read the newest runs of all users."""
-        return self._store.runs.list(limit=50)
-
-    def runs_deep(self) -> object:
-        """Read a page of the oldest runs of all users."""
-        return self._store.runs.list(RunQuery(behind=RunPosition(100)), limit=50)
-
-    def runs_of_task(self) -> object:
-        """Read the newest runs of all users for a task."""
-        return self._store.runs.list(RunQuery(task=_BUSY.name), limit=50)
-
-    def runs_of_no_gpu(self) -> object:
-        """Read the runs on an unused GPU."""
-        return self._store.runs.list(RunQuery(gpu="unused"), limit=50)
-
-    def runs_waiting(self) -> object:
-        """Read the runs of all users in the state `collecting`, which no run has."""
-        return self._store.runs.list(RunQuery(outcome=RunState.COLLECTING), limit=50)
-
-    def runs_lost(self) -> object:
-        """Read the newest lost runs of all users."""
-        return self._store.runs.list(RunQuery(outcome=RunState.LOST), limit=20)
-
-    def runs_of_rare_verdict(self) -> object:
-        """Read the newest runs of all users with a rare verdict."""
-        return self._store.runs.list(RunQuery(outcome=Verdict.CRASH), limit=20)
-
-    def runs_of_no_verdict(self) -> object:
-        """Read the runs of all users with a verdict that no run has."""
-        return self._store.runs.list(RunQuery(outcome=Verdict.TASK_ERROR), limit=50)
-
-    def runs_by_score(self) -> object:
-        """Read the runs of all users with the best scores."""
-        return self._store.runs.list(RunQuery(order=RunOrder(SortColumn.SCORE)), limit=20)
-
-    def runs_by_gpu_to_the_end(self) -> object:
-        """Read the last runs of all users in the order of their GPUs."""
-        return self._store.runs.list(RunQuery(order=RunOrder(SortColumn.GPU), from_end=True), limit=20)
-
-    def runs_by_outcome(self) -> object:
-        """Read a page in the middle of the runs of all users in the order of their outcomes."""
-        order = RunOrder(SortColumn.OUTCOME)
-        at = order.position(self._last_run)
-        return self._store.runs.list(RunQuery(order=order, behind=at), limit=20)
-
-    def runs_with_words_by_score(self) -> object:
-        """Read the runs of all users with these words and the best scores."""
-        return self._store.runs.list(RunQuery(words="pass", order=RunOrder(SortColumn.SCORE)), limit=20)
-
-    def feed(self) -> object:
-        """Read the newest lines of the feed."""
-        return self._store.standings.feed(limit=50)
-
-    def feed_of_board(self) -> object:
-        """Read the newest lines of the feed for one ranking."""
-        return self._store.standings.feed(task=_BUSY.name, gpu=_GPU, limit=50)
 
     def run(self) -> object:
         """Read all facts of one run."""
-        number = self._last_run.id
-        store = self._store
+        number, store = self.last_run.id, self.store
         return (
             store.runs.get(number),
             store.runs.result(number),
             store.runs.history(number),
-            store.standings.placing(self._last_run),
+            store.standings.placing(self.last_run),
         )
 
-    def submit(self) -> object:
-        """Store a submission with one run, in one transaction."""
-        return self._submitted()
+    def by_outcome(self) -> object:
+        """Read a page in the middle of the runs of all users in the order of their outcomes."""
+        order = RunOrder(SortColumn.OUTCOME)
+        return self.runs(RunQuery(order=order, behind=order.position(self.last_run)), limit=20)
 
     def finish(self) -> object:
         """Store a submission, and its run's end with a rank and a line of the feed."""
         self._number += 1
-        run = self._submitted()
+        run = self.submit()
         timing = Timing(1, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, (1.0,))
         cases = (Case("benchmark", 0, "size: 1024", Verdict.PASS, "", timing),)
         result = Result(run=run.id, nonce=run.nonce, mode="ranked", verdict=Verdict.PASS, message="", cases=cases)
-        return self._store.runs.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
-
-    def stats_of_a_day(self) -> object:
-        """Read the statistics of the last day."""
-        return board_statistics(self._store.file, RunSelection(since=END - timedelta(days=1)))
-
-    def sent_within_the_hour(self) -> object:
-        """Count the submissions of all users within the last hour."""
-        return self._store.moderation.sent_since(END - timedelta(hours=1))
-
-    def sent_by_some(self) -> object:
-        """Count the submissions of some users, the busiest among them, within the last hour."""
-        return self._store.moderation.sent_since(END - timedelta(hours=1), [user_name(number) for number in range(10)])
-
-    def stats(self) -> object:
-        """Read the statistics of the whole board."""
-        return board_statistics(self._store.file, RunSelection())
+        return self.store.runs.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
 
     def export(self) -> object:
         """Export every run as CSV."""
         with Path(os.devnull).open("wb") as sink:
-            return Export(self._store, {}, "csv", RunSelection(), False, END).write(sink)
+            return Export(self.store, {}, "csv", RunSelection(), False, END).write(sink)
 
-    def _page(self, rows: Rows) -> Page:
-        return page(self._store, _BUSY, _BUSY, _GPU, _USER, rows=rows, limit=_PAGE, offset=0)
+    def runs(self, query: RunQuery, limit: int = 50) -> object:
+        """Read a list of runs."""
+        return self.store.runs.list(query, limit=limit)
 
-    def _submitted(self) -> Run:
+    def page(self, rows: Rows) -> Page:
+        """Read the first page of a ranking, the user's own row, the rows without a rank, and the number of users."""
+        return page(self.store, _BUSY, _BUSY, _GPU, _USER, rows=rows, limit=_PAGE, offset=0)
+
+    def submit(self) -> Run:
+        """Store a submission with one run, in one transaction."""
         new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
         code = f"# {time.monotonic_ns()}".encode()
-        (run,) = self._store.submissions.add(
+        (run,) = self.store.submissions.add(
             NewSubmission(
                 task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
             )
@@ -198,32 +109,40 @@ class Asker:
 
 
 QUESTIONS: dict[str, Callable[[Asker], object]] = {
-    "`show`, first page": Asker.show,
-    "a rank, the last one's": Asker.rank,
-    "`show-personal`, first page": Asker.show_personal,
-    "`runs`": Asker.runs_own,
-    "`runs --task`": Asker.runs_own_of_task,
-    "`runs --all`": Asker.runs_all,
-    "runs, an old page": Asker.runs_deep,
-    "`runs --all --task`": Asker.runs_of_task,
-    "`runs --all --gpu`, a new one": Asker.runs_of_no_gpu,
-    "`runs --all --state collecting`": Asker.runs_waiting,
-    "`runs --all --state lost`": Asker.runs_lost,
-    "`runs --all --state crash`": Asker.runs_of_rare_verdict,
-    "`runs --all --state task_error`": Asker.runs_of_no_verdict,
-    "`runs --all --sort score`": Asker.runs_by_score,
-    "`runs --all --sort gpu`, the end": Asker.runs_by_gpu_to_the_end,
-    "`runs --all --sort outcome`, an inner page": Asker.runs_by_outcome,
-    "runs with words, by score": Asker.runs_with_words_by_score,
-    "feed": Asker.feed,
-    "feed of a board": Asker.feed_of_board,
+    "`show`, first page": lambda asker: asker.page(Rows.USERS),
+    "a rank, the last one's": lambda asker: asker.store.standings.rank(asker.last_run),
+    "`show-personal`, first page": lambda asker: asker.page(Rows.OWN),
+    "`runs`": lambda asker: asker.runs(RunQuery(user=_USER)),
+    "`runs --task`": lambda asker: asker.runs(RunQuery(user=_USER, task=_BUSY.name)),
+    "`runs --all`": lambda asker: asker.runs(RunQuery()),
+    "runs, an old page": lambda asker: asker.runs(RunQuery(behind=RunPosition(100))),
+    "`runs --all --task`": lambda asker: asker.runs(RunQuery(task=_BUSY.name)),
+    "`runs --all --gpu`, a new one": lambda asker: asker.runs(RunQuery(gpu="unused")),
+    "`runs --all --state collecting`": lambda asker: asker.runs(RunQuery(outcome=RunState.COLLECTING)),
+    "`runs --all --state lost`": lambda asker: asker.runs(RunQuery(outcome=RunState.LOST), limit=20),
+    "`runs --all --state crash`": lambda asker: asker.runs(RunQuery(outcome=Verdict.CRASH), limit=20),
+    "`runs --all --state task_error`": lambda asker: asker.runs(RunQuery(outcome=Verdict.TASK_ERROR)),
+    "`runs --all --sort score`": lambda asker: asker.runs(RunQuery(order=RunOrder(SortColumn.SCORE)), limit=20),
+    "`runs --all --sort gpu`, the end": lambda asker: asker.runs(
+        RunQuery(order=RunOrder(SortColumn.GPU), from_end=True), limit=20
+    ),
+    "`runs --all --sort outcome`, an inner page": Asker.by_outcome,
+    "runs with words, by score": lambda asker: asker.runs(
+        RunQuery(words="pass", order=RunOrder(SortColumn.SCORE)), limit=20
+    ),
+    "feed": lambda asker: asker.store.standings.feed(limit=50),
+    "feed of a board": lambda asker: asker.store.standings.feed(task=_BUSY.name, gpu=_GPU, limit=50),
     "`run ID`": Asker.run,
     "`submit`, the transaction": Asker.submit,
     "`submit` and the run's end": Asker.finish,
-    "sent within the hour": Asker.sent_within_the_hour,
-    "sent within the hour by some": Asker.sent_by_some,
-    "`admin stats --days 1`": Asker.stats_of_a_day,
-    "`admin stats`": Asker.stats,
+    "sent within the hour": lambda asker: asker.store.moderation.sent_since(END - timedelta(hours=1)),
+    "sent within the hour by some": lambda asker: asker.store.moderation.sent_since(
+        END - timedelta(hours=1), [user_name(number) for number in range(10)]
+    ),
+    "`admin stats --days 1`": lambda asker: board_statistics(
+        asker.store.file, RunSelection(since=END - timedelta(days=1))
+    ),
+    "`admin stats`": lambda asker: board_statistics(asker.store.file, RunSelection()),
     "`admin export --format csv`": Asker.export,
 }
 WHOLE = ("`admin stats --days 1`", "`admin stats`", "`admin export --format csv`")

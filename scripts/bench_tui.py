@@ -1,6 +1,6 @@
 """Measure the terminal app: time to first paint, key-to-screen latency on a busy board, frames dropped, memory.
 
-Nothing is asserted: the numbers depend on the machine, and are printed as the tables of docs/measurements/app.md.
+Nothing is asserted: the numbers depend on the machine.
 """
 
 import asyncio
