@@ -577,59 +577,30 @@ class Folders(msgspec.Struct, frozen=True):
             hint=f"Free some space, or set `{self.setting}` in the settings to a folder that you can write.",
         )
 
-    def folder_names(self) -> Sequence[str]:
-        """Return the names of the job folders, those of other boards in the same place among them.
+    # The errors of the following are those of `files`; a name with a path to another folder is an InputError.
 
-        Raises:
-            OSError: there is no folder for them, or it cannot be read now.
-        """
+    def folder_names(self) -> Sequence[str]:
+        """Return the names of the job folders, those of other boards in the same place among them."""
         return self.files.folders_in(self.board / "runs")
 
     def bytes_of(self, name: str) -> int:
-        """Return the size of all files of a job folder.
-
-        Raises:
-            OSError: it does not exist, or cannot be read now.
-            InputError: the name contains a path to another folder.
-        """
+        """Return the size of all files of a job folder."""
         return self.files.bytes_in(folder(self.board, name))
 
     def remove(self, name: str) -> None:
-        """Remove a job folder, also one that is gone.
-
-        Raises:
-            OSError: it is a link, or something of it may be left.
-            InputError: the name contains a path to another folder.
-        """
+        """Remove a job folder, also one that is gone."""
         self.files.remove_folder(folder(self.board, name), alone=True)
 
     def sizes(self, run: Run, below: str = "") -> Mapping[str, int]:
-        """Return the sizes of the regular files in the run's job folder, or in its folder `below`, by their names.
-
-        Raises:
-            OSError: it does not exist, is a link, or cannot be read now.
-            InputError: a name contains a path to another folder.
-        """
+        """Return the sizes of the regular files in the run's job folder, or in its folder `below`, by their names."""
         return self.files.sizes_in(self.of(run) / below)
 
     def read_part(self, run: Run, below: str, name: str, start: int, limit: int) -> bytes:
-        """Return at most `limit` bytes of a file there from `start` on, as `Files.read_part` does.
-
-        Raises:
-            NotRegularFileError: it is not a regular file.
-            OSError: it does not exist, or cannot be read now.
-            InputError: a name contains a path to another folder.
-        """
+        """Return at most `limit` bytes of a file there from `start` on, as `Files.read_part` does."""
         _check_plain(name)
         return self.files.read_part(self.of(run) / below / name, start, limit)
 
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
-        """Return the file `name` of the run's job folder, as `Files.read` does.
-
-        Raises:
-            NotRegularFileError: it is not a regular file.
-            OSError: it does not exist, or cannot be read now.
-            InputError: a name contains a path to another folder.
-        """
+        """Return the file `name` of the run's job folder, as `Files.read` does."""
         _check_plain(name)
         return self.files.read(self.of(run) / name, limit, end=end)

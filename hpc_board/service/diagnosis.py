@@ -22,7 +22,6 @@ from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import fault_of
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
-from hpc_board.service.reloading import waiting_keys
 from hpc_board.service.units import WATCHDOG_SECONDS, systemctl
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
@@ -160,19 +159,6 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 
 
-def _restart(settings: Settings) -> Iterator[Diagnostic]:
-    """Report keys that the service has read, and that count from its next start: a reload does not bring them."""
-    holder = _lock_holder(settings.board)
-    if holder and (keys := waiting_keys(settings.board)):
-        names = " and ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
-        message = f"{names} {'is' if len(keys) == 1 else 'are'} not in effect yet: the service uses the former settings"
-        number = holder.removeprefix("process ")
-        command = _systemctl(int(number), "restart") if number.isdigit() else ""
-        how = f"Restart the service: {command}." if command else f"Stop {holder} and start the service as before."
-        hint = f"A reload does not apply this. {how}"
-        yield Diagnostic(Severity.ERROR, "restart", message, hint)
-
-
 def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str = "") -> Iterator[Diagnostic]:
     """Report an entry whose Python the service finds elsewhere than this shell, and maybe its jobs as well.
 
@@ -237,5 +223,5 @@ def _socket(settings: Settings) -> Path:
 _START_RULES: tuple[Rule[Settings], ...] = (_gpus,)
 """The checks that need no running service."""
 
-_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _restart, _pythons)
+_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _pythons)
 """The checks of a service, in the order in which they depend on each other."""

@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 from hpc_board.errors import BoardError, DocumentError
-from hpc_board.files import open_regular
 from hpc_board.model.gpu import Cluster
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
@@ -24,8 +23,6 @@ _FIXED: Final = {
     "web_metrics": "serve.metrics",
 }
 """The settings that count from a start alone, by their fields, as the file has them."""
-
-_KEYS_BYTES_MAX: Final = 4096
 
 
 def changed(running: Settings, read: Settings) -> tuple[Settings, tuple[str, ...]]:
@@ -54,23 +51,10 @@ def _of_account(former: Cluster | None, cluster: Cluster) -> Cluster:
     return replace(cluster, account=former.account, board_folder=former.board_folder)
 
 
-def mark_reading(board: Path, at: float, waiting: tuple[str, ...] = ()) -> None:
-    """Have the file of the board's lock tell `admin doctor` when settings were read, and which keys need a restart."""
-    lock = board / SERVE_LOCK
+def mark_reading(board: Path, at: float) -> None:
+    """Have the file of the board's lock tell `admin doctor` when settings were read."""
     with suppress(OSError):
-        lock.write_text("".join(f"{key}\n" for key in waiting), encoding="utf-8")
-        os.utime(lock, (at, at))
-
-
-def waiting_keys(board: Path) -> tuple[str, ...]:
-    """Return the keys whose change the board's service has read, and takes at its next start alone."""
-    try:
-        with open_regular(board / SERVE_LOCK) as file:
-            lines = file.read(_KEYS_BYTES_MAX).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ()
-    known = {*_FIXED.values(), "jobs"}
-    return tuple(line for line in lines if line in known)
+        os.utime(board / SERVE_LOCK, (at, at))
 
 
 def faults(error: BoardError) -> list[str]:

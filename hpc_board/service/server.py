@@ -166,7 +166,7 @@ class Service:
             self._log("fault", traceback=traceback.format_exc())
             return
         self._own = own
-        mark_reading(self.settings.board, at, waiting)
+        mark_reading(self.settings.board, at)
         self._passes.run(own.context.reconciler.names)
         self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
         self._tell_isolation()

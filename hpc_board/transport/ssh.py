@@ -182,16 +182,7 @@ class SshHost:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
-        """Run `argv` with the scrubbed environment plus `env`, and wait for its end.
-
-        The command is killed when the time is over, and when the connection is lost as soon as the host notices.
-
-        Raises:
-            CommandTimeout: it did not end within `timeout_seconds`; a CommandStopped as `Host` has it.
-            CommandMissing: the program is not there.
-            SchedulerError: the host or the folder cannot be reached; or the connection was lost while the command ran,
-                and whether it did its work is unknown.
-        """
+        """Run `argv` as `Host.run` does; it is also killed when the connection is lost, as soon as the host notices."""
         with self._sessions:
             # The login is slow on some hosts, and is no question to the scheduler.
             with self._asking, without_budget():

@@ -66,15 +66,10 @@ class SudoHost:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
-        """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
+        """Run `argv` as `Host.run` does.
 
         `timeout`, which runs as the account, ends the command and its process group: this process may send no signals
         to the account's processes. All users of the machine can read the variables, as they can the arguments.
-
-        Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
-            CommandMissing: the program does not exist.
-            SchedulerError: sudo refuses, or the folder cannot be entered.
         """
         variables = scrubbed_environment(self._environ) | {
             "HOME": os.path.expanduser(f"~{self._account}"),  # noqa: PTH111 - unchanged for an unknown account

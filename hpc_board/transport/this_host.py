@@ -76,15 +76,11 @@ class ThisHost:
         until: Sequence[str] = (),
         stop: Callable[[int], object] | None = None,
     ) -> Completed:
-        """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
+        """Run `argv` as `Host.run` does.
 
         The command leads a process group of its own. SIGKILL ends the group at the time-out, and after the command's
         end with its remaining processes. `stop` gets the session of a command that wrote one of the texts of `until`,
         before that: a command of another account takes no signals from this one.
-
-        Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
-            CommandMissing: the program does not exist, or cannot be started.
         """
         with counted(timeout_seconds) as seconds:
             return self._run(argv, seconds, env or {}, cwd, stdin, until, stop)

@@ -26,7 +26,7 @@ def main() -> None:
     own = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != own]
     names = frozenset(json.load(sys.stdin))
-    # What libraries print goes elsewhere.
+    # The output of libraries goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
     # The kernel ends this process after that time: no Python code runs while a call into Slurm hangs.

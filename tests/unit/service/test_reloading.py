@@ -8,20 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from hpc_board import settings
-from hpc_board.cli.main import cli
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.reloading import changed
 from tests.conftest import short_folder
-from tests.slurm.lab import free_ports
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
@@ -161,54 +157,6 @@ def test_the_account_of_jobs_stays_until_a_restart(file: Path) -> None:
     taken, waiting = changed(before, read)
     assert (taken.clusters, taken.gpus, waiting) == (before.clusters, before.gpus, ("jobs",))
     assert changed(read, read) == (read, ())
-
-
-def has(events: Events, number: int) -> bool:
-    return len(events("reloaded")) == number
-
-
-def told(file: Path, subject: str) -> list[tuple[str, str]]:
-    """The messages and hints of the problems that `admin doctor` finds with a subject."""
-    done = CliRunner().invoke(cli, ["--config", str(file), "admin", "doctor", "--json"])
-    lines = json.loads(done.stdout)
-    assert done.exit_code == (3 if any(line["level"] == "problem" for line in lines) else 0)
-    problems = [line for line in lines if (line["subject"], line["level"]) == (subject, "problem")]
-    return [(line["message"], line["advice"]) for line in problems]
-
-
-def test_doctor_has_a_problem_until_what_a_reload_does_not_bring_is_in_force(file: Path) -> None:
-    slurm: dict[str, Any] = {
-        "clusters": {"here": {"scheduler": "slurm", "allow_root": True}},
-        "gpus": {"CPU": {**CPU, "partition": "cpu", "request": {"style": "none"}}},
-    }
-    jobs = {"account": "nobody", "folder": str(file.parent / "jobs")}
-    web = {**BASE["serve"], "web": f"127.0.0.1:{free_ports(1)[0]}"}
-    changes = [
-        ({}, []),
-        ({"jobs": jobs}, ["jobs"]),
-        ({"jobs": jobs, "serve": web}, ["serve.web", "jobs"]),
-        ({"serve": web}, ["serve.web"]),
-        ({"jobs": jobs}, ["jobs"]),
-    ]
-    written(file, **slurm)
-    with service(file) as (process, events):
-        for number, (change, waiting) in enumerate(changes, 1):
-            written(file, **slurm, **change)
-            process.send_signal(signal.SIGHUP)
-            awaited(partial(has, events, number))
-            found = told(file, "restart")
-            assert [message.partition(" not in effect")[0] for message, _ in found] == [
-                f"{' and '.join(waiting)} {'is' if len(waiting) == 1 else 'are'}" for _ in waiting[:1]
-            ]
-            how = f"Stop process {process.pid} and start the service as before."
-            assert all(hint.endswith(how) for _, hint in found)
-    assert not told(file, "restart"), "no service runs"
-    with service(file) as (process, events):
-        assert not told(file, "restart"), "it has started with `jobs`"
-        written(file, **slurm)
-        process.send_signal(signal.SIGHUP)
-        awaited(lambda: events("reloaded"))
-        assert told(file, "restart"), "`jobs` is gone from the file, and jobs still run under its account"
 
 
 def test_unknown_names_of_roles_are_in_the_log_at_the_start_and_after_a_reload(file: Path) -> None:
