@@ -95,14 +95,6 @@ def test_a_silence_lasts_from_the_first_question_in_vain_to_the_next_answer(tmp_
     assert backoff.silent_since is None
 
 
-def test_a_pause_factor_of_one_never_waits_longer(tmp_path: Path) -> None:
-    backoff = Backoff(tmp_path / "asked", 10, pause_factor=1)
-    for _ in range(3):
-        backoff.begin(AT)
-        backoff.settle(news=False)
-    assert pause(backoff) == 10
-
-
 def test_a_clock_that_was_set_back_puts_nothing_off(tmp_path: Path) -> None:
     backoff = Backoff(tmp_path / "asked", 10)
     backoff.begin(AT + timedelta(hours=1))
@@ -117,11 +109,6 @@ def test_a_file_that_says_nothing_counts_as_none(tmp_path: Path, text: str) -> N
     (tmp_path / "asked").write_text(text)
     assert Backoff(tmp_path / "asked", 10).due(AT)
     assert Backoff(tmp_path / "asked", 10).asked_at is None
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No such file"):
-        Backoff(tmp_path / "none" / "asked", 10).begin(AT)
 
 
 def test_what_stays_the_same_far_away_is_looked_at_less_and_less_often() -> None:

@@ -51,15 +51,6 @@ def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -
     assert world.store.runs.get(run.id).status == ended
 
 
-def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:
-    run = world.run()
-    world.scheduler.submit_error = SchedulerError("Socket timed out")
-    patient = replace(world.advance, lookup_delay=timedelta(hours=1))
-    for _ in range(3):
-        patient.run_pass()
-    assert world.scheduler.sent == [run.token]
-
-
 def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_asked(world: World) -> None:
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
@@ -74,14 +65,6 @@ def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_aske
     assert world.scheduler.looked_up == [run.token]
     replace(seldom, clusters={"main": replace(CLUSTER, poll_seconds=0)})()
     assert world.scheduler.looked_up == [run.token] * 2
-
-
-def test_a_refusal_ends_the_run_and_is_told(world: World) -> None:
-    run = world.run()
-    world.scheduler.submit_error = SchedulerRefused("invalid partition")
-    (error,) = world.advance.launch([run])
-    assert isinstance(error, SchedulerRefused)
-    assert world.state(run) is RunState.ERROR
 
 
 def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(world: World) -> None:
@@ -106,15 +89,6 @@ def test_a_damaged_script_ends_its_run_alone(world: World) -> None:
     assert world.state(damaged) is RunState.ERROR
     assert world.store.runs.get(damaged.id).status.reason.startswith("the batch script in the database is damaged")
     assert world.state(whole) is RunState.QUEUED
-
-
-def test_a_turn_tells_that_the_folder_of_a_job_cannot_be_written(world: World) -> None:
-    run = world.run()
-    (world.folder / "runs").mkdir()
-    (world.folder / "runs" / str(run.id)).write_text("in the way")
-    with pytest.raises(StorageError, match="the job folder cannot be written"):
-        world.advance()
-    assert world.state(run) is RunState.CREATED
 
 
 def test_a_refusal_hinders_no_turn_since_the_run_itself_tells_it(world: World) -> None:

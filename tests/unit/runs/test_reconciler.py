@@ -209,24 +209,6 @@ def test_accounts_that_never_answer_keep_no_run_that_is_cancelled(
     assert world.state(run) is (RunState.CANCELLED if unwanted else RunState.QUEUED)
 
 
-def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_ends(world: World) -> None:
-    run = world.run()
-    world.advance.launch([run])
-    world.scheduler.cancel_error = SchedulerError("Socket timed out")
-    with pytest.raises(SchedulerError):
-        cancel(world.advance, run)
-    world.scheduler.status = JobStatus(JobState.RUNNING)
-    with pytest.raises(SchedulerError, match="Socket timed out"):
-        world.advance()
-    assert world.state(run) is RunState.RUNNING
-    world.scheduler.cancel_error = None
-    world.advance()
-    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
-    world.scheduler.status = JobStatus(JobState.COMPLETING)
-    world.advance()
-    assert len(world.scheduler.cancelled) == 1
-
-
 def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) -> None:
     run = world.run()
     world.advance.launch([run])

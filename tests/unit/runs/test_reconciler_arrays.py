@@ -140,14 +140,6 @@ def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled
     assert world.states(runs) == [RunState.ERROR] * 3
 
 
-def test_a_turn_tells_once_what_hinders_an_array(world: ArrayWorld) -> None:
-    world.runs(3)
-    world.scheduler.submit_error = SchedulerError("Socket timed out")
-    turn = world.advance.run_pass()
-    assert turn is not None
-    assert [error.message for error in turn.errors] == ["Socket timed out"]
-
-
 def test_an_array_is_not_sent_without_a_run_whose_folder_cannot_be_written(world: ArrayWorld) -> None:
     runs = world.runs(3)
     obstacle = world.folder / "runs" / runs[1].token

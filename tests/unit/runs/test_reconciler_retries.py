@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import NotAccepting, QueueFull, SchedulerError
 from hpc_board.model.result import Verdict
@@ -251,12 +250,6 @@ def test_a_run_that_is_to_be_cancelled_is_not_sent_again(world: World) -> None:
     cancel(world.advance, run)
     assert failed(world, run).state is RunState.PREEMPTED
     assert len(world.scheduler.sent) == 1
-
-
-def test_the_user_s_own_number_of_retries_counts(world: World) -> None:
-    gpu, kind = world.advance.gpus["H100"], SlurmKind()
-    assert kind.with_job_options(gpu, JobOptions(retries="0")).retries == 0
-    assert kind.with_job_options(gpu, JobOptions()).retries == 2
 
 
 class KilledError(BaseException):

@@ -169,11 +169,6 @@ def test_a_script_that_a_signal_ended_says_so(bench: Bench) -> None:
     assert bench.await_state(key, JobState.ENDED).reason == "ended by signal 11"
 
 
-def test_the_command_for_the_user_is_what_runs(bench: Bench) -> None:
-    job = bench.job("a", "exit")
-    assert bench.scheduler.command(job) == ["bash", str(job.folder / "job.sh")]
-
-
 def test_jobs_of_one_slot_run_one_at_a_time_in_their_order(bench: Bench) -> None:
     script = f'echo "begin $SLURM_JOB_NAME" >>{bench.log}; sleep 0.05; echo "end $SLURM_JOB_NAME" >>{bench.log}'
     first = bench.submit("j0", f"{UNTIL_GO}; {script}")

@@ -107,21 +107,6 @@ def test_every_setting_becomes_its_option() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("style", "value"),
-    [
-        (RequestStyle.GRES, "gpu:h100:1"),
-        (RequestStyle.GPUS, "h100:1"),
-        (RequestStyle.GPUS_PER_NODE, "1"),
-        (RequestStyle.GPUS_PER_TASK, "1"),
-        (RequestStyle.CONSTRAINT, "h100"),
-    ],
-)
-def test_the_request_is_written_in_the_style_of_the_site(style: RequestStyle, value: str) -> None:
-    options = options_for(with_options(PLAIN, request=Request(style, value)), 60)
-    assert options[str(style)] == value
-
-
 def test_two_constraints_are_joined_so_that_both_hold() -> None:
     by_feature = with_options(PLAIN, request=Request(RequestStyle.CONSTRAINT, "a100|h100"), constraint="nvlink")
     assert options_for(by_feature, 60)["constraint"] == "(a100|h100)&(nvlink)"

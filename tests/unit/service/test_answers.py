@@ -5,7 +5,6 @@ import dataclasses
 import io
 import json
 import os
-import pwd
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -17,8 +16,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from hpc_board.board import Board
 from hpc_board.board import submissions as submissions_module
@@ -182,25 +179,6 @@ def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
         admin.admin.export("json").write(io.BytesIO())
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_whatever_a_route_is_asked_the_service_has_no_fault(door: Path, data: st.DataObject) -> None:
-    route = data.draw(st.sampled_from([*routes.ROUTES, routes.CHANGES]))
-    type_ = routes.ChangesArguments if route == routes.CHANGES else routes.arguments_type(route)
-    names = type_.__struct_fields__
-    args = data.draw(st.dictionaries(st.sampled_from([*names, "x"]), JSON, max_size=4))
-    with raw(door) as client:  # `serving` fails at a fault in the service's log
-        answer = client.greeted().ask(route, **args)
-        assert answer is None or answer["id"] == 7
-
-
 @contextmanager
 def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
     """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
@@ -233,14 +211,6 @@ def test_a_fault_in_an_answer_is_told_and_logged(
     (fault,) = [line for line in log if line["event"] == "fault"]
     assert (fault["uid"], fault["route"]) == (os.geteuid(), route)
     assert "ValueError: a fault" in fault["traceback"]
-
-
-@ROOT
-def test_a_refused_file_is_in_the_log(board: Recorded, folder: Path) -> None:
-    path = folder / "board.sock"
-    with logged(board, path) as log, acting_as("bin"), raw(path) as client:
-        assert client.greeted().ask("admin.backup")["error"]["kind"] == "Refused"
-    assert [line["uid"] for line in log if line["event"] == "refused"] == [pwd.getpwnam("bin").pw_uid]
 
 
 @ROOT
@@ -304,12 +274,6 @@ def test_a_user_who_floods_is_refused_and_others_are_not(
     assert outcomes["daemon"]["error"]["kind"] == "Refused"
     assert "too many unfinished runs: 2" in outcomes["daemon"]["error"]["message"]
     assert len(outcomes["bin"]["value"]) == 1
-
-
-def test_a_gpu_that_is_named_a_thousand_times_has_one_page(door: Path) -> None:
-    with raw(door) as client:
-        answer = client.greeted().ask("standings.pages", task="narrow", gpus=["H100"] * 1000)
-        assert len(answer["value"]) == 1
 
 
 def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(

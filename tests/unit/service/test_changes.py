@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -264,36 +263,6 @@ def test_a_lost_service_is_told_once_and_the_next_one_from_the_beginning(
 
 def test_a_board_of_files_tells_nothing(board: Recorded) -> None:
     assert list(board.board.changes(lambda: True)) == []
-
-
-def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = board.add(status_of(RunState.RUNNING))
-    outputs = changes._Outputs(lambda: board.board)
-    marks = iter([RuntimeError("can't start new thread"), 1, 2])
-
-    def mark(_: object) -> object:
-        found = next(marks)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    fake = SimpleNamespace(
-        runs=SimpleNamespace(output_mark=mark),
-        context=SimpleNamespace(clusters=SimpleNamespace(folders_on=lambda _: SimpleNamespace(elsewhere=True))),
-    )
-    monkeypatch.setattr(outputs, "_board", lambda: fake)
-    told: list[object] = []
-
-    def look() -> bool:
-        try:
-            told.extend(outputs.written([run]))
-        except RuntimeError as error:
-            told.append(str(error))
-        return told[-1:] == [run]
-
-    awaited(look)
-    assert told == ["can't start new thread", run]
-    outputs.close()
 
 
 @ROOT

@@ -62,15 +62,6 @@ def test_the_output_of_anothers_run_is_refused_with_the_exit_code_of_a_refusal(b
     assert "daemon and admins alone may read the output" in done.stderr
 
 
-@ROOT
-def test_the_files_of_anothers_run_are_refused_with_the_exit_code_of_a_refusal(board: Recorded, door: Path) -> None:
-    run = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user="daemon")
-    with acting_as("nobody"):
-        done = command(door, "run", str(run.id), "--files", "/nonexistent")
-    assert done.exit_code == 5
-    assert "only daemon and admins may read the files" in done.stderr
-
-
 def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
     error = refusal(RemoteBoard(folder / "board.sock").runs.list)
     assert "hpc-board serve" in error.hint

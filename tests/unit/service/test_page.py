@@ -3,10 +3,7 @@
 import http.client
 import os
 import re
-import shutil
 import socket
-import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -30,18 +27,14 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.job_polling import Poll
 from hpc_board.runs.reconciler import Pass
-from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
 from hpc_board.service.page import pages, web_server
 from hpc_board.service.page.metrics import metrics_text
-from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.additions import AdditionGateway, Marks
-from hpc_board.store.submissions import SubmissionGateway
 from tests.service import serving
 from tests.slurm.lab import free_ports
-from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
 from tests.unit.service.clients import raw as of_wire
@@ -295,42 +288,6 @@ def test_the_time_of_a_page_does_not_tell_of_activity_on_a_closed_board(
     assert seen == ["12:09"] * 6 + ["12:10"] * 6
 
 
-@pytest.mark.parametrize("active", [False, True])
-def test_a_duration_that_goes_on_does_not_tell_of_activity_on_a_closed_board(
-    board: Recorded, clock: type[Clock], active: bool
-) -> None:
-    now = clock.at.replace(minute=0, second=0)
-    run = board.add(replace(status_of(RunState.RUNNING), at=now), user="ada")
-    closed(board, "bin", name="narrow")
-    shown = pages_of(board)
-    seen = []
-    for second in (40, 50, 59, 60, 70):
-        clock.at = clock.at.replace(minute=9 + second // 60, second=second % 60)
-        if active:
-            activity(board)
-        found = shown.get(f"runs/{run.id}")
-        assert found is not None
-        (told,) = re.findall(r"has run ([0-9]+ min)", found.decode())
-        seen.append(told)
-    assert seen == ["9 min"] * 3 + ["10 min"] * 2
-
-
-def pages_of(board: Recorded) -> pages.Pages:
-    public = Board.seen_by_all(Installation(board.board.settings, OWNER, print), print)
-    return pages.Pages(lambda: public)
-
-
-def test_the_page_of_a_run_in_flight_follows_it_to_its_end(board: Recorded) -> None:
-    run = board.add(status_of(RunState.RUNNING), user="ada")
-    shown = pages_of(board)
-    before = shown.get(f"runs/{run.id}")
-    Store(board.board.settings.board / "board.db").runs.record(run.id, status_of(RunState.LOST))
-    after = shown.get(f"runs/{run.id}")
-    assert before is not None
-    assert after is not None
-    assert (b"Running" in before, b"Lost" in after) == (True, True)
-
-
 def test_a_run_with_many_cases_shows_the_first_ones_and_the_number_of_the_others(board: Recorded, door: Path) -> None:
     cases = [timed_case(index, spec=f"size: {index}") for index in range(203)]
     run = board.add(result=result_of(Verdict.PASS, *cases), score_s=1e-3, user="ada")
@@ -381,13 +338,6 @@ def test_an_unchanged_page_is_not_sent_again(board: Recorded, door: Path, clock:
     assert changed.headers["ETag"] != tag
 
 
-@pytest.mark.parametrize("target", ["/live.js", "/page.css"])
-def test_an_unchanged_file_is_not_sent_again(door: Path, target: str) -> None:
-    first = ask(door, target)
-    again = ask(door, target, headers={"If-None-Match": first.headers["ETag"]})
-    assert (first.status, again.status, again.body) == (200, 304, b"")
-
-
 def test_a_database_that_cannot_be_read_is_told(
     board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,27 +352,6 @@ def test_a_database_that_cannot_be_read_is_told(
     assert (answer.status, "disk" in answer.text) == (500, False)
     assert sum('"page failed", "route": "boards"' in line and "the disk is gone" in line for line in lines) == 1
     assert "bob" in ask(door, "/").text
-
-
-def test_a_write_shows_while_a_pass_waits_for_a_cluster(
-    board: Recorded, door: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = passed(board, "ada", 1e-3)
-    hanging, go_on = threading.Event(), threading.Event()
-
-    def hang(_: Service, __: str) -> tuple[None, str]:
-        hanging.set()
-        go_on.wait(60)
-        return None, ""
-
-    monkeypatch.setattr(Passes, "_run_pass", hang)
-    try:
-        with asking(folder / "board.sock") as remote:
-            assert hanging.wait(30)
-            remote.moderation.remove([run.submission], reason="x")
-            assert "Removed from the standings." in ask(door, f"/runs/{run.id}").text
-    finally:
-        go_on.set()
 
 
 # Secrets that no page shows
@@ -534,46 +463,6 @@ def test_an_account_that_loses_its_role_loses_the_pages(
             enrolled.discard("daemon")
             minutes[0] += 1
     assert statuses == {("daemon", 0): 200, ("nobody", 0): 200, ("daemon", 1): 403, ("nobody", 1): 200}
-
-
-@ROOT
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "status_there"), [("daemon", 200), ("sys", 403)])
-def test_through_ssh_the_kernel_names_the_account_of_the_login(
-    board: Recorded, door: Path, folder: Path, name: str, status_there: int
-) -> None:
-    skip_without_sshd()
-    passed(board, "ada", 1e-3)
-    (port,) = free_ports(1)
-    with Sshd(folder / "d") as host:
-        known = folder / "known_hosts"
-        known.write_text(host.known_hosts_line)
-        words = ["ssh", "-N", "-F", "none", "-o", "BatchMode=yes", "-o", f"UserKnownHostsFile={known}"]
-        words += ["-i", str(host.client_key), "-L", f"127.0.0.1:{port}:{door}", "-p", str(host.port)]
-        with subprocess.Popen([*words, f"{name}@127.0.0.1"], stdin=subprocess.DEVNULL) as client:
-            try:
-                awaited(lambda: listens(port) or client.poll() is not None)
-                assert ask(port, "/").status == status_there
-            finally:
-                client.terminate()
-
-
-def listens(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def test_the_pages_socket_is_for_all_and_goes_with_the_service(board: Recorded, folder: Path) -> None:
-    with opened(board, folder):
-        assert (folder / "board.http").stat().st_mode & 0o777 == 0o666
-    assert not (folder / "board.http").exists()
-
-
-def test_the_socket_that_a_killed_service_left_is_replaced(board: Recorded, folder: Path) -> None:
-    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as left:
-        left.bind(str(folder / "board.http"))
-    with opened(board, folder):
-        assert ask(folder / "board.http", "/").status == 200
 
 
 def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path) -> None:
@@ -807,56 +696,6 @@ def page_of(service: Service) -> web_server.WebServer:
     return service._page
 
 
-@pytest.mark.skipif(shutil.which("ss") is None, reason="there is no ss here (`apt-get install iproute2`)")
-def test_many_readers_may_wait_to_be_accepted(board: Recorded, folder: Path, port: int) -> None:
-    with opened(board, folder, port):
-        shown = subprocess.run(["ss", "-xtln"], capture_output=True, text=True, check=True).stdout
-    lengths = {
-        int(found)
-        for place in (f"{folder}/board.http", f"127.0.0.1:{port}")
-        for found in re.findall(rf"LISTEN +0 +(\d+) +{place} ", shown)
-    }
-    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
-    assert lengths == {min(2_048, most)}
-
-
-def test_answers_under_way_leave_while_a_read_of_a_page_hangs(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reading, asked, go_on, answered = (threading.Event() for _ in range(4))
-    get, value = pages.Pages.get, Answers._value
-
-    def hang(of: pages.Pages, path: str) -> bytes | None:
-        reading.set()
-        answered.wait(60)
-        return get(of, path)
-
-    def wait(of: Answers, *args: Any) -> object:
-        asked.set()
-        go_on.wait(60)
-        return value(of, *args)
-
-    monkeypatch.setattr(pages.Pages, "get", hang)
-    monkeypatch.setattr(Answers, "_value", wait)
-    with (
-        opened(board, folder) as service,
-        asking(folder / "board.sock") as remote,
-        ThreadPoolExecutor(1) as pool,
-        closing(connected(folder / "board.http")) as reader,
-    ):
-        reader.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert reading.wait(30)
-        answer = pool.submit(remote.runs.list)
-        assert asked.wait(30)
-        service.stop()
-        assert service._stopping.wait(30)
-        go_on.set()
-        try:
-            assert answer.result(30) == ()
-        finally:
-            answered.set()
-
-
 # Numbers
 
 
@@ -952,18 +791,6 @@ def test_the_latency_of_a_scheduler_is_counted(board: Recorded, door: Path) -> N
     found = numbers(door)
     assert found["hpc_board_scheduler_seconds_bucket", "here +Inf"] == found[key]
     assert found["hpc_board_scheduler_errors_total", "here"] == 0
-
-
-def test_no_pass_meets_a_recorded_run_before_it_has_its_state(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    add = SubmissionGateway.add
-
-    def add_and_pass(self: SubmissionGateway, new: NewSubmission) -> Any:
-        added = add(self, new)
-        board.board.context.reconciler.run_pass()
-        return added
-
-    monkeypatch.setattr(SubmissionGateway, "add", add_and_pass)
-    assert board.add(status_of(RunState.QUEUED)).state is RunState.QUEUED
 
 
 @ROOT

@@ -2,13 +2,12 @@
 
 import os
 import pwd
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,14 +17,12 @@ from click.testing import CliRunner
 from hpc_board.cli.main import cli
 from hpc_board.domain.service_address import SshAddress
 from hpc_board.errors import BoardError, InputError
-from hpc_board.service import client as client_module
 from hpc_board.service import wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError
 from tests.accounts import command_as, needs_accounts
 from tests.service import serving
-from tests.slurm.lab import free_ports
-from tests.slurm.sshd import USER, Sshd, new_key, running_master, skip_without_sshd
+from tests.slurm.sshd import USER, Sshd, running_master, skip_without_sshd
 from tests.unit.recorded import REPOSITORY, Recorded, recorded
 from tests.unit.service.clients import OWNER, refusal
 from tests.values import requested
@@ -197,45 +194,11 @@ def test_start_up_files_that_print_are_named_with_their_text(door: SshAddress, h
     assert ".bashrc" in error.hint
 
 
-def test_start_up_files_that_print_to_stderr_do_no_harm(door: SshAddress, host: Sshd) -> None:
-    (host.home / ".bashrc").write_text("echo Maintenance on Monday >&2\n")
-    remote = RemoteBoard(door)
-    with remote.session():
-        assert remote.runs.list() == ()
-    (host.home / ".bashrc").unlink()
-
-
-@pytest.mark.parametrize(("known", "words"), [("", "is not known"), ("other", "has another")])
-def test_a_host_key_that_is_unknown_or_another_is_refused(
-    door: SshAddress, host: Sshd, tmp_path: Path, known: str, words: str
-) -> None:
-    file = tmp_path / "client" / ".ssh" / "known_hosts"
-    other = new_key(tmp_path / "other").with_suffix(".pub").read_text()
-    file.write_text(f"[127.0.0.1]:{host.port} {other}" if known else "")
-    error = failure(door)
-    assert (error.exit_code, error.title, words in error.message) == (3, "The service did not answer", True)
-
-
 def test_a_login_that_is_refused_is_said(door: SshAddress, tmp_path: Path) -> None:
     (tmp_path / "client" / ".ssh" / "id_ed25519").unlink()
     error = failure(door)
     assert isinstance(error, ServiceError)
     assert "refuses the login" in error.message
-
-
-def test_a_host_that_is_not_there_is_said(door: SshAddress) -> None:
-    (port,) = free_ports(1)
-    error = failure(msgspec.structs.replace(door, port=port))
-    assert isinstance(error, ServiceError)
-    assert "cannot be reached" in error.message
-
-
-def test_a_service_that_is_silent_is_said(folder: Path, address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ANSWER_SECONDS", 1)
-    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as silent:
-        silent.bind(str(folder / "board.sock"))
-        silent.listen()
-        assert "no answer within 1 s" in failure(address).message
 
 
 # The relay

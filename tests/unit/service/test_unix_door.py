@@ -3,7 +3,6 @@
 import os
 import pwd
 import socket
-import struct
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
@@ -129,10 +128,3 @@ def test_a_link_of_another_account_leads_to_no_socket_that_is_trusted(board: Rec
         # A kernel that protects links follows none that another account made in such a folder.
         protected = Path("/proc/sys/fs/protected_symlinks").read_text().strip() != "0"
         assert ("Permission denied" if protected else "could impersonate it") in error.message
-
-
-def test_the_credentials_of_a_peer_are_those_of_unix_7() -> None:
-    one, other = socket.socketpair()
-    with one, other:
-        told = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    assert told == (os.getpid(), os.geteuid(), os.getegid())

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.transport import RENEW_SECONDS, Files, draft_of
-from hpc_board.transport.ssh import Connection
-from hpc_board.transport.ssh_files import SshFiles
 from hpc_board.transport.sudo import SharedFiles
-from tests.slurm.sshd import Sshd
 
 DATA = os.urandom(200_000)
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
@@ -294,17 +290,3 @@ def test_old_files_with_an_unneeded_name_are_removed(files: Files, tmp_path: Pat
     assert files.names(folder) == {"needed", "young", "link", "folder"}
     with pytest.raises(FileNotFoundError):
         files.remove_unused(tmp_path / "none", 50, lambda _: True)
-
-
-def test_a_host_that_cannot_be_reached_is_told_from_one_that_refuses(
-    server: Sshd, connection: Connection, tmp_path: Path
-) -> None:
-    far = SshFiles(connection)
-    server.stop()
-    try:
-        with pytest.raises(SchedulerError, match="cannot be reached"):
-            far.ensure(tmp_path / "a", DATA)
-        with pytest.raises(OSError, match="cannot be reached"):
-            far.remove_unused(tmp_path, 50, lambda _: True)
-    finally:
-        server.start()

@@ -22,12 +22,6 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_folders_above_a_new_one_are_for_this_account(connection: Connection, tmp_path: Path) -> None:
-    folder = tmp_path / "board" / "runs" / "1-hb-0123"
-    SshFiles(connection).write_folder(folder, CONTENTS)
-    assert [each.stat().st_mode & 0o777 for each in (folder.parents[1], folder.parent, folder)] == [0o700] * 3
-
-
 def test_what_is_not_there_is_told_from_what_cannot_be_read(
     connection: Connection, server: Sshd, tmp_path: Path
 ) -> None:
@@ -112,18 +106,6 @@ def test_a_folder_travels_over_a_slow_link_that_breaks_once(server: Sshd, home: 
         assert link.cuts == 1
         connection.close()
     assert files_in(tmp_path / "runs") == {f"1/{name}": data for name, data in CONTENTS.items()}
-
-
-def test_a_result_comes_over_a_slow_link_that_breaks_once(server: Sshd, home: Path, tmp_path: Path) -> None:
-    data = os.urandom(300_000)
-    (tmp_path / "result.json").write_bytes(data)
-    with SlowLink(server.port, delay_seconds=0.005, piece_bytes=8000) as link:
-        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
-        connection = Connection(Login("127.0.0.1", USER, link.port))
-        link.cut_after(150_000)
-        assert SshFiles(connection).read(tmp_path / "result.json", 1_000_000) == data
-        assert link.cuts == 1
-        connection.close()
 
 
 @pytest.mark.usefixtures("home")

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +17,7 @@ from hpc_board.model.gpu import Login
 from hpc_board.transport import CommandTimeout, Completed
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
-from hpc_board.transport.ssh_login import LoginRefused, OwnLink
-from hpc_board.transport.time_budget import close_quietly
+from hpc_board.transport.ssh_login import LoginRefused
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, running_master, skip_without_sshd
 from tests.waiting import ended_writers
@@ -201,20 +199,6 @@ def test_a_dead_connection_is_made_anew_without_a_word(host: SshHost, server: Ss
     assert run(host, "echo", "2").stdout == "2\n"
 
 
-def test_a_silent_link_ends_a_command_in_its_time(server: Sshd, home: Path) -> None:
-    with SlowLink(server.port, delay_seconds=0) as link:
-        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
-        connection = Connection(Login("127.0.0.1", USER, link.port))
-        host = SshHost(connection)
-        assert run(host, "echo", "1").stdout == "1\n"
-        link.frozen.set()
-        began = time.monotonic()
-        with pytest.raises((CommandTimeout, SchedulerError)):
-            run(host, "echo", "2", timeout_seconds=1)
-        assert time.monotonic() - began < 60
-        connection.close()
-
-
 def test_a_session_that_opens_late_ends_nobody_else_s_command(server: Sshd, home: Path, tmp_path: Path) -> None:
     with SlowLink(server.port, delay_seconds=0) as link, ThreadPoolExecutor(1) as pool:
         (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
@@ -250,15 +234,6 @@ def test_a_link_that_breaks_anywhere_is_an_error_that_is_told(server: Sshd, home
                 files.read(home / ".ssh" / "known_hosts", 10_000)
             connection.close()
         assert link.cuts > 10
-
-
-@pytest.mark.usefixtures("home")
-def test_a_session_is_closed_without_a_word_though_its_link_has_just_broken(server: Sshd) -> None:
-    link, channel = Connection(login(server)).channel()
-    assert isinstance(link, OwnLink)
-    link.transport.sock.close()
-    close_quietly(channel)
-    link.close()
 
 
 def test_an_unknown_host_key_is_never_accepted(server: Sshd, home: Path) -> None:
@@ -414,22 +389,6 @@ def test_a_certificate_of_the_user_opens_the_account(
         connection.close()
 
 
-def test_a_proxy_command_is_a_way_too(server: Sshd, home: Path) -> None:
-    relay = home / "relay.py"
-    relay.write_text(
-        "import os, select, socket, sys\n"
-        "link = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
-        "while True:\n"
-        "    for one in select.select([0, link], [], [])[0]:\n"
-        "        data = os.read(0, 65536) if one == 0 else link.recv(65536)\n"
-        "        if not data: sys.exit()\n"
-        "        link.sendall(data) if one == 0 else os.write(1, data)\n"
-    )
-    connection = Connection(login(server, proxy_command=f"{sys.executable} {relay} %h %p"))
-    assert run(SshHost(connection), "echo", "in").stdout == "in\n"
-    connection.close()
-
-
 def test_a_running_master_serves_for_commands_and_files_without_a_login(server: Sshd, home: Path) -> None:
     (home / ".ssh" / "id_ed25519").unlink()
     with running_master(server, home / ".ssh") as process:
@@ -468,11 +427,3 @@ def test_a_host_that_opens_no_session_is_told(home: Path) -> None:
     with short_folder() as folder, Sshd(folder / "d", options=("MaxSessions 0",)) as limited:
         limited.client_home(home)
         assert "opens no further session" in refusal(limited).message
-
-
-def test_a_slow_link_is_slow_and_no_more(server: Sshd, home: Path) -> None:
-    with SlowLink(server.port, delay_seconds=0.03, piece_bytes=500) as link:
-        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
-        connection = Connection(Login("127.0.0.1", USER, link.port))
-        assert len(run(SshHost(connection), "head", "-c", "20000", "/dev/zero").stdout) == 20_000
-        connection.close()

@@ -1,7 +1,5 @@
 import os
 import shutil
-import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -79,12 +77,6 @@ def test_an_output_that_was_cut_says_so(more_bytes: int, truncated: bool) -> Non
     assert (len(done.stdout), done.truncated) == (OUTPUT_BYTES_MAX, truncated)
 
 
-@pytest.mark.parametrize("stdin", ["", "words\n", "x" * 300_000])
-def test_no_temporary_folder_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: str) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    assert run("cat", stdin=stdin).stdout == stdin
-
-
 def test_a_file_that_cannot_be_run_is_missing(tmp_path: Path) -> None:
     (tmp_path / "sbatch").write_text("not for execution")
     with pytest.raises(CommandMissing):
@@ -106,22 +98,6 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
 def test_a_command_that_closed_its_outputs_is_still_killed() -> None:
     with pytest.raises(CommandTimeout):
         run("sh", "-c", "exec >&- 2>&-; sleep 600", timeout_seconds=0.3)
-
-
-def test_commands_run_side_by_side_in_threads(tmp_path: Path) -> None:
-    host = ThisHost(ENVIRON)
-    first, second = tmp_path / "first", tmp_path / "second"
-    os.mkfifo(first)
-    answers: list[str] = []
-
-    def read() -> None:
-        answers.append(host.run(["cat", str(first)], timeout_seconds=60).stdout)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    host.run(["sh", "-c", f"echo met > {first}; touch {second}"], timeout_seconds=60)
-    reader.join()
-    assert answers == ["met\n"]
 
 
 def test_no_descriptor_is_left_open() -> None:
