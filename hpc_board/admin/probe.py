@@ -301,7 +301,7 @@ def _read_job_files(probe: _Probe) -> None:
         return
     probe.looked_at = time.monotonic()
     try:
-        names = files.names(folder)
+        names = {entry.name for entry in files.entries(folder)}
     except OSError:
         return
     if probe.logged_at is None and probe.key is not None:

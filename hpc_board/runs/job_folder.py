@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -513,7 +514,7 @@ class Folders(msgspec.Struct, frozen=True):
         """
         path = self._harness_file(sha256)
         try:
-            return path.name in self.files.names(path.parent)
+            return any(entry.name == path.name for entry in self.files.entries(path.parent))
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -528,15 +529,16 @@ class Folders(msgspec.Struct, frozen=True):
         Returns:
             The size of each, also in a `dry_run`, which removes none.
         """
-
-        def unneeded(name: str) -> bool:
-            match = _HARNESS_FILE.fullmatch(name)
-            return match is not None and (name.startswith(".") or match[1] not in needed)
-
+        harnesses, oldest, sizes = self._harness_file("").parent, time.time() - HARNESS_UNUSED_SECONDS, []
         with suppress(OSError):
-            harnesses = self._harness_file("").parent
-            return self.files.remove_unused(harnesses, HARNESS_UNUSED_SECONDS, unneeded, dry_run=dry_run)
-        return ()
+            for entry in self.files.entries(harnesses):
+                match = _HARNESS_FILE.fullmatch(entry.name)
+                unneeded = match is not None and (entry.name.startswith(".") or match[1] not in needed)
+                if unneeded and entry.size is not None and entry.modified_at < oldest:
+                    if not dry_run:
+                        self.files.remove(harnesses / entry.name)
+                    sizes.append(entry.size)
+        return sizes
 
     def _harness_file(self, sha256: str) -> Path:
         return harness_file(folder(self.board, "any"), sha256)
@@ -581,7 +583,7 @@ class Folders(msgspec.Struct, frozen=True):
 
     def folder_names(self) -> Sequence[str]:
         """Return the names of the job folders, those of other boards in the same place among them."""
-        return self.files.folders_in(self.board / "runs")
+        return [entry.name for entry in self.files.entries(self.board / "runs", most=None) if entry.is_folder]
 
     def bytes_of(self, name: str) -> int:
         """Return the size of all files of a job folder."""
@@ -593,7 +595,8 @@ class Folders(msgspec.Struct, frozen=True):
 
     def sizes(self, run: Run, below: str = "") -> Mapping[str, int]:
         """Return the sizes of the regular files in the run's job folder, or in its folder `below`, by their names."""
-        return self.files.sizes_in(self.of(run) / below)
+        entries = self.files.entries(self.of(run) / below)
+        return {entry.name: entry.size for entry in entries if entry.size is not None}
 
     def read_part(self, run: Run, below: str, name: str, start: int, limit: int) -> bytes:
         """Return at most `limit` bytes of a file there from `start` on, as `Files.read_part` does."""

@@ -1,7 +1,7 @@
 """Transports: commands and files on this host, or on a login node over SSH behind the same protocols."""
 
 import errno
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,10 @@ from hpc_board.model.text import one_line
 
 RENEW_SECONDS = 86_400.0
 """The age at which a file in use gets the present time, see `Files.ensure`."""
+
+
+ENTRIES_MAX = 10_000
+"""The number of entries of a folder that are read: a job may make any number."""
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -36,6 +40,15 @@ class CommandStopped(CommandTimeout):
 
 class CommandMissing(Exception):
     """A program that is missing on the host."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry of a folder; one that is no regular file has no size and time. Links are not followed."""
+
+    name: str
+    is_folder: bool = False
+    size: int | None = None
+    modified_at: float = 0.0
 
 
 class Host(Protocol):
@@ -100,23 +113,21 @@ class Files(Protocol):
             SchedulerError: the machine cannot be reached; whether the file is there now is unknown.
         """
 
-    def remove_unused(
-        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
-    ) -> Sequence[int]:
-        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+    def entries(self, folder: Path, *, most: int | None = ENTRIES_MAX) -> "Sequence[Entry]":
+        """Return the entries of a folder, of more than `most` some; on another machine at most ENTRIES_MAX.
 
-        Returns:
-            The size of each, also in a `dry_run`, which removes none.
+        The list has a network file system query its server anew.
 
         Raises:
-            OSError: some of them may be left.
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
         """
 
-    def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder, of very many some; the list has a network file system query its server anew.
+    def remove(self, path: Path) -> None:
+        """Remove a file.
 
         Raises:
-            OSError: it is not there, or cannot be read now.
+            OSError: it cannot be removed.
         """
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
@@ -126,22 +137,6 @@ class Files(Protocol):
 
         Raises:
             OSError: something of it may be left.
-        """
-
-    def folders_in(self, folder: Path) -> Sequence[str]:
-        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
-        """
-
-    def sizes_in(self, folder: Path) -> Mapping[str, int]:
-        """Return the sizes of the regular files in a folder by their names; of very many, on this machine, some.
-
-        Raises:
-            NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
         """
 
     def bytes_in(self, folder: Path) -> int:

@@ -6,15 +6,13 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Never
 
 from hpc_board.files import open_regular, write_whole
-from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
-
-_ENTRIES_MAX = 10_000
+from hpc_board.transport import ENTRIES_MAX, RENEW_SECONDS, Entry, check_paths, draft_of
 
 
 class LocalFiles:
@@ -56,22 +54,16 @@ class LocalFiles:
         self.write(path, data)
         return True
 
-    def remove_unused(
-        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
-    ) -> Sequence[int]:
-        oldest, sizes = time.time() - seconds, []
-        for path in filter(lambda path: unneeded(path.name), folder.iterdir()):
-            with suppress(FileNotFoundError):  # another client may do the same
-                facts = path.lstat()
-                if stat.S_ISREG(facts.st_mode) and facts.st_mtime < oldest:
-                    if not dry_run:
-                        path.unlink()
-                    sizes.append(facts.st_size)
-        return sizes
+    def entries(self, folder: Path, *, most: int | None = ENTRIES_MAX) -> Sequence[Entry]:
+        opened = _open_folder(folder)
+        try:
+            with os.scandir(opened) as entries:
+                return [_entry(entry) for entry in itertools.islice(entries, most)]
+        finally:
+            os.close(opened)
 
-    def names(self, folder: Path) -> frozenset[str]:
-        with _entries(folder) as entries:
-            return frozenset(entry.name for entry in itertools.islice(entries, _ENTRIES_MAX))
+    def remove(self, path: Path) -> None:
+        path.unlink()
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         if folder.is_symlink():
@@ -81,19 +73,6 @@ class LocalFiles:
         if not alone:
             with suppress(OSError):
                 folder.parent.rmdir()
-
-    def folders_in(self, folder: Path) -> Sequence[str]:
-        with _entries(folder) as entries:
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-
-    def sizes_in(self, folder: Path) -> Mapping[str, int]:
-        with _entries(folder) as entries:
-            some = itertools.islice(entries, _ENTRIES_MAX)
-            return {
-                entry.name: entry.stat(follow_symlinks=False).st_size
-                for entry in some
-                if entry.is_file(follow_symlinks=False)
-            }
 
     def bytes_in(self, folder: Path) -> int:
         opened = _open_folder(folder)
@@ -145,15 +124,11 @@ def _open_folder(path: Path | str, below: int | None = None) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
 
 
-@contextmanager
-def _entries(folder: Path) -> Iterator[Iterator["os.DirEntry[str]"]]:
-    """List a folder; a link in its place is not followed."""
-    opened = _open_folder(folder)
-    try:
-        with os.scandir(opened) as entries:
-            yield entries
-    finally:
-        os.close(opened)
+def _entry(entry: "os.DirEntry[str]") -> Entry:
+    if not entry.is_file(follow_symlinks=False):
+        return Entry(entry.name, is_folder=entry.is_dir(follow_symlinks=False))
+    facts = entry.stat(follow_symlinks=False)
+    return Entry(entry.name, size=facts.st_size, modified_at=facts.st_mtime)
 
 
 def _write_below(folder: int, path: PurePosixPath, data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import itertools
 import secrets
 import stat
 import threading
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
+from hpc_board.transport import ENTRIES_MAX, RENEW_SECONDS, Entry, check_paths, draft_of
 from hpc_board.transport.sftp_session import STALL_SECONDS, SftpSession
 from hpc_board.transport.ssh import Connection
 from hpc_board.transport.time_budget import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
@@ -25,15 +24,10 @@ if TYPE_CHECKING:
 FILE_SECONDS: Final = 120.0
 """The time-out of one query about files, or of one job folder, before the session counts as lost."""
 
-_ENTRIES_MAX = 10_000
 _NAMES_BYTES_MAX = 4 * 1024 * 1024
 _DEPTH_MAX = 64
 
 T = TypeVar("T")
-
-
-class _Endless(OSError):
-    """A folder with more entries than one of hpc-board's; the session that lists it is closed."""
 
 
 class SshFiles:
@@ -69,13 +63,15 @@ class SshFiles:
         draft = _draft_beside(path)
         return self._do(lambda sftp: _ensure(sftp, path, draft, data))
 
-    def remove_unused(
-        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
-    ) -> Sequence[int]:
-        return self._ask_server(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
+    def entries(self, folder: Path, *, most: int | None = ENTRIES_MAX) -> Sequence[Entry]:
+        def read(sftp: "SFTPClient") -> list[Entry]:
+            _check_is_folder(sftp, folder)
+            return [_entry(each) for each in _entries(sftp, folder, most or ENTRIES_MAX)]
 
-    def names(self, folder: Path) -> frozenset[str]:
-        return frozenset(self._ask_server(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
+        return self._ask_server(read)
+
+    def remove(self, path: Path) -> None:
+        self._ask_server(lambda sftp: sftp.remove(str(path)))
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         def remove(sftp: "SFTPClient") -> None:
@@ -85,12 +81,6 @@ class SshFiles:
                     sftp.rmdir(str(folder.parent))
 
         self._ask_server(remove)
-
-    def folders_in(self, folder: Path) -> Sequence[str]:
-        return self._ask_server(lambda sftp: _folders_in(sftp, folder))
-
-    def sizes_in(self, folder: Path) -> Mapping[str, int]:
-        return self._ask_server(lambda sftp: _sizes_in(sftp, folder))
 
     def bytes_in(self, folder: Path) -> int:
         return self._ask_server(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
@@ -138,9 +128,6 @@ class SshFiles:
                     with closed_after(FILE_SECONDS, session) as late:
                         return question(session.sftp)
                 except NotRegularFileError:
-                    raise
-                except _Endless:
-                    self._end()
                     raise
                 except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
                     silent = late.is_set() or isinstance(error, TimeoutError)
@@ -263,19 +250,6 @@ def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
     return True
 
 
-def _remove_unused(
-    sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool
-) -> list[int]:
-    oldest, sizes = time.time() - seconds, []
-    for entry in _entries(sftp, folder):
-        if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
-            with contextlib.suppress(FileNotFoundError):  # another client may do the same
-                if not dry_run:
-                    sftp.remove(str(folder / entry.filename))
-                sizes.append(entry.st_size or 0)
-    return sizes
-
-
 def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
     try:
         return stat.S_ISDIR(sftp.stat(str(path)).st_mode or 0)
@@ -321,7 +295,7 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
     count, left = 1, [folder]
     while left:
         path = left.pop()
-        if count > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
+        if count > ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
             raise OSError(errno.ELOOP, f"{folder.name} has too many nested folders")
         for entry in _entries(sftp, path):
             if stat.S_ISDIR(entry.st_mode or 0):
@@ -330,19 +304,6 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
                 yield path / entry.filename, None
             else:
                 yield path / entry.filename, entry.st_size or 0
-
-
-def _folders_in(sftp: "SFTPClient", folder: Path) -> list[str]:
-    """Return the names of folders in a folder, of _ENTRIES_MAX entries at most."""
-    _check_is_folder(sftp, folder)
-    entries = itertools.islice(sftp.listdir_iter(str(folder), read_aheads=1), _ENTRIES_MAX)
-    return [entry.filename for entry in entries if stat.S_ISDIR(entry.st_mode or 0)]
-
-
-def _sizes_in(sftp: "SFTPClient", folder: Path) -> dict[str, int]:
-    _check_is_folder(sftp, folder)
-    entries = _entries(sftp, folder)
-    return {entry.filename: entry.st_size or 0 for entry in entries if stat.S_ISREG(entry.st_mode or 0)}
 
 
 def _check_is_folder(sftp: "SFTPClient", folder: Path) -> None:
@@ -355,17 +316,24 @@ def _check_is_folder(sftp: "SFTPClient", folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
 
 
-def _entries(sftp: "SFTPClient", folder: Path) -> "list[SFTPAttributes]":
-    """Return the entries of a folder.
+def _entries(sftp: "SFTPClient", folder: Path, most: int = ENTRIES_MAX) -> "list[SFTPAttributes]":
+    """Return the entries of a folder, of more than `most` some; the session ends then.
 
-    Raises:
-        _Endless: they are more than a folder of hpc-board's has; a server could send them without end.
+    A server could send them without end.
     """
     entries: list[SFTPAttributes] = []
     size = 0
     for entry in sftp.listdir_iter(str(folder), read_aheads=1):
+        if len(entries) == most or size > _NAMES_BYTES_MAX:
+            sftp.close()
+            break
         entries.append(entry)
         size += len(entry.filename)
-        if len(entries) > _ENTRIES_MAX or size > _NAMES_BYTES_MAX:
-            raise _Endless(errno.EOVERFLOW, f"{folder.name} has too many entries")
     return entries
+
+
+def _entry(found: "SFTPAttributes") -> Entry:
+    mode = found.st_mode or 0
+    if not stat.S_ISREG(mode):
+        return Entry(found.filename, is_folder=stat.S_ISDIR(mode))
+    return Entry(found.filename, size=found.st_size or 0, modified_at=found.st_mtime or 0)

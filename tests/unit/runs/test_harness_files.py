@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store import NewRun, NewSubmission
+from hpc_board.transport import Entry
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task
 from tests.unit.runs.world import CODE, HARNESS, World, script_of, sha256_of
@@ -76,7 +78,7 @@ def test_a_run_whose_harness_cannot_be_looked_for_waits(world: World) -> None:
     run = world.run()
 
     class Hanging(LocalFiles):
-        def names(self, folder: Path) -> frozenset[str]:
+        def entries(self, folder: Path, *, most: int | None = None) -> Sequence[Entry]:  # noqa: ARG002
             raise OSError(errno.EIO, "Input/output error", str(folder))
 
     advance = replace(updated(world), folders={"main": job_folder.Folders(world.folder, Hanging())})
@@ -95,6 +97,9 @@ def test_harnesses_that_no_run_needs_go_when_they_are_old(world: World) -> None:
     for path in folder.iterdir():
         if path.name != ours["young"]:
             os.utime(path, (1, 1))
+    before = harnesses(world)
+    assert job_folder.Folders(world.folder).remove_unused_harnesses({sha256_of(HARNESS)}, dry_run=True) == [0, 0]
+    assert harnesses(world) == before
     newer = sha256_of(b"a newer harness")
     world.store.runs.record(over.id, Status(RunState.CANCELLED, datetime.now(UTC)))
     _, (run,) = world.store.submissions.add(

@@ -89,10 +89,10 @@ assert (job / "job.sh").read_bytes() == b"script"
 assert (job / "task" / "reference.py").read_bytes() == b"x = 1"
 assert (folder / "harness" / "a.pyz").read_bytes() == b"harness"
 assert {path.name for path in folder.iterdir()} == {"cache", "harness", "runs", "secret"}
-assert files.folders_in(folder / "runs") == ["1"]
+assert [entry.name for entry in files.entries(folder / "runs")] == ["1"]
 assert files.read(job / "result.json", 10) == b"{}\\n"
 assert files.read_part(job / "result.json", 1, 1) == b"}"
-assert files.names(job) >= {"link", "pipe", "profile", "own"}
+assert {entry.name for entry in files.entries(job)} >= {"link", "pipe", "profile", "own"}
 for name in ("link", "pipe", "job.sh", "hard"):
     for read in (files.read, lambda path, limit: files.read_part(path, 0, limit)):
         try:
@@ -100,7 +100,7 @@ for name in ("link", "pipe", "job.sh", "hard"):
         except (NotRegularFileError, FileNotFoundError):
             pass
 try:
-    print(files.sizes_in(job / "profile"))
+    print(files.entries(job / "profile"))
 except NotADirectoryError:
     pass
 assert files.bytes_in(job) > 0
