@@ -154,13 +154,9 @@ class Processes:
             file, source = LIBRARY, self.library.parent
         copy([file], source, home / CODE)
         copy([name for name in self._job.files if not private(name)], self._task, home / CODE)
+        prints = [printed or Printed()] if prefix else [self.stdout, self.stderr]
         limit = self._job.limits.printed_bytes
-        if prefix:
-            child = self._start_by_command(
-                home, [printed or Printed()], limit, prefix, [] if folder is None else [folder]
-            )
-        else:
-            child = self._new_worker(home, (self.stdout, self.stderr), limit)
+        child = self._new_worker(home, prints, limit, prefix, [] if folder is None else [folder])
         entry = (file, ENTRY, self._job.shown_as)
         self._send_load(child, home, *entry, profile=profile, traced=traced and bool(prefix), waits=waits)
         return child
@@ -438,41 +434,43 @@ class Processes:
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
         child.send({"type": "load", "folder": str(folder), **common, **more})
 
-    def _new_worker(self, home: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
-        """Start a worker process: forked, or in the container, which is created for each."""
-        if not self.container.contained:
-            return self._fork("worker", home, home, prints, printed_bytes_max)
-        try:
-            return self._start_by_command(home, prints, printed_bytes_max)
-        except NotForked as error:
-            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
-
-    def _start_by_command(
+    def _new_worker(
         self,
         home: Path,
-        prints: Sequence[Printed],
+        printed: Sequence[Printed],
         printed_bytes_max: int,
         profiler: Sequence[str] = (),
         writable: Sequence[Path] = (),
     ) -> Child:
-        """Start a worker by a command: a profiler, the container, or a profiler in the container."""
+        """Start a worker process: forked, or by a command: a profiler, the container, or a profiler in the container.
+
+        Raises:
+            NotForked: the profiler started none.
+        """
         container, folders = self.container, sandbox.seen_by_workers(self._readable)
-        child = started(
-            [*container.command(home, folders, writable, self._job.device), *profiler],
-            self.harness,
-            environment=container.environment(_environment(self._job, home)),
-            cwd=home,
-            printed=prints,
-            printed_bytes_max=printed_bytes_max,
-            deadline=self._load_deadline(),
-            modules=self.modules,
-            python=container.python,
-            contained=container.contained,
-        )
+        if not (container.contained or profiler):
+            return self._fork("worker", home, home, printed, printed_bytes_max)
+        try:
+            child = started(
+                [*container.command(home, folders, writable, self._job.device), *profiler],
+                self.harness,
+                environment=container.environment(_environment(self._job, home)),
+                cwd=home,
+                printed=printed,
+                printed_bytes_max=printed_bytes_max,
+                deadline=self._load_deadline(),
+                modules=self.modules,
+                python=container.python,
+                contained=container.contained,
+            )
+        except NotForked as error:
+            if profiler:
+                raise
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         self._children.append(child)
         return child
 
-    def _fork(self, role: str, home: Path, cwd: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
+    def _fork(self, role: str, home: Path, cwd: Path, prints: Sequence[Printed], printed_bytes_max: int) -> Child:
         assert self._zygote is not None  # noqa: S101 - `start` comes first
         try:
             child = self._zygote.fork(

@@ -12,7 +12,6 @@ import platform
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,7 +29,7 @@ from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import whole_file, write_files
 from hpc_board.harness.node import node_facts
-from hpc_board.harness.processes.output import output_of
+from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment
@@ -385,7 +384,9 @@ def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -
 def _gpus() -> list[SeenGpu]:
     """Return the GPUs that nvidia-smi lists; none without a GPU or nvidia-smi."""
     query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
-    rows = [[_cut(value.strip()) for value in line.split(",")] for line in _said(query, _GPU_SECONDS)[0].splitlines()]
+    done = ended(query, _GPU_SECONDS)
+    lines = done.stdout.splitlines() if done is not None else []
+    rows = [[_cut(value.strip()) for value in line.split(",")] for line in lines]
     return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
 
 
@@ -396,11 +397,14 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
     `scratch` alone.
     """
     question = [sys.executable, "-I", "-B", "-c", _TORCH_QUESTION, str(harness.resolve()), str(scratch)]
-    output, error = _said([*question, "measured" if measured else "", *readable], _TORCH_SECONDS)
+    done = ended([*question, "measured" if measured else "", *readable], _TORCH_SECONDS)
+    if done is None:
+        return Torch(error=f"it did not answer within {_TORCH_SECONDS} s"), ()
+    error = _cut(done.stderr.strip().rpartition("\n")[2])
     try:
-        value = json.loads(output.strip().rpartition("\n")[2])
+        value = json.loads(done.stdout.strip().rpartition("\n")[2])
         if "unreadable" in value:
-            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"]))), ()
+            return Torch(error=error, unreadable=_cut(str(value["unreadable"]))), ()
         torch = Torch(
             _cut(str(value["version"])),
             _cut(str(value["runtime"])),
@@ -408,7 +412,7 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
         )
         return torch, tuple(Speed(**speed) for speed in value.get("speeds", ()))
     except (ValueError, KeyError, TypeError):
-        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer"), ()
+        return Torch(error=error or "it did not answer"), ()
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
@@ -420,23 +424,6 @@ def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
         except ToolchainMissing:
             continue
     return found
-
-
-def _said(argv: list[str], seconds: float) -> tuple[str, str]:
-    """Return a program's standard output and standard error."""
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return "", str(error)
-    return done.stdout, done.stderr
 
 
 def _cut(text: str) -> str:

@@ -81,15 +81,13 @@ class Past:
 
 def past(folder: Path) -> Past:
     """Return the record of this job folder's supervisor, even if it is empty."""
-    known = Past()
     with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
         lines = [json.loads(line) for line in (folder / PROGRESS).read_text(encoding="utf-8").splitlines()]
         # A job that was suspended may have been evaluated again.
         start = [line for line in lines if line["phase"] == "start"][-1]
         scratch = Path(start["scratch"]) if "scratch" in start else None
-        known = Past(None, int(start["oom_kills"]), scratch)
-        known = Past(_case_of(lines[-1]), known.oom_kills, known.scratch, str(lines[-1].get("isolation", "")))
-    return known
+        return Past(_case_of(lines[-1]), int(start["oom_kills"]), scratch, str(lines[-1].get("isolation", "")))
+    return Past()
 
 
 def _case_of(line: Any) -> Step | None:
