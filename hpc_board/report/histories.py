@@ -10,36 +10,33 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
+from hpc_board.report.plots import ASCII, LINES, Axes, cell_of, columns_in, framed, value_at
 
 PLOT_COLUMNS = 78
 PLOT_ROWS = 11
 _LABEL_ROWS = 5
 """The rows from one label of the vertical axis to the next."""
 
-_LABEL = 8
-
 
 class PlotSigns(NamedTuple):
-    """The signs of a plot: its axes and their corner, a new best, and a slower run."""
+    """The signs of a plot: its axes, a new best, and a slower run."""
 
-    upright: str
-    corner: str
-    level: str
+    axes: Axes
     best: str
     slower: str
 
     @property
     def tones(self) -> tuple[tuple[str, Tone], ...]:
         """Return the tones of the signs."""
-        return *((sign, Tone.QUIET) for sign in self if sign != self.best), (self.best, Tone.GOOD)
+        return *((sign, Tone.QUIET) for sign in (*self.axes, self.slower)), (self.best, Tone.GOOD)
 
 
-ASCII = PlotSigns("|", "+", "-", "*", "o")
-LINES = PlotSigns("│", "└", "─", "●", "○")
+IN_ASCII = PlotSigns(ASCII, "*", "o")
+IN_LINES = PlotSigns(LINES, "●", "○")
 
 
 def history_report(
-    task: str, page: Page, user: str, width: int = PLOT_COLUMNS, height: int = PLOT_ROWS, signs: PlotSigns = ASCII
+    task: str, page: Page, user: str, width: int = PLOT_COLUMNS, height: int = PLOT_ROWS, signs: PlotSigns = IN_ASCII
 ) -> tuple[Block, ...]:
     """Return the ranked runs of `user`, the rows of `page`, in the order of their submissions.
 
@@ -77,7 +74,7 @@ def left_out_text(page: Page, signs: PlotSigns) -> str:
 def history_plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> Log:
     """Return the plot of two runs or more, in order."""
     title = f"Score (logarithmic) by submission: {signs.best} new best, {signs.slower} slower"
-    return Log(title, "\n".join(_plot(runs, width, height, signs)), signs.tones)
+    return Log(title, _plot(runs, width, height, signs), signs.tones)
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:
@@ -125,28 +122,23 @@ def _table(runs: Sequence[Standing], sign: str) -> Table:
     return Table(tuple(columns[index] for index in kept), rows)
 
 
-def _plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> list[str]:
+def _plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> str:
     """Draw runs as points from left to right, the slower the higher, on a logarithmic scale."""
     scores = [run.score_s for run in runs]
-    low, high = math.log(min(scores)), math.log(max(scores))
-    columns = max(24, width - _LABEL - 2)
+    low, high = min(scores), max(scores)
+    columns = columns_in(width)
     # The first and the last row have labels.
     last_row = max(1, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
     cells = [[" "] * columns for _ in range(last_row + 1)]
-    points = sorted(zip(bests(runs), range(len(runs)), strict=True))  # the best ones last, over the others
-    for best, index in points:
-        share = 0.5 if high == low else (high - math.log(scores[index])) / (high - low)
-        row = round(share * last_row)
+
+    def row_of(score_s: float) -> int:
+        return last_row - cell_of(score_s, low, high, last_row + 1)
+
+    # The best ones are drawn over the others.
+    for best, index in sorted(zip(bests(runs), range(len(runs)), strict=True)):
         column = 1 + round(index * (columns - 2) / (len(runs) - 1))
-        cells[row][min(column, columns - 1)] = signs.best if best else signs.slower
-    labels = {
-        row: duration_text(math.exp(high - (high - low) * row / last_row) * 1e9)
-        for row in (range(0, last_row + 1, _LABEL_ROWS) if high > low else (last_row // 2,))
-    }
-    lines = [
-        f"{labels.get(row, ''):>{_LABEL}} {signs.upright}{''.join(line)}".rstrip() for row, line in enumerate(cells)
-    ]
+        cells[row_of(scores[index])][min(column, columns - 1)] = signs.best if best else signs.slower
+    labelled = range(0, last_row + 1, _LABEL_ROWS) if high > low else (row_of(low),)
+    labels = {row: duration_text(value_at(last_row - row, low, high, last_row + 1) * 1e9) for row in labelled}
     first, last = (f"{run.submitted_at.astimezone():%Y-%m-%d}" for run in (runs[0], runs[-1]))
-    dates = first if first == last else f"{first}{last:>{columns - len(first)}}"
-    margin = " " * _LABEL
-    return [*lines, f"{margin} {signs.corner}{signs.level * columns}", f"{margin}  {dates}"]
+    return framed(cells, labels, [(0, first), (columns - 1, "" if first == last else last)], signs.axes)

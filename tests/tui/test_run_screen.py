@@ -14,6 +14,7 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.histograms import histogram
 from hpc_board.report.next_steps import next_steps
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.app import BoardApp
@@ -23,7 +24,6 @@ from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.cases import CasesPane
-from hpc_board.tui.widgets.histogram import bins_of, histogram, histogram_lines
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard, InRows, result, run, timing
@@ -201,35 +201,19 @@ async def test_a_benchmark_in_rows_has_its_interval_and_what_others_did(size: tu
             assert "Busy machine: other work used 0.8 of 2 processors during timing" in told
 
 
-def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
-    samples = [10.0] * 50 + [11.0] * 25 + [12.0] * 1
-    drawn = histogram(samples, 10.0, 4)
-    assert drawn is not None
-    assert sum(drawn.counts) + drawn.slower == len(samples)
-    assert (drawn.low_ns, drawn.median_ns, drawn.median_bin) == (10.0, 10.0, 0)
-    lines = [line.plain for line in histogram_lines(samples, 10.0, 8, 3)]
-    assert [line[:4] for line in lines[:4]] == ["50 │", "   │", "   │", " 0 └"]
-    bars = [line[4:] for line in lines[:3]]
-    assert [bars[row][0] for row in range(3)] == ["█", "█", "█"]
-    assert bars[2][3] == "▁" or drawn.counts[3] == 0
-    assert all(len(bar) == 4 for bar in bars)
-    assert bins_of(len(samples)) == 16
-    for width, drawn_width in ((64, 4 + 15 * 4), (150, 4 + 16 * 9), (31, 4 + 13 * 2)):
-        assert {len(line.plain) for line in histogram_lines(samples, 10.0, width, 3)[:4]} == {drawn_width}
+@pytest.mark.parametrize(("width", "bars"), [(66, 14 * 4), (150, 15 * 9), (31, 21)])
+def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> None:
+    drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "row")
+    assert drawn.title == "Rows by time: ┴ lower quartile 10.0 ns of 76"
+    lines = drawn.text.splitlines()
+    assert [line[7:11] for line in lines[:3]] == ["0 │█", "  │█", "  │█"]
+    assert len(lines[3]) == 10 + bars
+    assert lines[2].endswith("▁")
 
 
-def test_a_histogram_of_rows_names_the_lower_quartile() -> None:
-    assert (
-        histogram_lines([10.0, 11.0, 12.0], 10.5, 20, 3, "row")[-1].plain
-        == "rows by time; ┴ lower quartile 10.5 ns of 3"
-    )
-
-
-@pytest.mark.parametrize("samples", [[], [5.0], [5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])
-def test_odd_samples_make_no_histogram_fail(samples: list[float]) -> None:
-    lines = histogram_lines(samples, 5.0, 30, 5)
-    assert bool(lines) == (len(samples) > 1)
-    assert all(len(line.plain) <= 30 for line in lines[:6])
+@pytest.mark.parametrize("samples", [[5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])
+def test_a_histogram_of_odd_samples_fits_its_width(samples: list[float]) -> None:
+    assert all(len(line) <= 30 for line in histogram(samples, 5.0, 30, 5).text.splitlines()[:6])
 
 
 @pytest.mark.parametrize(

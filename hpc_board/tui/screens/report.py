@@ -27,6 +27,7 @@ from hpc_board.model.text import printable
 from hpc_board.report.blocks import Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
+from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.runs import run_evidence, run_overview
 from hpc_board.report.times import processors_of
@@ -40,7 +41,6 @@ from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
-from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.widgets.text_pane import TextPane
@@ -74,6 +74,9 @@ class _RunRead(msgspec.Struct, frozen=True):
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
+_ROOF_SIDES = 6, 6
+"""The columns beside and the lines around the contents of the page Roof."""
+
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
 
@@ -114,7 +117,7 @@ class ReportScreen(BoardScreen):
     build = getters.query_one("#build", TextPane)
     profile = getters.query_one("#profile", TextPane)
     evidence = getters.query_one("#evidence", Blocks)
-    roof = getters.query_one(RooflinePane)
+    roof = getters.query_one("#roof", Blocks)
     submitted = getters.query_one("#submitted", SourceView)
     sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
@@ -140,7 +143,7 @@ class ReportScreen(BoardScreen):
             yield TextPane("Build", view="build-log", id="build")
             yield TextPane("Profile", view="profile-log", id="profile")
             yield Blocks("Evidence", id="evidence")
-            yield RooflinePane(id="roof", classes="panel")
+            yield Blocks("Roof", id="roof")
             yield SourceView("Code", view="submitted-lines", id="submitted")
 
     def begin(self) -> None:
@@ -288,6 +291,7 @@ class ReportScreen(BoardScreen):
         is_wide = self._page == "overview" and self.has_class("-wide")
         log, code = is_wide and not self._is_silent, is_wide and self._has_code
         self._show_overview()
+        self._show_roof()
         for page, pane in self._panes.items():
             pane.display = page == self._page or (page == "log" and log)
         self.submitted.display = code
@@ -305,6 +309,16 @@ class ReportScreen(BoardScreen):
             if run.user == user and next_mode(run) is not run.mode:
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             self.blocks.show((first, *rest))
+
+    def _show_roof(self) -> None:
+        if (read := self._read) is None:
+            return
+        if read.result is not None:
+            width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
+            self.roof.show(roofline_report(read.result, read.best, width, height))
+        else:
+            waits = "" if read.run.state.ended else " yet; they come with the result"
+            self.roof.show([Paragraph(f"No times{waits}.")])
 
     @property
     def _has_code(self) -> bool:
@@ -337,7 +351,7 @@ class ReportScreen(BoardScreen):
             "log": not self.printed.is_empty,
             "build": not self.build.is_empty,
             "profile": not self.profile.is_empty,
-            "roof": not self.roof.is_empty,
+            "roof": self._read is not None and self._read.result is not None and has_roofline(self._read.result),
         }
         self.sections.show(self._page, [page for page, full in has.items() if not full])
 
@@ -404,7 +418,6 @@ class ReportScreen(BoardScreen):
         if run.mode in _PROFILED:
             nothing = f"No profile{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.profile.show(profile, nothing=nothing, growing=False)
-        self.roof.show(result, event.best, nothing=f"No times{waits}.")
         self._arrange()
 
     def _show_headline(self, event: _RunRead) -> None:

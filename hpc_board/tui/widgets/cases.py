@@ -16,6 +16,7 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import speedup_text
+from hpc_board.report.histograms import histogram
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.runs import mismatch_blocks
@@ -24,11 +25,10 @@ from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
 from hpc_board.tui.widgets.blocks import drawn
 from hpc_board.tui.widgets.grid import Column
-from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _BAR_LINES = 5
-_BESIDE_BARS = 5
+_BESIDE_BARS = 6
 """The lines about a case that are not bars of its histogram."""
 
 _MESSAGE_CHARACTERS_MAX = 8000
@@ -216,7 +216,8 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
         bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))
         counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
         parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
-        parts += histogram_lines(timing.samples_ns, timing.median_ns, room, bars, counted)
+        if len(timing.samples_ns) > 1:
+            parts.append(drawn([histogram(timing.samples_ns, timing.median_ns, room, bars, counted)]))
     return Group(*parts)
 
 

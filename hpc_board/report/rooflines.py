@@ -1,0 +1,170 @@
+"""The roofline of a run: its benchmarks below the peak of their device, as a plot and as a table.
+
+The roof is limited by memory at few operations per byte, by arithmetic at many.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hpc_board.domain.comparison import LeaderRun
+from hpc_board.model.peaks import Peak, Work, share_of_peak
+from hpc_board.model.result import Result, Verdict, device_peak
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block, Column, Log, Paragraph, Tone, table
+from hpc_board.report.plots import LINES, cell_of, columns_in, dotted, framed, value_at
+from hpc_board.report.run_words import short_specs
+
+OWN, BEST, REFERENCE = "●", "◆", "○"
+"""The signs of the points: this run, the best run of its board, the task's reference."""
+
+_TONES = {REFERENCE: Tone.PLAIN, BEST: Tone.GOOD, OWN: Tone.STRONG}
+"""The tones of the points in drawing order: the run's own points are on top."""
+
+_ROWS_MIN, _ROWS_MAX = 5, 18
+_BESIDE_PLOT = 8
+"""The lines of the report that are neither the plot's nor those of the cases."""
+
+_LEAST, _MOST = 1e-6, 1e60
+"""Bounds of operations per byte and per second that all tasks and devices are within."""
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A benchmark case: the least work of a right call, and the times of calls by sign."""
+
+    number: int
+    spec: str
+    work: Work
+    times_ns: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+
+def measured(result: Result, best: LeaderRun | None = None) -> tuple[Measured, ...]:
+    """Return the timed cases with known least work, with the best run's times of the same cases."""
+    others = {(case.index, case.spec): case for case in best.cases if case.phase != "test"} if best else {}
+    found = []
+    for case in result.cases:
+        if case.phase == "test" or case.timing is None or case.work is None or case.verdict is not Verdict.PASS:
+            continue
+        other = others.get((case.index, case.spec))
+        times = {
+            OWN: case.timing.median_ns,
+            BEST: other.timing.median_ns if other and other.timing else None,
+            REFERENCE: case.timing.baseline_ns,
+        }
+        known = {sign: time for sign, time in times.items() if time is not None and time > 0}
+        if OWN in known and max(case.work.memory_bytes, case.work.operations) > 0:
+            found.append(Measured(case.index + 1, case.spec, case.work, known))
+    return tuple(found)
+
+
+def has_roofline(result: Result) -> bool:
+    """Return whether the peaks of the device and the least work of a case are known."""
+    return device_peak(result) is not None and bool(measured(result))
+
+
+def roofline_report(result: Result, best: LeaderRun | None, width: int, height: int) -> tuple[Block, ...]:
+    """Return the roofline for a pane of this size, or the reason why there is none."""
+    cases, peak = measured(result, best), device_peak(result)
+    device = one_line(str(result.provenance.get("gpu_name", "")))
+    if peak is None or not cases:
+        return (Paragraph(_missing(result, cases, device)),)
+    rows = max(_ROWS_MIN, min(_ROWS_MAX, height - _BESIDE_PLOT - len(cases)))
+    rates = f"{_amount(peak.memory_bytes)}B/s of memory, {_amount(peak.operations)}op/s of arithmetic"
+    specs = short_specs(case.spec for case in cases).texts
+    shares = table(
+        [*zip(cases, specs, strict=True)],
+        (Column("#", right=True), lambda row: str(row[0].number)),
+        (Column("BOUND"), lambda row: _bound(row[0], peak)),
+        (Column("THIS RUN", right=True), lambda row: _share(row[0], peak, OWN)),
+        (Column("BEST", right=True, optional=True), lambda row: _share(row[0], peak, BEST)),
+        (Column("REFERENCE", right=True, optional=True), lambda row: _share(row[0], peak, REFERENCE)),
+        (Column("CASE", flexible=True), lambda row: row[1]),
+    )
+    return Paragraph(f"{device}: {rates}"), *roofline_plot(cases, peak, best, width, rows), shares
+
+
+def roofline_plot(
+    cases: Sequence[Measured], peak: Peak, best: LeaderRun | None, width: int, height: int
+) -> tuple[Log, ...]:
+    """Return the roof and the points in lines of `width` cells, `height` of them for the plot; none without points.
+
+    The horizontal axis is operations per byte, the vertical one operations per second, both logarithmic.
+    """
+    points = [
+        (intensity, rate, sign)
+        for sign in _TONES
+        for case in cases
+        if case.work.memory_bytes > 0 and sign in case.times_ns
+        for intensity in (case.work.operations / case.work.memory_bytes,)
+        for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
+        # A logarithmic scale has no place for zero or absurd values; the table has their shares.
+        if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
+    ]
+    if not points:
+        return ()
+    ridge, columns = peak.operations / peak.memory_bytes, columns_in(width)
+    intensities = [ridge, *(intensity for intensity, _, _ in points)]
+    rates = [rate for _, rate, _ in points]
+    left, right = min(intensities) / 2, max(intensities) * 8
+    low, high = min(rates) / 1.5, max(peak.operations, *rates)
+    across = [value_at(dot, left, right, 2 * columns) for dot in range(2 * columns)]
+    roof = [cell_of(min(peak.operations, each * peak.memory_bytes), low, high, 4 * height) for each in across]
+    rows = dotted(roof, height)
+    for intensity, rate, sign in points:
+        row, column = cell_of(rate, low, high, 4 * height) // 4, cell_of(intensity, left, right, 2 * columns) // 2
+        rows[height - 1 - row][column] = sign
+    labels = {row: _amount(value_at(height - 1 - row, low, high, height)).strip() for row in (0, height // 2)}
+    ticks = [
+        (0, _number(left)),
+        (cell_of(ridge, left, right, 2 * columns) // 2, _number(ridge)),
+        (columns - 1, f"{_number(right)} op/byte"),
+    ]
+    plot = framed(rows, {**labels, height - 1: "op/s"}, ticks)
+    quiet = {*plot, *LINES} - {*_TONES, "\n", *map(chr, range(128))}
+    tones = (*((sign, Tone.QUIET) for sign in sorted(quiet)), *_TONES.items())
+    names = {
+        OWN: "this run",
+        BEST: one_line(f"the best: {best.user}, run {best.run}") if best else "",
+        REFERENCE: "the reference",
+    }
+    seen = [f"{sign} {name}" for sign, name in names.items() if any(sign in case.times_ns for case in cases)]
+    return (Log("   ".join(seen), plot, tones),)
+
+
+def _missing(result: Result, cases: Sequence[Measured], device: str) -> str:
+    """Return the reason why a result has no roofline."""
+    if cases:
+        return f"No roofline: the peak rates of {device or 'this device'} are unknown."
+    timed = [case for case in result.cases if case.phase != "test" and case.timing is not None]
+    if not any(case.verdict is Verdict.PASS for case in timed):
+        return "No roofline: no benchmark passed."
+    return "No roofline: the task's reference defines no minimal_work."
+
+
+def _bound(case: Measured, peak: Peak) -> str:
+    share = share_of_peak(case.work, peak, 1.0)
+    return share.resource if share else ""
+
+
+def _share(case: Measured, peak: Peak, sign: str) -> str:
+    time_ns = case.times_ns.get(sign)
+    share = share_of_peak(case.work, peak, time_ns) if time_ns is not None else None
+    if share is None:
+        return ""
+    percent = 100 * share.share
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
+
+
+def _amount(value: float) -> str:
+    """Return a number with a unit prefix: "3.35 T"."""
+    for prefix in _PREFIXES[:-1]:
+        if value < 1000:
+            return f"{value:.3g} {prefix}"
+        value /= 1000
+    return f"{value:.3g} {_PREFIXES[-1]}"
