@@ -190,7 +190,7 @@ class ReportScreen(BoardScreen):
         self._arrange()
         self._main_of(page).focus()
         if page == "log" and self._read is not None and not self._read.run.state.ended:
-            self.printed.follow()
+            self.printed.view.anchor()
 
     def action_turn(self, by: int) -> None:
         self.action_show(_NAMES[(_NAMES.index(self._page) + by) % len(_NAMES)])

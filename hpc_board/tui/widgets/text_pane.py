@@ -1,7 +1,7 @@
 """A view of a long text that may grow, with search."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from rich.cells import cell_len
@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.reactive import var
 from textual.strip import Strip
 from textual.widgets import Log, Static
 
@@ -33,17 +32,10 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class LogView(Log):
-    """Scrollable lines with highlighted matches.
-
-    `following` depends on the user's last action, not on the scroll position, since new lines may arrive between a key
-    and its effect.
-    """
+    """Scrollable lines with highlighted matches."""
 
     class Scrolled(Message):
-        """A change of the scroll position or of `following`."""
-
-    following: var[bool] = var(False)
-    """True while the end stays visible as the text grows."""
+        """A change of the scroll position."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", show=False, id="text.down"),
@@ -77,40 +69,10 @@ class LogView(Log):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if new_value > old_value:
-            self.following = self.following or self._heads_for_end
-        elif new_value < old_value:
-            self.following = self.following and self._heads_for_end
         self.post_message(self.Scrolled())
-
-    def watch_following(self) -> None:
-        self.post_message(self.Scrolled())
-
-    def on_resize(self) -> None:
-        self.following = self.following or self._heads_for_end
-        self.keep_end()
-
-    def scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> None:
-        super().scroll_to(x, y, **options)
-        if y is not None:
-            self.following = self._heads_for_end
-
-    def action_scroll_home(self) -> None:
-        self.following = False
-        super().action_scroll_home()
-
-    def action_scroll_end(self) -> None:
-        self.following = True
-        # At once instead of after the next refresh, since the next key may scroll elsewhere.
-        self.keep_end()
 
     def action_half_page(self, by: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + by * max(1, self.size.height // 2), animate=False)
-
-    def keep_end(self) -> None:
-        """Scroll to the end while following it."""
-        if self.following:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
 
     def mark(self, matches: tuple[Match, ...], current: int) -> None:
         """Highlight these matches, one of them as the current one."""
@@ -126,7 +88,8 @@ class LogView(Log):
         self.scroll_to(x=x, y=max(0, match.line - self.size.height // 3), animate=False)
 
     @property
-    def _heads_for_end(self) -> bool:
+    def heads_for_end(self) -> bool:
+        """Return whether the end is in sight, or will be after the scrolling that is under way."""
         return self.scroll_target_y >= self.max_scroll_y
 
     def _on_line(self, number: int) -> list[tuple[int, Match]]:
@@ -194,18 +157,10 @@ class TextPane(Vertical):
         words = self.query_one(".nothing", Static)
         words.display = not text
         words.update(empty_text(nothing) if not text else "")
-        if not self._text:
-            self.view.following = growing
         if text != self._text:
             self._take(text)
         self.copied = text
         self._show_standing()
-
-    def follow(self) -> None:
-        """Go to the end and follow it."""
-        self.view.following = True
-        self.view.keep_end()
-        self.call_after_refresh(self.view.keep_end)
 
     def action_search(self) -> None:
         self.query_one(FilterLine).open(self._words)
@@ -225,17 +180,17 @@ class TextPane(Vertical):
 
     def _take(self, text: str) -> None:
         view = self.view
+        follows = view.heads_for_end if self._text else self._growing
         if self._text and text.startswith(self._text):
             view.write(text[len(self._text) :], scroll_end=False)
         else:
             view.clear().write(text, scroll_end=False)
-        if view.following or not self._text:
-            self._unseen_from = view.line_count
         self._text = text
         if self._words:
             view.mark(_matches(view.lines, self._words), view.current)
-        # The next layout adds the new lines; by then the user may have left the end.
-        self.call_after_refresh(view.keep_end)
+        if follows:
+            view.anchor()
+            self._unseen_from = view.line_count
 
     def _show_standing(self) -> None:
         view = self.view
@@ -249,13 +204,13 @@ class TextPane(Vertical):
             unseen = view.line_count - self._unseen_from
             more = f", {unseen} new {'line' if unseen == 1 else 'lines'} below" if unseen > 0 else ""
             paused = toned(f"paused{more}: End resumes", Tone.WAITING)
-            parts.append(toned("following", Tone.MUTED) if view.following else paused)
+            parts.append(toned("following", Tone.MUTED) if view.heads_for_end else paused)
         standing.update(Text(" · ", Tone.MUTED.value).join(parts))
 
     @on(LogView.Scrolled)
     def _note_place(self, event: LogView.Scrolled) -> None:
         event.stop()
-        if self.view.following:
+        if self.view.heads_for_end:
             self._unseen_from = self.view.line_count
         self._show_standing()
 
