@@ -61,7 +61,8 @@ async def settled(pilot: Pilot[Any]) -> None:
         screen = pilot.app.screen
         asked = isinstance(screen, BoardScreen) and screen.busy
         workers = [worker for worker in pilot.app.workers if worker.group not in _ENDLESS and not worker.is_finished]
-        return pilot.app._exit or (not asked and not workers and at_rest(pilot.app))
+        held = getattr(pilot.app, "_type_ahead", ())
+        return pilot.app._exit or (not (asked or workers or held) and at_rest(pilot.app))
 
     deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0
     while calm < _CALM_LOOKS:
