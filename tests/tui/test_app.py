@@ -1,6 +1,5 @@
 """Tests of the app in use: each drives it through its keys and reads its screen."""
 
-import asyncio
 import pwd
 import threading
 from datetime import datetime, timedelta
@@ -9,10 +8,8 @@ from typing import Any
 
 import pytest
 from textual import events
-from textual.app import ComposeResult
-from textual.message import Message
 from textual.pilot import Pilot
-from textual.widgets import Button, Input, Log
+from textual.widgets import Button, Input
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
@@ -23,7 +20,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
-from hpc_board.tui.screens.base import BoardScreen, ErrorBox
+from hpc_board.tui.screens.base import ErrorBox
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.pick_file import SourceTree
 from hpc_board.tui.screens.report import ReportScreen
@@ -94,7 +91,7 @@ async def test_a_whole_path_takes_the_place_of_the_one_in_the_field(
         await settled(pilot)
         field = pilot.app.screen.query_one(PathInput)
         assert field.value == str(kernel.absolute())
-        await pilot.press(*before)
+        await press(pilot, *before)
         begun = field.value
         if way == "typed":
             await pilot.press(*file)
@@ -318,40 +315,6 @@ async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choic
         assert "Ready: identity on L4" in text_of(pilot.app)
 
 
-class Asking(BoardScreen):
-    """Notes what it is told, and when an answer is on its way to it."""
-
-    def __init__(self) -> None:
-        super().__init__(FakeBoard(), lambda: NOW)
-        self.told: list[str] = []
-        self.on_its_way = threading.Event()
-
-    def compose_body(self) -> ComposeResult:
-        yield from ()
-
-    def post_message(self, message: Message) -> bool:
-        if isinstance(message, Answer):
-            self.on_its_way.set()
-        return super().post_message(message)
-
-    async def ask_twice(self) -> None:
-        """Put another question in the place of one whose answer has not been taken yet."""
-        self.ask("words", lambda: "old", self.told.append)
-        while not self.on_its_way.is_set():
-            await asyncio.sleep(0.01)
-        self.ask("words", lambda: "new", self.told.append)
-
-
-async def test_an_answer_that_was_on_its_way_is_not_taken_for_that_of_the_next_question() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        screen = Asking()
-        await pilot.app.push_screen(screen)
-        screen.call_later(screen.ask_twice)
-        await until(pilot, lambda: screen.on_its_way.is_set() and not screen.busy)
-        await settled(pilot)
-        assert screen.told == ["new"]
-
-
 @pytest.mark.parametrize(("words", "names"), [("l4,h100", ["H100", "L4"]), ("all", ["H100", "A100", "L4"])])
 async def test_a_header_names_gpus_as_on_the_command_line(kernel: Path, words: str, names: list[str]) -> None:
     kernel.write_text(f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus {words}\n")
@@ -419,17 +382,6 @@ async def test_the_tree_says_that_there_is_no_home_folder(monkeypatch: pytest.Mo
         assert any("No home folder" in toast for toast in toasts(pilot))
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, SubmitScreen)
-
-
-async def test_a_changed_form_takes_the_error_of_the_last_try_away(kernel: Path) -> None:
-    board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition")})
-    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "ctrl+s")
-        assert "Ready" not in text_of(pilot.app)
-        await press(pilot, *["tab"] * 4, "x")
-        assert "invalid partition" not in text_of(pilot.app)
-        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
 
 
 async def test_an_answer_about_a_form_that_has_changed_since_is_dropped(kernel: Path) -> None:
@@ -549,7 +501,7 @@ async def test_a_file_is_picked_from_the_tree(kernel: Path) -> None:
         await until(pilot, lambda: "Ready: vectoradd on H100 and A100" in text_of(pilot.app))
 
 
-async def test_a_refused_submission_says_why_and_keeps_the_form(kernel: Path) -> None:
+async def test_a_refused_submission_says_why_and_keeps_the_form_until_that_changes(kernel: Path) -> None:
     board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition", hint="Mend the settings.")})
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -559,8 +511,11 @@ async def test_a_refused_submission_says_why_and_keeps_the_form(kernel: Path) ->
         assert "sbatch: invalid partition" in text
         assert "Mend the settings." in text
         assert isinstance(pilot.app.screen, SubmitScreen)
-        assert "Sending" not in text
+        assert not {"Sending", "Ready"} & set(text.split())
         assert not pilot.app.screen.query_one("#send", Button).disabled
+        await press(pilot, *["tab"] * 4, "x")
+        assert "invalid partition" not in text_of(pilot.app)
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
 
 
 async def test_a_refusal_leaves_the_state_of_the_screen_as_new_as_it_was(kernel: Path) -> None:
@@ -670,17 +625,6 @@ async def test_a_run_that_has_ended_cannot_be_cancelled() -> None:
         assert "c Cancel" not in text_of(pilot.app)
 
 
-async def test_a_report_stops_offering_to_cancel_when_its_run_ends() -> None:
-    board = FakeBoard()
-    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app) and "c Cancel" in text_of(pilot.app))
-        board.replace_run(replace(RUNS[2], id=40))
-        await until(pilot, lambda: "Passed: 3 tests" in text_of(pilot.app) and "c Cancel" not in text_of(pilot.app))
-
-
 async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
     own_asked, own_may_come, own_came = threading.Event(), threading.Event(), threading.Event()
 
@@ -711,11 +655,12 @@ async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter")
-        await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app))
+        await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app) and "c Cancel" in text_of(pilot.app))
         board.logs[40] += "one more line\n"
         await until(pilot, lambda: "one more line" in text_of(pilot.app))
         board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: "Passed: 3 tests and 3 benchmarks" in text_of(pilot.app))
+        await until(pilot, lambda: "c Cancel" not in text_of(pilot.app))
 
 
 async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
@@ -725,17 +670,6 @@ async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
     assert not app.screen_stack
     await app._on_message(Answer("follow", value=Followed(RunsState(), ((RUNS[2], 1),))))
     assert app._exception is None
-
-
-async def test_the_log_has_what_the_kernel_printed() -> None:
-    board = FakeBoard()
-    board.logs[39] = "module load cuda\n"
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "L")
-        lines = [line.strip() for line in text_of(pilot.app).splitlines()]
-        assert lines.index("module load cuda") < lines.index("hello from the kernel")
-        assert "── kernel stdout" in lines
 
 
 @pytest.mark.parametrize(
@@ -767,15 +701,6 @@ async def test_output_takes_the_place_of_the_words_that_there_is_none() -> None:
         assert "no output" not in text_of(pilot.app)
 
 
-async def test_the_log_is_left_for_the_report_and_the_report_for_the_list() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "L", "escape")
-        assert "Passed: 3 tests" in text_of(pilot.app)
-        await press(pilot, "escape")
-        assert isinstance(pilot.app.screen, RunsScreen)
-
-
 @pytest.mark.parametrize(("size", "keys"), [((80, 24), ("L",)), ((120, 40), ())])
 async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
     size: tuple[int, int], keys: tuple[str, ...]
@@ -785,28 +710,6 @@ async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
     async with app_on(board).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter", *keys)
-        assert "line 0" in text_of(pilot.app)
-
-
-@pytest.mark.parametrize(("size", "keys"), [((80, 24), ("L",)), ((120, 40), ("tab",))])
-async def test_a_log_that_grows_is_followed_until_one_scrolls_up(size: tuple[int, int], keys: tuple[str, ...]) -> None:
-    board = FakeBoard()
-    board.logs[40] = "".join(f"line {number}\n" for number in range(100))
-    async with app_on(board, tick_seconds=0.05).run_test(size=size) as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: size < (120, 40) or "line 99" in text_of(pilot.app))
-        await pilot.press(*keys)
-        await until(pilot, lambda: "line 99" in text_of(pilot.app))
-        board.logs[40] += "line 100\n"
-        await until(pilot, lambda: "line 100" in text_of(pilot.app))
-        await pilot.press("home")
-        await until(pilot, lambda: "line 0" in text_of(pilot.app))
-        board.logs[40] += "line 101\n"
-        log = pilot.app.screen.query_one("#log", Log)
-        await until(pilot, lambda: "line 101" in log.lines)
-        await pilot.pause()
         assert "line 0" in text_of(pilot.app)
 
 
@@ -822,17 +725,6 @@ async def test_no_number_of_a_report_is_cut(width: int) -> None:
         assert "Std error" in text or width < 80
 
 
-async def test_a_note_is_shown_with_its_run() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down")
-        assert "float4 loads" in text_of(pilot.app)
-        await press(pilot, "down", "down")
-        assert "float4 loads" not in text_of(pilot.app)
-        await press(pilot, "up", "enter", "end")
-        assert "float4 loads" in text_of(pilot.app)
-
-
 async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() -> None:
     ended = replace(RUNS[2], status=replace(RUNS[2].status, at=NOW))
     async with app_on(FakeBoard(runs=[ended])).run_test(size=(80, 24)) as pilot:
@@ -843,17 +735,6 @@ async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() 
         assert "pass 11 min ago" in text_of(pilot.app)
         await press(pilot, "enter")
         assert "pass 11 min ago" in text_of(pilot.app)
-
-
-async def test_a_run_that_the_scheduler_has_not_confirmed_says_so() -> None:
-    reason, evidence = "the scheduler has not confirmed the job", "sbatch did not answer within 20 s"
-    board = FakeBoard(runs=[run(50, RunState.SUBMITTING, reason=reason, source=evidence)])
-    async with app_on(board).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r")
-        text = " ".join(text_of(pilot.app).split())
-        assert "the scheduler has" in text
-        assert evidence[:20] in text
 
 
 async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
@@ -883,20 +764,6 @@ async def test_leaving_a_screen_ends_its_questions() -> None:
         asked, advanced = board.calls.count("pages"), board.calls.count("advance")
         await until(pilot, lambda: board.calls.count("advance") > advanced + 3)
         assert board.calls.count("pages") == asked
-
-
-async def test_the_standings_turn_from_gpu_to_gpu_and_mark_what_is_emulated() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert "ada (you)" in text_of(pilot.app)
-        await press(pilot, "right")
-        assert "carol" in text_of(pilot.app)
-        assert "ada (you)" not in text_of(pilot.app)
-        await press(pilot, "right")
-        assert "self-run, emulated" in text_of(pilot.app)
-        await press(pilot, "left", "a")
-        assert "You have no results on A100 yet." in text_of(pilot.app)
 
 
 async def test_a_scheduler_that_answers_again_takes_its_error_away() -> None:
@@ -961,28 +828,6 @@ async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
                 await press(pilot, "escape")
 
 
-async def test_pasted_text_presses_no_keys() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r")
-        pilot.app.post_message(events.Paste("c\ny\nq\x11s"))
-        await settled(pilot)
-        assert isinstance(pilot.app.screen, RunsScreen)
-        assert pilot.app._exit is False
-
-
-async def test_a_row_is_opened_with_the_mouse() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r")
-        await pilot.click(Grid, offset=(10, 4))
-        await settled(pilot)
-        await pilot.click(Grid, offset=(10, 4))
-        await settled(pilot)
-        assert isinstance(pilot.app.screen, ReportScreen)
-        assert "Run 39" in text_of(pilot.app)
-
-
 async def test_a_click_beside_the_last_column_opens_the_row_and_the_mouse_marks_it() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -1009,41 +854,16 @@ async def test_a_click_in_a_list_that_has_scrolled_opens_the_row_under_the_mouse
         assert f"Run {third}" in text_of(pilot.app)
 
 
-async def test_leaving_with_runs_in_flight_says_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    app = app_on(FakeBoard())
+@pytest.mark.parametrize(("count", "words"), [(2, "Runs 2, 1 go on."), (300, "300 runs go on.")])
+async def test_leaving_with_runs_in_flight_says_that_they_go_on(
+    capsys: pytest.CaptureFixture[str], count: int, words: str
+) -> None:
+    app = app_on(FakeBoard(runs=[run(number, RunState.RUNNING) for number in range(count, 0, -1)]))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "q")
     app._print_error_renderables()
-    assert "Runs 41, 40 go on." in capsys.readouterr().err
-
-
-async def test_leaving_with_many_runs_in_flight_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
-    app = app_on(FakeBoard(runs=[run(id_, RunState.RUNNING) for id_ in range(300, 0, -1)]))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "q")
-    app._print_error_renderables()
-    assert "300 runs go on." in capsys.readouterr().err
-
-
-async def test_help_names_the_keys_of_the_screen() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "question_mark")
-        assert "Switch between your runs and all users' runs" in text_of(pilot.app)
-        await press(pilot, "escape")
-        assert isinstance(pilot.app.screen, RunsScreen)
-
-
-@pytest.mark.parametrize("width", [72, 80, 100, 120, 200])
-async def test_every_column_fits_at_every_width(width: int) -> None:
-    async with app_on(FakeBoard()).run_test(size=(width, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "a")
-        grid = pilot.app.screen.query_one(Grid)
-        assert grid.virtual_size.width <= grid.size.width
-        assert "Score" in text_of(pilot.app)
+    assert words in capsys.readouterr().err
 
 
 async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:

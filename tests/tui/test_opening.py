@@ -183,14 +183,6 @@ async def test_a_key_that_is_typed_early_may_leave_the_app() -> None:
     assert app.return_code == 0
 
 
-async def test_a_key_that_is_typed_early_may_open_the_screen_for_the_next() -> None:
-    app, event = held_back(FakeBoard())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("r", "a")
-        event.set()
-        await until(pilot, lambda: "carol" in text_of(app))
-
-
 async def test_the_app_can_be_left_while_the_board_is_opened() -> None:
     for key in ("q", "ctrl+q"):
         app, event = held_back(FakeBoard())

@@ -86,25 +86,6 @@ async def test_code_is_coloured() -> None:
         assert keyword.color != name.color
 
 
-async def test_code_is_searched_with_a_count_and_its_matches_are_stepped_through() -> None:
-    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
-        await read_code(pilot)
-        await press(pilot, "slash", *"value_11", "enter")
-        assert "/value_11: 1 of 11" in text_of(pilot.app)
-        await press(pilot, "n", "n")
-        assert "/value_11: 3 of 11" in text_of(pilot.app)
-        assert "value_111 = 111" in text_of(pilot.app)
-        await press(pilot, "N", "N", "N")
-        assert "/value_11: 11 of 11" in text_of(pilot.app)
-
-
-async def test_y_copies_the_code_as_it_was_sent() -> None:
-    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
-        await read_code(pilot)
-        await press(pilot, "y")
-        assert pilot.app.clipboard == CODE
-
-
 @pytest.mark.parametrize(("key", "line"), [("G", "last = None"), ("ctrl+f", "value_20"), ("ctrl+d", "value_13")])
 async def test_code_is_paged_by_keys(key: str, line: str) -> None:
     async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:

@@ -19,7 +19,6 @@ from textual.geometry import Size
 from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
@@ -438,13 +437,11 @@ class BoardScreen(Screen[None]):
         self.memory.set(event.remembered, "reverse", event.reverse)
 
     def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
-        worker = get_current_worker()
         try:
             answer = Answer(subject, number, question())
         except BoardError as error:
             answer = Answer(subject, number, failure=error)
-        if not worker.is_cancelled:
-            self.post_message(answer)
+        self.post_message(answer)
 
     def _show_runs_state(self) -> None:
         self.title_bar.show_runs_state(self.board.user, self.runs_state, self.now(), self._longest)
