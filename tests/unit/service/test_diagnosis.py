@@ -58,7 +58,7 @@ def loaded(file: Path) -> Settings:
     return settings.load(file, {})
 
 
-def test_a_service_that_runs_has_no_problem(file: Path) -> None:
+def test_a_service_that_runs_has_no_error(file: Path) -> None:
     with serving(loaded(file), file.parent / "run" / "board.sock"):
         code, lines = doctor(file)
     told = of_service(lines)
@@ -70,18 +70,18 @@ def test_a_service_that_runs_has_no_problem(file: Path) -> None:
     assert f"it answers at {file.parent / 'run' / 'board.http'}" in messages
 
 
-def test_a_service_that_does_not_run_is_a_problem(file: Path) -> None:
+def test_a_service_that_does_not_run_is_an_error(file: Path) -> None:
     code, lines = doctor(file)
     assert code == 3
-    (problem,) = (line for line in lines if line[0] == "problem")
-    assert problem[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: there is no such socket")
+    (fault,) = (line for line in lines if line[0] == "error")
+    assert fault[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: there is no such socket")
 
 
 def test_a_process_that_serves_at_another_socket_is_told(file: Path) -> None:
     with serving(loaded(file), file.parent / "run" / "other.sock"):
         code, lines = doctor(file)
     assert code == 3
-    assert ("problem", "service") in {line[:2] for line in lines}
+    assert ("error", "service") in {line[:2] for line in lines}
     assert any(f"process {os.getpid()} serves" in line[2] and "does not answer" in line[2] for line in lines)
 
 
@@ -91,7 +91,7 @@ def test_a_socket_of_another_board_is_told(file: Path) -> None:
     with serving(loaded(other), file.parent / "run" / "board.sock"):
         code, lines = doctor(file)
         assert code == 3
-        assert any("serves another board" in line[2] for line in lines if line[0] == "problem")
+        assert any("serves another board" in line[2] for line in lines if line[0] == "error")
         with subprocess.Popen(
             [sys.executable, "-c", HOLDER, file.parent / "board" / SERVE_LOCK],
             stdin=subprocess.PIPE,
@@ -101,14 +101,14 @@ def test_a_socket_of_another_board_is_told(file: Path) -> None:
             holder.stdout.readline()
             _, lines = doctor(file)
             holder.communicate()
-    assert any(f"and process {holder.pid} serves" in line[2] for line in lines if line[0] == "problem")
+    assert any(f"and process {holder.pid} serves" in line[2] for line in lines if line[0] == "error")
 
 
 def test_a_place_that_others_may_write_or_cannot_pass_is_told(file: Path) -> None:
     (file.parent / "run").chmod(0o777)
     code, lines = doctor(file)
     assert code == 3
-    assert any(line[:2] == ("problem", "socket") and "can write" in line[2] for line in lines)
+    assert any(line[:2] == ("error", "socket") and "can write" in line[2] for line in lines)
     (file.parent / "run").chmod(0o700)
     _, lines = doctor(file)
     assert ("warning", "socket", f"other accounts cannot enter {file.parent / 'run'}") in lines
@@ -140,17 +140,17 @@ def test_a_participant_examines_the_way_to_the_service(file: Path) -> None:
     assert lines[0][2] == f"the board of the service at {path} (by --config)"
 
 
-def test_a_participant_without_a_service_has_a_problem_with_it(file: Path) -> None:
+def test_a_participant_without_a_service_has_an_error_of_it(file: Path) -> None:
     code, lines = doctor(file.with_name("participants.yaml"))
-    assert (code, [line[:2] for line in lines]) == (3, [("ok", "settings"), ("problem", "service")])
+    assert (code, [line[:2] for line in lines]) == (3, [("ok", "settings"), ("error", "service")])
     assert "there is no such socket" in lines[1][2]
 
 
-def test_another_program_at_the_socket_is_a_problem(file: Path) -> None:
+def test_another_program_at_the_socket_is_an_error(file: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(file.parent / "run" / "board.sock"))
         code, lines = doctor(file.with_name("participants.yaml"))
-    assert (code, lines[1][:2]) == (3, ("problem", "service"))
+    assert (code, lines[1][:2]) == (3, ("error", "service"))
 
 
 def test_another_version_and_a_missing_role_are_warnings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,12 +264,12 @@ def test_an_address_of_all_interfaces_is_reached_from_this_machine(
 def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: Path, port: int) -> None:
     with serving(loaded(file), file.parent / "run" / "board.sock"):
         code, lines = doctor(with_web(file, port))
-    assert (code, of_page(lines)[1]) == (3, ("problem", f"127.0.0.1:{port}: Connection refused"))
+    assert (code, of_page(lines)[1]) == (3, ("error", f"127.0.0.1:{port}: Connection refused"))
     with serving(loaded(with_web(file, port)), file.parent / "run" / "board.sock"):
         code, lines = doctor(with_web(file, port, web_host="boards.site.org"))
     assert (code, of_page(lines)[1]) == (
         3,
-        ("problem", f"127.0.0.1:{port}: the page refuses the name boards.site.org"),
+        ("error", f"127.0.0.1:{port}: the page refuses the name boards.site.org"),
     )
 
 
@@ -305,4 +305,4 @@ def test_another_answer_at_the_address_is_told_and_never_shown(
         done = pool.submit(respond)
         code, lines = doctor(with_web(file, port))
         done.result(30)
-    assert (code, of_page(lines)[1]) == (3, ("problem", f"127.0.0.1:{port}: {told}"))
+    assert (code, of_page(lines)[1]) == (3, ("error", f"127.0.0.1:{port}: {told}"))
