@@ -7,7 +7,8 @@ from hpc_board.store.row_values import decoded
 
 TOP_USERS = 10
 
-# Nodes and login nodes have clocks of their own, so that a job may begin before it was sent.
+# Nodes and login nodes have clocks of their own, so that a job may begin before it was sent. The sign keeps SQLite from
+# looking for the first submission in the order of their numbers.
 _RUNS = f"""
 WITH found AS (
     SELECT runs.submission, runs.gpu, submissions.user, submissions.code_sha256, in_flight.run IS NOT NULL AS waiting,
@@ -19,7 +20,8 @@ WITH found AS (
       JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)
       LEFT JOIN results ON results.run = runs.id
       LEFT JOIN in_flight ON in_flight.run = runs.id
-     WHERE {CHOSEN}),
+     WHERE submissions.id >= (SELECT MIN(+id) FROM submissions WHERE submitted_at >= coalesce(:since, ''))
+       AND {CHOSEN}),
      timed AS (
     SELECT *, round(max(0, 86400 * (started_at - sent_at)), 3) AS wait_s,
            iif(waiting, 0, coalesce(round(max(0, 86400 * (ended_at - started_at)), 3), 0)) AS ran_s
