@@ -1,7 +1,7 @@
 """Submissions: drafts, dispatch to the clusters, code and notes."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
     check_no_milestone,
@@ -32,7 +32,7 @@ from hpc_board.runs.drafts import (
     mode_called,
     named_gpus,
 )
-from hpc_board.store import RunQuery
+from hpc_board.store import NewSubmission, RunQuery
 
 if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
@@ -56,7 +56,7 @@ class Submissions:
         """Return a checked draft of each request.
 
         The order of the checks is: the number of requests; whether the board takes submissions, and the user's; the
-        names and texts of the files; of each its header, the task, the user's rate limit, the deadline, the GPUs.
+        names and texts of the files; of each its header, the task, the deadline, the GPUs.
         """
         if len(requests) > REQUESTS_MAX:
             raise InputError(
@@ -65,7 +65,7 @@ class Submissions:
         self._check_open()
         for each in requests:
             check_source(each.source)
-        find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
+        find_task, now = cache(self._tasks.get), utc_now()
         rules = self.option_rules()
         drafts = [
             draft(
@@ -75,7 +75,6 @@ class Submissions:
                 gpus=self._context.settings.gpus,
                 now=now,
                 after_deadline=self._context.role is Role.ADMIN,
-                admit=admit,
                 served=self._context.installation.served,
             )
             for each in requests
@@ -84,30 +83,11 @@ class Submissions:
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
 
-    def _check_standings(self, chosen: Draft) -> None:
-        """Require that no ranked run of an emulated GPU comes beside those of the GPU itself.
-
-        Raises:
-            InputError: the standings of this name have runs of the other kind.
-        """
-        for each in chosen.gpus if chosen.mode is Mode.RANKED else ():
-            task, standings = chosen.task, self._context.reading.standings
-            first = standings.list(task.name, task.version, each.name, limit=1)
-            if first and first[0].emulated is not each.emulated:
-                there, here = ("emulated runs", "not emulated") if first[0].emulated else ("real runs", "emulated")
-                raise InputError(
-                    f"{each.name} is {here} here, but its standings for {task.name} contain {there}.",
-                    hint="Choose another mode, or ask the admin to rename the entry.",
-                )
-
     def _check_open(self) -> None:
         self._context.require_participant()
         stop = self._context.moderation.check_open() if self._context.has_database() else None
         if stop is not None:
             self._context.warn("The board is closed to submissions; yours are accepted because you are an admin.")
-
-    def _admission(self) -> Callable[[Task, Mode], None]:
-        return self._context.moderation.admission() if self._context.has_database() else lambda _task, _mode: None
 
     def option_rules(self) -> OptionRules:
         """Return the rules for the options of jobs that users set."""
@@ -137,11 +117,14 @@ class Submissions:
 
         `array` is that of `submit`, and so are the errors of the checks.
         """
-        return self._plan(self._drafts(requests), array).previews(self._context.editor.closed())
+        drafts = self._drafts(requests)
+        plan = self._plan(drafts, array)
+        if self._context.has_database():
+            new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
+            self._context.store.submissions.check(new, by_rules=self._by_rules, of_settings=self._is_of_settings)
+        return plan.previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
-        for each in drafts if self._context.has_database() else ():
-            self._check_standings(each)
         # An array goes whole, so a larger one would exceed the limit of the fair queue.
         return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 
@@ -163,10 +146,14 @@ class Submissions:
             SchedulerRefused: the scheduler refused every job.
         """
         drafts = self._drafts(requests)
-        by_rules = not self._context.role.may_act_as(Role.ADMIN)
-        if by_rules and self._context.installation.served:
+        if self._by_rules and self._context.installation.served:
             self._check_room(sum(len(draft.gpus) for draft in drafts))
-        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=by_rules)
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=self._by_rules)
+
+    @property
+    def _by_rules(self) -> bool:
+        """Whether the rules of the board bind the user, who is no admin."""
+        return not self._context.role.may_act_as(Role.ADMIN)
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -264,19 +251,9 @@ class Submissions:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         plan = self._plan([each.draft for each in sent], array)
-        names = {each.draft.task.name for each in sent}
-        new = new_submissions(
-            sent,
-            plan.tokens(),
-            plan.scripts(),
-            account=self._context.installation.account,
-            served=self._context.installation.served,
-            harness_sha256=hashlib.sha256(harness()).hexdigest(),
-            of_settings=self._context.editor.left_to_settings(names, self._tasks.of_settings),
-            at=utc_now(),
-        )
+        new = self._new(sent, plan)
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._context.store.submissions.add_all(new, by_rules=by_rules)
+        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, of_settings=self._is_of_settings)
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._context.installation.launch(runs)
@@ -285,7 +262,22 @@ class Submissions:
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if runs and len(refusals) == len(runs):
             raise self._with_hint(_joint_refusal(refusals), runs)
-        return [self._context.store.runs.get(run.id) for run in runs]
+        now = self._context.store.runs.numbered([run.id for run in runs])
+        return [now[run.id] for run in runs]
+
+    def _new(self, sent: Sequence[Sent], plan: DispatchPlan) -> list[NewSubmission]:
+        return new_submissions(
+            sent,
+            plan.tokens(),
+            plan.scripts(),
+            account=self._context.installation.account,
+            served=self._context.installation.served,
+            harness_sha256=hashlib.sha256(harness()).hexdigest(),
+            at=utc_now(),
+        )
+
+    def _is_of_settings(self, name: str) -> bool:
+        return any(task.name == name for task in self._tasks.of_settings().tasks)
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
         """Add to `error` that runs are stored although they could not be sent for want of space or rights."""

@@ -131,13 +131,6 @@ class LeaderboardEditor:
         """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
         return () if name in self.hidden() else self._store.boards.changes(name)
 
-    def left_to_settings(self, names: Collection[str], of_settings: Callable[[], Catalog]) -> frozenset[str]:
-        """Return the names whose leaderboard was deleted, so that the settings' task has the name again."""
-        newest = self._newest()
-        deleted = {each.name for each in newest if isinstance(each, BoardChange) and each.name in names}
-        deleted -= _hidden_from(self._person(), newest)
-        return frozenset(task.name for task in of_settings().tasks if task.name in deleted) if deleted else frozenset()
-
     def shows_code(self, name: str, submitted_at: datetime, now: datetime) -> bool:
         """Return whether participants may read others' submissions of that time to the leaderboard `name`.
 

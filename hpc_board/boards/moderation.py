@@ -229,29 +229,6 @@ class Moderation(msgspec.Struct, frozen=True):
         """
         return self.store.moderation.check_open(self.user, utc_now(), admin=self.admin)
 
-    def admission(self) -> Callable[[Task, Mode], None]:
-        """Return a check of the limits for the submissions of one batch, one after the other.
-
-        It raises Refused for the first one above a limit.
-        """
-        return _Admission(self.store, self.user, limited=not self.admin)
-
-
-class _Admission(msgspec.Struct, frozen=True):
-    """A counter of a batch's submissions, added to the stored ones."""
-
-    store: Store
-    user: str
-    limited: bool
-    seen: dict[tuple[str, Category], int] = msgspec.field(default_factory=dict)
-
-    def __call__(self, task: Task, mode: Mode) -> None:
-        if not self.limited:
-            return
-        key = task.name, Category.of(mode)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        self.store.moderation.check_limit(self.user, task.name, mode, self.seen[key], utc_now())
-
 
 def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
     """Return the best submissions of the `top` users on each of these GPUs, at the previous version of `task`.

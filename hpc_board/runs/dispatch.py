@@ -167,13 +167,11 @@ def new_submissions(
     account: str,
     served: bool,
     harness_sha256: str,
-    of_settings: frozenset[str],
     at: datetime,
 ) -> list[NewSubmission]:
     """Return the rows of drafts that `account` sends, with one of `tokens` and of `scripts` for each of their GPUs.
 
     The results of a `served` board are out of its users' reach, so all its runs are `verified`.
-    `of_settings` has the names of deleted leaderboards whose tasks belong to the settings again.
     """
     left = zip(tokens, scripts, strict=True)
     return [
@@ -192,7 +190,6 @@ def new_submissions(
             rerun=each.rerun,
             unless_ranked=each.unless_ranked,
             milestone=each.draft.milestone,
-            of_settings=each.draft.task.name in of_settings,
         )
         for each in sent
     ]

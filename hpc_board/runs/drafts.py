@@ -123,7 +123,6 @@ def draft(
     gpus: Sequence[Gpu],
     now: datetime,
     after_deadline: bool = False,
-    admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
     served: bool = False,
 ) -> Draft:
     """Return the draft that `request` and the header of its file ask for at the time `now`.
@@ -131,18 +130,15 @@ def draft(
     The request must agree with the header: the same task, and only GPUs that the header names. Its GPUs may hold commas
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
     by accident. `rules` are the settings' for the options of jobs. `find_task` raises InputError for an unknown name.
-    `admit` raises Refused if the user's limits forbid the submission; it is called before the deadline is checked.
-    `after_deadline` skips that check. On a `served` board all runs need the isolation of their GPU.
+    `after_deadline` skips the check of the deadline. On a `served` board all runs need the isolation of their GPU.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note is invalid.
-        Refused: `admit` refuses the submission, the settings do not permit an option of its jobs, or the task's
-            deadline has passed.
+        Refused: the settings do not permit an option of its jobs, or the task's deadline has passed.
     """
     source, asked = request.source, header(request.source)
     task = _task(request.task, asked, find_task)
     mode = mode_called(request.mode)
-    admit(task, mode)
     if not after_deadline:
         _check_deadline(task, now)
     check_support(task)

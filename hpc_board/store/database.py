@@ -234,8 +234,7 @@ def _transaction(connection: sqlite3.Connection, kind: str = "DEFERRED") -> Iter
 
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Check that the database is a board's, of this version; create the tables of an empty one."""
-    with _transaction(connection) as db:
-        made_by, version, is_empty = _made_by(db)
+    made_by, version, is_empty = _made_by(Database(connection))
     if is_empty:
         from hpc_board.store.schema import create
 
@@ -260,6 +259,7 @@ def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 def _made_by(db: Database) -> tuple[int, int, bool]:
     """Return a database's application id and version, and whether it has no tables."""
+    # The first question: tables come in one transaction with the other values.
     is_empty = db.row("sqlite_master", "TRUE", ()) is None
     return db.value("PRAGMA application_id"), db.value("PRAGMA user_version"), is_empty
 

@@ -97,7 +97,11 @@ def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decisi
 
 
 def check_limit(db: Database, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
-    """Check `user` as `ModerationGateway.check_limit` does."""
+    """Check that `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
+
+    Raises:
+        Refused: they have sent too many within the hour.
+    """
     category = Category.of(mode)
     limit = limits_of(db, task).of(category)
     if limit is None:

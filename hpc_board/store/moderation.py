@@ -27,7 +27,6 @@ from hpc_board.domain.moderation import (
 )
 from hpc_board.errors import InputError
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import Mode
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
@@ -155,15 +154,6 @@ class ModerationGateway:
         """
         with self._file.reading() as db:
             return decisions.check_open(db, user, now, admin=admin)
-
-    def check_limit(self, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
-        """Check that `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
-
-        Raises:
-            Refused: they have sent too many within the hour.
-        """
-        with self._file.reading() as db:
-            decisions.check_limit(db, user, task, mode, new, now)
 
     def stopped(self) -> Decision | None:
         """Return the decision to take no submissions, if it is in force."""

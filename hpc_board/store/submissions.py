@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,6 +17,7 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.ranking import ON_BOARD
 from hpc_board.store.row_values import UndecodableError, decoded, plain_text, time_text
 from hpc_board.store.rows import decision_row, event_row, options_text, row_id
 from hpc_board.store.runs import stored_run
@@ -46,6 +47,8 @@ SELECT remarks.text AS original, runs.gpu
  CROSS JOIN remarks ON remarks.submission = submissions.id AND remarks.action = 'rerun'
  WHERE submissions.task = :task AND submissions.task_version = :version
 """
+
+_RANKED_RUN = f"SELECT emulated FROM runs WHERE id = (SELECT run FROM bests WHERE {ON_BOARD} LIMIT 1)"  # noqa: S608
 
 
 class NewRun(msgspec.Struct, frozen=True):
@@ -77,8 +80,7 @@ class NewSubmission(msgspec.Struct, frozen=True):
     """A submission to store, with its runs.
 
     `milestone` is its author's name for it beside the ranks, `rerun` the submission that it repeats, and
-    `unless_ranked` excludes a file that has passed already. `of_settings` says that the task is one of the settings'
-    again, since the leaderboard in its place was deleted.
+    `unless_ranked` excludes a file that has passed already.
     """
 
     task: Task
@@ -92,7 +94,6 @@ class NewSubmission(msgspec.Struct, frozen=True):
     milestone: str = ""
     rerun: Rerun | None = None
     unless_ranked: bool = False
-    of_settings: bool = False
 
 
 class SubmissionGateway:
@@ -106,18 +107,29 @@ class SubmissionGateway:
         return self.add_all([new])[0]
 
     def add_all(
-        self, new: Sequence[NewSubmission], *, by_rules: bool = False
+        self,
+        new: Sequence[NewSubmission],
+        *,
+        by_rules: bool = False,
+        of_settings: Callable[[str], bool] = lambda _name: False,
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
+        `of_settings` returns whether the settings have a task of a name, which counts once its board was deleted.
+
         Raises:
-            InputError: one is a rerun that another admin has sent since its author looked.
+            InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
+                emulated, unlike the runs of its standings.
             Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
         """
         with self._file.writing() as db:
-            if by_rules:
-                _check_rules(db, new)
+            _check(db, new, by_rules, of_settings)
             return tuple(_add(db, each) for each in new)
+
+    def check(self, new: Sequence[NewSubmission], *, by_rules: bool, of_settings: Callable[[str], bool]) -> None:
+        """Check submissions as `add_all` does, and store nothing."""
+        with self._file.reading() as db:
+            _check(db, new, by_rules, of_settings)
 
     def get(self, number: int) -> Submission:
         """Return the submission with this number.
@@ -190,7 +202,14 @@ def stored_submission(db: Database, number: int) -> Submission:
     return decoded(Submission, row)
 
 
-def _check_rules(db: Database, new: Sequence[NewSubmission]) -> None:
+def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, of_settings: Callable[[str], bool]) -> None:
+    if by_rules:
+        _check_rules(db, new, of_settings)
+    for each in new:
+        _check_emulation(db, each)
+
+
+def _check_rules(db: Database, new: Sequence[NewSubmission], of_settings: Callable[[str], bool]) -> None:
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
@@ -204,7 +223,24 @@ def _check_rules(db: Database, new: Sequence[NewSubmission]) -> None:
     for (user, task, _), members in alike.items():
         decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
     for each in new:
-        boards.check_takes(db, each.task, each.at, of_settings=each.of_settings)
+        boards.check_takes(db, each.task, each.at, of_settings)
+
+
+def _check_emulation(db: Database, new: NewSubmission) -> None:
+    """Check that no ranked run of an emulated GPU comes beside those of the GPU itself.
+
+    Raises:
+        InputError: the standings of this name have runs of the other kind.
+    """
+    for run in new.runs if new.mode is Mode.RANKED else ():
+        board = {"task": new.task.name, "task_version": new.task.version, "gpu": run.gpu}
+        ranked = next(db.query(_RANKED_RUN, board), None)
+        if ranked is not None and bool(ranked["emulated"]) is not run.emulated:
+            there, here = ("emulated runs", "not emulated") if ranked["emulated"] else ("real runs", "emulated")
+            raise InputError(
+                f"{run.gpu} is {here} here, but its standings for {new.task.name} contain {there}.",
+                hint="Choose another mode, or ask the admin to rename the entry.",
+            )
 
 
 def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hpc_board import settings
 from hpc_board.board import Board
@@ -34,12 +35,10 @@ class DeadlySubmissions(SubmissionGateway):
 
     point = ""
 
-    def add_all(
-        self, new: Sequence[NewSubmission], *, by_rules: bool = False
-    ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
+    def add_all(self, new: Sequence[NewSubmission], **rules: Any) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         if self.point == "before the row":
             die()
-        added = super().add_all(new, by_rules=by_rules)
+        added = super().add_all(new, **rules)
         if self.point == "after the row":
             die()
         return added

@@ -19,8 +19,8 @@ from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
-SUBMIT = {"modules": 84, "functions": 550, "calls": 2500, "transactions": 12, "renderings": 1, "commands": 1}
-COLLECT = {"modules": 68, "functions": 380, "calls": 2300, "transactions": 16, "renderings": 0, "commands": 0}
+SUBMIT = {"modules": 82, "functions": 540, "calls": 2450, "transactions": 9, "renderings": 1, "commands": 1}
+COLLECT = {"modules": 68, "functions": 380, "calls": 2300, "transactions": 13, "renderings": 0, "commands": 0}
 
 
 def entered(board: BoardFiles, *words: str | Path) -> dict[str, int]:

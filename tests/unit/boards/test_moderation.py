@@ -484,11 +484,11 @@ def test_what_is_wrong_with_a_submission_is_told_in_a_fixed_order(place: Place) 
     place.call(ADMIN, "admin", "unban", "bob")
     told(place.files.kernel(bad), 2, "invalid !POPCORN directive: leader")
     kernel = place.files.kernel()
-    told(kernel, 5, "Rate limit exceeded")
-    place.call(ADMIN, "admin", "limit", "double", "--none")
     told(kernel, 5, "The deadline to submit to double has passed.")
     place.task(deadline="2999-01-01")
     told(kernel, 2, 'unknown GPU "B999"')
+    done = place.call("bob", "submit", kernel, "--dry-run")
+    assert (done.exit_code, "Rate limit exceeded" in done.stderr) == (5, True)
 
 
 def test_who_has_no_role_may_not_submit(place: Place) -> None:
