@@ -41,7 +41,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """Administration of the whole board."""
+    """Administration of the whole board: all but diagnoses and checks raise Refused for a user who is no admin."""
 
     def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
@@ -64,7 +64,6 @@ class Administration:
         Raises:
             InputError: the format, a task or a GPU is unknown, the time has no zone, or the format needs a library that
                 is not installed.
-            Refused: the user is no admin.
         """
         from hpc_board.admin.export import Export
 
@@ -81,7 +80,6 @@ class Administration:
 
         Raises:
             InputError: no task has one of the names, or the time has no zone.
-            Refused: the user is no admin.
         """
         from hpc_board.store.statistics import statistics
 
@@ -105,7 +103,7 @@ class Administration:
 
         Raises:
             InputError: the time has no zone.
-            Refused: the user is no admin, or a service owns the board.
+            Refused: a service owns the board.
             StorageError: the database cannot be read.
         """
         from datetime import timedelta
@@ -122,7 +120,6 @@ class Administration:
 
         Raises:
             InputError: `target` exists and `force` is false, or it cannot be written.
-            Refused: the user is no admin.
         """
         from hpc_board.store.backup import backup
 
@@ -134,7 +131,7 @@ class Administration:
 
         Raises:
             InputError: `source` is no backup.
-            Refused: the user is no admin; or the backup lacks runs in flight, and `force` is false; or a
+            Refused: the backup lacks runs in flight, and `force` is false; or a
                 service owns the board.
             StorageError: the database cannot be written, or other clients keep it locked.
         """

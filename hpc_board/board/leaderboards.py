@@ -10,23 +10,18 @@ import msgspec
 
 from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.editor import (
-    BoardArchive,
-    archive,
-    archived,
-    chosen_task,
-    not_a_board,
-    synced,
-    unknown_members,
-)
+from hpc_board.boards.editor import chosen_task, not_a_board, synced, unknown_members
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced, SyncRequest
-from hpc_board.errors import BoardError, DocumentError, InputError
-from hpc_board.files import temporary_folder
+from hpc_board.errors import BoardError, DocumentError, InputError, StorageError
+from hpc_board.files import temporary_folder, write_whole
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+
+_EXPORTS = "exports"
+"""The folder in which a board archives deleted leaderboards."""
 
 _FILE_NAME_MAX = 200
 
@@ -158,7 +153,7 @@ class Leaderboards:
             StorageError: the archive cannot be written; nothing is deleted.
         """
         plan, now = self.plan_deletion(name), utc_now()
-        file = archive(self._archive_of(plan, now, reason), self._context.settings.board)
+        file = self._archive(plan, now, reason)
         try:
             self._context.editor.carry_out([plan], force=True, reason=reason, at=now, store=self._context.store)
         except BaseException:
@@ -166,22 +161,36 @@ class Leaderboards:
             raise
         return file
 
-    def _archive_of(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
+    def _archive(self, plan: Plan, now: datetime, reason: str) -> Path:
+        """Write the standings, the definition and the changes of a leaderboard into a file, before its deletion.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
         version = (plan.before.change.task_version if plan.before else None) or ""
-        standings = {
-            each.gpu: archived(self._context.store.standings.list(plan.name, version, each.gpu)) for each in plan.left
+        document = {
+            "board": plan.name,
+            "deleted_at": now,
+            "deleted_by": self._context.user,
+            "reason": reason,
+            "terms": plan.options,
+            "task": plan.before and plan.before.task,
+            "history": self._context.editor.history(plan.name),
+            "standings": {
+                each.gpu: self._context.store.standings.list(plan.name, version, each.gpu) for each in plan.left
+            },
         }
-        history = [
-            {
-                "action": str(change.action),
-                "by": change.by_user,
-                "at": change.at.isoformat(),
-                "task_version": change.task_version,
-                "reason": change.reason,
-            }
-            for change in self._context.editor.history(plan.name)
-        ]
-        return BoardArchive(plan, now, self._context.user, reason, standings, history)
+        folder = self._context.settings.board / _EXPORTS
+        file = folder / f"{plan.name}-{now:%Y%m%dT%H%M%S.%fZ}.json"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            write_whole(file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        except OSError as error:
+            raise StorageError(
+                f"{file}: the archive of the board cannot be written: {error.strerror or error}",
+                hint="The board was not deleted. Free disk space, or correct the folder's permissions.",
+            ) from error
+        return file
 
     def own(self, name: str) -> CreatedBoard:
         """Return the leaderboard called `name` if the user may change it.

@@ -36,7 +36,11 @@ _CASES_MAX = 1_000_000
 
 
 class Runs:
-    """The runs that are visible to the user."""
+    """The runs that are visible to the user.
+
+    A method that takes the number of a run raises InputError if no run has it, or its leaderboard is hidden from the
+    user; and Refused if it belongs to another user, and this one is no participant.
+    """
 
     def __init__(self, context: "Context") -> None:
         self._context = context
@@ -109,7 +113,6 @@ class Runs:
         """Request the cancellation of the user's own run, or of one that this account sends; return the run.
 
         Raises:
-            InputError: no run has this number.
             Refused: it belongs to another user.
             SchedulerError: the scheduler did not answer.
         """
@@ -173,29 +176,15 @@ class Runs:
         return self._context.reconciler.silent_since(cluster)
 
     def get(self, run: int) -> Run:
-        """Return the run with this number.
-
-        Raises:
-            InputError: no run has this number.
-            Refused: it belongs to another user, and this one is no participant.
-        """
+        """Return the run with this number."""
         return self.seen(self._context.store.runs.get(run))
 
     def get_each(self, runs: Sequence[int]) -> list[Run]:
-        """Return the runs with these numbers, as `get` does.
-
-        Raises:
-            InputError: no run has one of the numbers.
-            Refused: one belongs to another user, and this one is no participant.
-        """
+        """Return the runs with these numbers, as `get` does."""
         return [self.get(number) for number in runs]
 
     def whole(self, run: int) -> WholeRun:
-        """Return the run with this number and all its rows, read in one transaction; the result is that of `result`.
-
-        Raises:
-            InputError, Refused: as of `run`.
-        """
+        """Return the run with this number and all its rows, read in one transaction; the result is that of `result`."""
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
         placing = self._context.installation.changes.of_placing(found.run, found.placing)
@@ -203,12 +192,7 @@ class Runs:
         return msgspec.structs.replace(found, placing=placing, result=result)
 
     def seen(self, run: Run) -> Run:
-        """Return `run` if it is visible to the user.
-
-        Raises:
-            InputError: its leaderboard is hidden from the user.
-            Refused: it belongs to another user, and this one is no participant.
-        """
+        """Return `run` if it is visible to the user."""
         if not self._sees(run):
             self._context.require(Role.PARTICIPANT, "see the runs of others")
             raise unknown_run(run.id)
@@ -306,28 +290,17 @@ class Runs:
         """Return the harness's result, or the partial result of a stopped run; None without one.
 
         Its logs are empty for users other than the run's own and admins.
-
-        Raises:
-            InputError, Refused: as of `run`.
         """
         found = self.get(run)
         result = self._context.store.runs.result(found.id)
         return result and readable(self._context, found, result)
 
     def cases(self, run: int) -> tuple[Case, ...]:
-        """Return the cases of a finished run without their samples; cheaper than the whole result.
-
-        Raises:
-            InputError, Refused: as of `run`.
-        """
+        """Return the cases of a finished run without their samples; cheaper than the whole result."""
         return self._context.store.runs.cases(self.get(run).id)
 
     def history(self, run: int) -> tuple[Status, ...]:
-        """Return every status of the run, oldest first.
-
-        Raises:
-            InputError, Refused: as of `run`.
-        """
+        """Return every status of the run, oldest first."""
         return self._context.store.runs.history(self.get(run).id)
 
     def progress(self, run: int) -> Sequence[Progress]:
@@ -363,9 +336,6 @@ class Runs:
         """Return the end of the job's output, safe to print; empty before the job starts.
 
         It is empty, too, for users other than the run's own and admins.
-
-        Raises:
-            InputError, Refused: as of `run`.
         """
         found = self.get(run)
         if not _may_read(self._context, found):
@@ -379,7 +349,8 @@ class Runs:
         """Return the files in the job folder that the job's output and a profiler wrote, within bounds.
 
         Raises:
-            InputError, Refused: as of `run`; the folder is gone, or the run is another user's.
+            InputError: the folder is gone.
+            Refused: the run is another user's.
             BoardError: the folder cannot be read now.
         """
         found = self._own(run)
@@ -415,7 +386,7 @@ class Runs:
         """Return a run whose files the user may read.
 
         Raises:
-            InputError, Refused: as of `get`; or it is another user's.
+            Refused: it is another user's.
         """
         run = self.get(number)
         if not _may_read(self._context, run):

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Standings:
-    """The standings on the leaderboards that are visible to the user."""
+    """The standings on the leaderboards that are visible to the user.
+
+    A method that takes the name of a task, a GPU or a version raises InputError for an unknown one.
+    """
 
     def __init__(self, context: "Context", tasks: Tasks, runs: Runs) -> None:
         self._context = context
@@ -47,9 +50,6 @@ class Standings:
 
         `version` is a version, its beginning, or "previous"; None is the present one. `user` is the owner of the row
         `own` and of the runs of Rows.OWN and Rows.NEWEST; None is the user.
-
-        Raises:
-            InputError: no task, GPU or version has this name.
         """
         from hpc_board.boards.pages import definition, page, version_called
 
@@ -65,11 +65,7 @@ class Standings:
         return pages
 
     def at_rank(self, task: str, gpu: str, rank: int, *, version: str | None = None) -> tuple[Standing, ...]:
-        """Return the standings with this rank; several after a tie, none in the gap below it or past the end.
-
-        Raises:
-            InputError: no task, GPU or version has this name.
-        """
+        """Return the standings with this rank; several after a tie, none in the gap below it or past the end."""
         from hpc_board.boards.pages import definition, version_called
 
         found = self._tasks.get(task)
@@ -91,11 +87,7 @@ class Standings:
         before: int | None = None,
         limit: int = 50,
     ) -> "tuple[FeedEntry, ...]":
-        """Return the changes that runs made on the visible leaderboards, newest first, older than the entry `before`.
-
-        Raises:
-            InputError: no task or GPU has this name.
-        """
+        """Return the changes by runs on the visible leaderboards, newest first, older than the entry `before`."""
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
@@ -110,20 +102,12 @@ class Standings:
         return self._context.store.standings.places(self._context.user)
 
     def rank(self, run: Run) -> int | None:
-        """Return the rank that this run holds; None unless it is its user's best.
-
-        Raises:
-            InputError, Refused: as of `run`.
-        """
+        """Return the rank that this run holds; None unless it is its user's best."""
         # The stored run counts: the fields of `run` may be another process's invention.
         return self._context.store.standings.rank(self._runs.get(run.id))
 
     def placing(self, run: Run) -> Placing | None:
-        """Return the effect of this run on its leaderboard; None if it does not count there.
-
-        Raises:
-            InputError, Refused: as of `run`.
-        """
+        """Return the effect of this run on its leaderboard; None if it does not count there."""
         stored = self._runs.get(run.id)
         placing = self._context.store.standings.placing(stored)
         return self._context.installation.changes.of_placing(stored, placing)

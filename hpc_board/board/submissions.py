@@ -46,7 +46,10 @@ UNFINISHED_MAX = 1_000
 
 
 class Submissions:
-    """Submissions of the user: drafts, dispatch, code and notes."""
+    """Submissions of the user: drafts, dispatch, code and notes.
+
+    A method that takes the number of a submission or a run raises InputError if none has it.
+    """
 
     def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
@@ -99,7 +102,7 @@ class Submissions:
         It has the run's mode, or `mode`.
 
         Raises:
-            InputError: no run has this number, it measures a milestone, or no mode has this name.
+            InputError: it measures a milestone, or no mode has this name.
             Refused: the run belongs to another user, or the user may not submit now.
         """
         self._check_open()
@@ -294,7 +297,6 @@ class Submissions:
         Other participants may read it after the deadline if the leaderboard's terms promised so at its submission.
 
         Raises:
-            InputError: no submission has this number.
             Refused: it belongs to another user.
         """
         found = self.get(submission)
@@ -316,7 +318,7 @@ class Submissions:
         """Append a note to the user's own submission.
 
         Raises:
-            InputError: no submission has this number, or the text is invalid.
+            InputError: the text is invalid.
             Refused: it belongs to another user.
         """
         self._context.moderation.note(self.get(submission), text)
@@ -350,7 +352,7 @@ class Submissions:
         """Return the submission with this number.
 
         Raises:
-            InputError: no submission has this number, or it is hidden from the user.
+            InputError: it is hidden from the user.
             Refused: it belongs to another user, and this one is no participant.
         """
         try:

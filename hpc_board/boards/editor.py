@@ -1,11 +1,11 @@
 """Leaderboards that users created: visibility, creation, change and deletion."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -31,19 +31,12 @@ from hpc_board.domain.user_board import (
     Synced,
     differences,
 )
-from hpc_board.errors import DocumentError, InputError, Refused, StorageError
-from hpc_board.files import write_whole
+from hpc_board.errors import DocumentError, InputError, Refused
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import NewChange, Newest, Store
-
-if TYPE_CHECKING:
-    from hpc_board.domain.standing import Standing
-
-EXPORTS = "exports"
-"""The folder in which a board archives deleted leaderboards."""
 
 
 class BoardUser(msgspec.Struct, frozen=True):
@@ -56,17 +49,6 @@ class BoardUser(msgspec.Struct, frozen=True):
     def sees(self, terms: BoardOptions) -> bool:
         """Return whether a leaderboard with these terms is visible to the user."""
         return terms.visible_to(self.name, self.groups, self.role)
-
-
-class BoardArchive(msgspec.Struct, frozen=True):
-    """The archive of a deleted leaderboard: its standings by GPU, as JSON values."""
-
-    plan: Plan
-    at: datetime
-    by_user: str
-    reason: str
-    standings: Mapping[str, Sequence[Mapping[str, Any]]]
-    history: Sequence[Mapping[str, Any]]
 
 
 class LeaderboardEditor:
@@ -436,64 +418,6 @@ def loss(plan: Plan) -> str:
     what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
     who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
     return f"the standings of {plan.name} would restart ({what}), and they contain users ({who})."
-
-
-def archived(rows: "Sequence[Standing]") -> list[dict[str, Any]]:
-    """Return standings as the archive of a deleted leaderboard has them: texts unchanged, times in ISO 8601."""
-    return [
-        {
-            "rank": row.rank,
-            "user": row.user,
-            "score_s": row.score_s,
-            "submission": row.submission,
-            "run": row.run,
-            "submitted_at": row.submitted_at.isoformat(),
-            "file_name": row.file_name,
-        }
-        for row in rows
-    ]
-
-
-def archive(kept: BoardArchive, board: Path) -> Path:
-    """Write the archive of a leaderboard before its deletion below the folder `board`, and return the file.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
-    import json
-
-    folder = board / EXPORTS
-    file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
-    document = json.dumps(_document(kept), indent=2, allow_nan=False)
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        write_whole(file, f"{document}\n".encode())
-    except OSError as error:
-        raise StorageError(
-            f"{file}: the archive of the board cannot be written: {error.strerror or error}",
-            hint="The board was not deleted. Free disk space, or correct the folder's permissions.",
-        ) from error
-    return file
-
-
-def _document(kept: BoardArchive) -> dict[str, Any]:
-    before = kept.plan.before
-    task = None if before is None else before.task
-    return {
-        "board": kept.plan.name,
-        "deleted_at": kept.at.isoformat(),
-        "deleted_by": kept.by_user,
-        "reason": kept.reason,
-        "terms": msgspec.to_builtins(kept.plan.options),
-        "task_version": None if task is None else task.version,
-        "description": "" if task is None else task.description,
-        "files": {} if task is None else {file.name: file.text for file in task.files},
-        "tests": [] if task is None else [dict(case) for case in task.tests],
-        "benchmarks": [] if task is None else [dict(case) for case in task.benchmarks],
-        "ranking_by": "" if task is None else str(task.ranking_by),
-        "history": list(kept.history),
-        "standings": {gpu: list(rows) for gpu, rows in kept.standings.items()},
-    }
 
 
 def _name(each: Newest) -> str:

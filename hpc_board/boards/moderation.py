@@ -48,7 +48,8 @@ class Require(Protocol):
 class Moderation(msgspec.Struct, frozen=True):
     """Moderation by one `user`, as far as `require` permits.
 
-    `hidden` returns the names of leaderboards that are hidden from the user.
+    `hidden` returns the names of leaderboards that are hidden from the user. Methods that only admins may call raise
+    Refused for others, and methods with a reason raise InputError for one that is too long or not one line.
     """
 
     store: Store
@@ -65,8 +66,7 @@ class Moderation(msgspec.Struct, frozen=True):
         `until` is the end of the ban, in the words of deadlines; never, if it is empty or "none".
 
         Raises:
-            InputError: no user can have this name, the reason is invalid, or the end is not in the future.
-            Refused: the caller is no admin.
+            InputError: no user can have this name, or the end is not in the future.
         """
         self.require(Role.ADMIN, "ban users")
         self._check_known(user)
@@ -79,39 +79,24 @@ class Moderation(msgspec.Struct, frozen=True):
         """End the ban of `user` and return whether one held.
 
         Raises:
-            InputError: no user can have this name, or the reason is invalid.
-            Refused: the caller is no admin.
+            InputError: no user can have this name.
         """
         self.require(Role.ADMIN, "unban users")
         _check_name(user)
         return self._switch(UNBAN, USER, user, _reason(reason))
 
     def bans(self) -> tuple[Decision, ...]:
-        """Return the bans that hold, by user.
-
-        Raises:
-            Refused: the caller is no admin.
-        """
+        """Return the bans that hold, by user."""
         self.require(Role.ADMIN, "list bans")
         return self.store.moderation.bans(utc_now())
 
     def stop(self, reason: str = "") -> bool:
-        """Refuse the submissions of all but admins, and return whether the board took them before.
-
-        Raises:
-            InputError: the reason is invalid.
-            Refused: the caller is no admin.
-        """
+        """Refuse the submissions of all but admins, and return whether the board took them before."""
         self.require(Role.ADMIN, "stop the board")
         return self._switch(STOP, EVERYTHING, "", _reason(reason))
 
     def start(self, reason: str = "") -> bool:
-        """Take all submissions again, and return whether the board was stopped.
-
-        Raises:
-            InputError: the reason is invalid.
-            Refused: the caller is no admin.
-        """
+        """Take all submissions again, and return whether the board was stopped."""
         self.require(Role.ADMIN, "start the board")
         return self._switch(START, EVERYTHING, "", _reason(reason))
 
@@ -134,7 +119,6 @@ class Moderation(msgspec.Struct, frozen=True):
 
         Raises:
             InputError: a limit is out of range.
-            Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "limit submissions")
 
@@ -158,8 +142,7 @@ class Moderation(msgspec.Struct, frozen=True):
         """Remove submissions from the standings, all or none; they stay readable, and their authors see the reason.
 
         Raises:
-            InputError: no submission has one of the numbers, one is removed already, or the reason is invalid.
-            Refused: the caller is no admin.
+            InputError: no submission has one of the numbers, one is removed already, or the reason is empty.
         """
         self.require(Role.ADMIN, "remove submissions")
         self.store.moderation.remove(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason, needed=True))
@@ -168,8 +151,7 @@ class Moderation(msgspec.Struct, frozen=True):
         """Return removed submissions to the standings, all or none.
 
         Raises:
-            InputError: no submission has one of the numbers, one is not removed, or the reason is invalid.
-            Refused: the caller is no admin.
+            InputError: no submission has one of the numbers, or one is not removed.
         """
         self.require(Role.ADMIN, "readmit submissions")
         self.store.moderation.readmit(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason))
@@ -188,9 +170,6 @@ class Moderation(msgspec.Struct, frozen=True):
 
         `before` is the number of a decision; only those after it in the order, by default older ones, are returned.
         Each has all of `words` in its fields.
-
-        Raises:
-            Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "read the audit log")
         return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words, order=order)

@@ -662,7 +662,7 @@ def test_a_deleted_board_is_gone_and_its_standings_are_kept_in_a_file(place: Rec
     kept = json.loads(Path(done["kept"]).read_text())
     assert Path(done["kept"]).parent == place.folder / "board" / "exports"
     assert (kept["board"], kept["deleted_by"], kept["reason"]) == ("echo", "ada", "it is over")
-    assert kept["files"]["reference.py"] == REFERENCE
+    assert {"name": "reference.py", "text": REFERENCE} in kept["task"]["files"]
     assert kept["terms"]["creator"] == "ada"
     (row,) = kept["standings"]["CPU"]
     assert (row["rank"], row["user"], row["score_s"], row["run"]) == (1, "eve", 1e-3, run.id)
