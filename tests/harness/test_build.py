@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,28 +68,27 @@ def test_warnings_of_a_kernel_that_passes_are_shown(tmp_path: Path) -> None:
     assert "k.cpp:4:5: warning: unused variable" in result.build.text
 
 
+FLOOD = kernel(
+    before="template<int N> struct A { using L = typename A<2 * N>::T; using R = typename A<2 * N + 1>::T; };\nA<1> a;"
+)
+
+
 @needs_gcc
-def test_a_compilation_that_takes_too_long_is_stopped_and_nothing_is_left(tmp_path: Path) -> None:
-    result = compiled(tmp_path, TIME_BOMB, environ={"TMPDIR": str(tmp_path)}, build_seconds=2)
-    assert result.verdict is Verdict.COMPILE_TIMEOUT
-    assert "within 2 s" in result.message
+@pytest.mark.parametrize(
+    ("source", "limits", "verdict", "message"),
+    [
+        (TIME_BOMB, {"build_seconds": 2}, Verdict.COMPILE_TIMEOUT, "within 2 s"),
+        (MEMORY_BOMB, {"build_bytes": 2**28}, Verdict.COMPILE_ERROR, "takes more memory than the limit of 0.25 GiB"),
+        (FLOOD, {"printed_bytes": 2**20}, Verdict.COMPILE_ERROR, "printed more than 1048576 bytes"),
+    ],
+    ids=["time", "memory", "output"],
+)
+def test_a_compilation_beyond_a_limit_is_stopped_and_nothing_is_left(
+    tmp_path: Path, source: str, limits: dict[str, Any], verdict: Verdict, message: str
+) -> None:
+    result = compiled(tmp_path, source, environ={"TMPDIR": str(tmp_path)}, **limits)
+    assert (result.verdict, message in result.message) == (verdict, True), result.message
     assert left_behind(tmp_path) == []
-
-
-@needs_gcc
-def test_a_compilation_that_takes_too_much_memory_is_stopped_and_says_so(tmp_path: Path) -> None:
-    result = compiled(tmp_path, MEMORY_BOMB, environ={"TMPDIR": str(tmp_path)}, build_bytes=2**28)
-    assert result.verdict is Verdict.COMPILE_ERROR
-    assert "takes more memory than the limit of 0.25 GiB" in result.message
-    assert left_behind(tmp_path) == []
-
-
-@needs_gcc
-def test_a_compiler_that_prints_without_end_is_stopped_and_its_text_bounded(tmp_path: Path) -> None:
-    flood = "template<int N> struct A { using L = typename A<2 * N>::T; using R = typename A<2 * N + 1>::T; };\nA<1> a;"
-    result = compiled(tmp_path, kernel(before=flood), printed_bytes=2**20)
-    assert result.verdict is Verdict.COMPILE_ERROR
-    assert "printed more than 1048576 bytes" in result.message
     assert len(result.build.text) < 200_000
 
 
@@ -138,19 +138,19 @@ def test_the_standard_is_that_of_the_task_else_of_the_settings_else_c_plus_plus_
     assert result.verdict is Verdict.PASS, result.message
 
 
-@needs_gcc
-def test_a_standard_that_the_compiler_does_not_know_blames_the_node(tmp_path: Path) -> None:
-    result = compiled(tmp_path, kernel(), std="c++99")
-    assert result.verdict is Verdict.INFRA_ERROR
-    assert "g++ cannot be used: " in result.message
-    assert "-std=c++99" in result.message
-
-
-@needs_nvcc
-def test_a_standard_that_nvcc_does_not_know_blames_the_node(tmp_path: Path) -> None:
-    result = compiled(tmp_path, CUDA, ending=".cu", arch="sm_90a", std="c++99")
-    assert result.verdict is Verdict.INFRA_ERROR
-    assert "Value 'c++99' is not defined" in result.message
+@pytest.mark.parametrize(
+    ("ending", "source", "arch", "words"),
+    [
+        pytest.param(".cpp", kernel(), "", "g++ cannot be used: ", marks=needs_gcc),
+        pytest.param(".cu", CUDA, "sm_90a", "Value 'c++99' is not defined", marks=needs_nvcc),
+    ],
+)
+def test_a_standard_that_the_compiler_does_not_know_blames_the_node(
+    tmp_path: Path, ending: str, source: str, arch: str, words: str
+) -> None:
+    result = compiled(tmp_path, source, ending=ending, arch=arch, std="c++99")
+    assert (result.verdict, words in result.message) == (Verdict.INFRA_ERROR, True), result.message
+    assert "c++99" in result.message
 
 
 @needs_gcc

@@ -272,23 +272,11 @@ def test_the_header_and_the_harness_state_the_same_numbers(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("standard", ["-std=c99", "-std=c++17"])
 def test_the_header_is_plain_c_without_a_warning(tmp_path: Path, standard: str) -> None:
-    import subprocess
-
     compiler, language = ("gcc", "c") if standard == "-std=c99" else ("g++", "c++")
     (tmp_path / "hpc_board.h").write_text(header_text())
-    line = [
-        compiler,
-        standard,
-        "-x",
-        language,
-        "-pedantic",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fsyntax-only",
-        "hpc_board.h",
-    ]
-    done = subprocess.run([*line, "-Wno-pragma-once-outside-header"], cwd=tmp_path, capture_output=True, check=False)
+    options = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-pragma-once-outside-header", "-fsyntax-only"]
+    line = [compiler, standard, "-x", language, *options, "hpc_board.h"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
