@@ -14,7 +14,8 @@ import msgspec
 from hpc_board.accounts import home, others_write
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.errors import InputError
-from hpc_board.files import open_followed, open_regular, read_text, shown_path
+from hpc_board.files import open_followed, read_text, shown_path
+from hpc_board.model.files import open_regular
 from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
 
 FILE_NAME = "hpc-board.yaml"

@@ -17,9 +17,10 @@ from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.files import lock_descriptor
 from hpc_board.harness.confine.sandbox import read_by_submissions
 from hpc_board.harness.node import is_root
+from hpc_board.model.files import open_regular
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text

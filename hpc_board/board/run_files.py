@@ -12,7 +12,8 @@ import msgspec
 from hpc_board.domain.run_files import LeftOut, RunFile, within_bounds
 from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import BoardError, InputError
-from hpc_board.files import shown_path, user_errors, whole_file, write_whole
+from hpc_board.files import shown_path, user_errors, write_whole
+from hpc_board.model.files import whole_file
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:

@@ -1,42 +1,15 @@
-"""Files of a job: written whole or not at all; opened, read and copied without trust."""
+"""Files of a job, read and copied without trust."""
 
-import errno
 import os
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from hpc_board.model.files import open_regular
 from hpc_board.model.text import printable
-
-DRAFT = ".draft-"
-"""Prefix of the name of an unfinished file."""
 
 _KEPT_BYTES_MAX = 64 * 2**20
 _COPY_BYTES = 2**20
-
-
-@contextmanager
-def whole_file(path: Path, mode: int = 0o640) -> Iterator[BinaryIO]:
-    """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    draft = path.with_name(f"{DRAFT}{os.urandom(8).hex()}")
-    try:
-        with draft.open("xb") as file:
-            yield file
-            file.flush()
-            # Some file systems have one mode alone, and refuse to change it.
-            if mode != stat.S_IMODE(os.fstat(file.fileno()).st_mode):
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        draft.rename(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 def write_files(folder: Path, texts: Mapping[str, bytes]) -> None:
@@ -44,22 +17,6 @@ def write_files(folder: Path, texts: Mapping[str, bytes]) -> None:
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text)
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; never follow a link, never wait for a pipe or a device.
-
-    Raises:
-        OSError: the path is not a regular file, does not exist, or cannot be read.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return os.fdopen(descriptor, "rb")
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    except OSError:
-        os.close(descriptor)
-        raise
 
 
 def head_of(path: Path, limit: int) -> str:

@@ -27,10 +27,11 @@ from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
-from hpc_board.harness.files import whole_file, write_files
+from hpc_board.harness.files import write_files
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.harness.result_file import RESULT
+from hpc_board.model.files import whole_file
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.measurement import spread
@@ -364,7 +365,7 @@ class _Answer:
 
 def _written(folder: Path, name: str, content: Any) -> dict[str, Any]:
     """Write a file whole; compute its content as late as possible, since it may contain the time."""
-    with whole_file(folder / name) as file:
+    with whole_file(folder / name, mode=0o640) as file:
         value: dict[str, Any] = content()
         file.write(json.dumps(value, allow_nan=False).encode())
     return value

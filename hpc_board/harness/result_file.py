@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.files import whole_file
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.progress import PROGRESS, now_text
+from hpc_board.model.files import whole_file
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.result import INTERRUPTED, Case, Result, Verdict
 
@@ -69,7 +69,7 @@ def judged_before(folder: Path, job: JobEnvironment) -> bool:
 def write_result(result: Result, folder: Path, make_space: Callable[[], object] | None = None) -> None:
     """Write `result.json` whole or not at all; once more after `make_space` if the disk does not take it."""
     try:
-        with whole_file(folder / RESULT) as file:
+        with whole_file(folder / RESULT, mode=0o640) as file:
             file.write(result.to_json().encode())
     except OSError:
         if make_space is None:

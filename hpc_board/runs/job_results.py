@@ -9,7 +9,7 @@ from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Run, RunState, Status, since_created
 from hpc_board.domain.score_interval import score_interval
-from hpc_board.files import NotRegularFileError
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, Verdict
 from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Task

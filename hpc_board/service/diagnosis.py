@@ -15,7 +15,8 @@ from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, dia
 from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import SshAddress
 from hpc_board.errors import BoardError
-from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.files import lock_descriptor
+from hpc_board.model.files import open_regular
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hpc_board.errors import InputError, Refused
-from hpc_board.files import publish, user_errors
+from hpc_board.files import user_errors
+from hpc_board.model.files import publish
 from hpc_board.model.text import one_line
 from hpc_board.store.database import APPLICATION_ID, MOUNTS, VERSION, DatabaseFile
 from hpc_board.store.failures import UNREADABLE, creation_error, translated

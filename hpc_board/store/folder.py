@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hpc_board.accounts import others_write, user_name
 from hpc_board.errors import InputError, StorageError
-from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.files import lock_descriptor
+from hpc_board.model.files import open_regular
 
 DATABASE = "board.db"
 """The name of the database in the board's folder."""

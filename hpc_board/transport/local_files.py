@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Never
 
-from hpc_board.files import open_regular, write_whole
+from hpc_board.files import write_whole
+from hpc_board.model.files import open_regular
 from hpc_board.transport import ENTRIES_MAX, RENEW_SECONDS, Entry, check_paths, draft_of
 
 

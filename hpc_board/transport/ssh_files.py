@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hpc_board.errors import SchedulerError
-from hpc_board.files import NotRegularFileError
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.text import one_line
 from hpc_board.transport import ENTRIES_MAX, RENEW_SECONDS, Entry, check_paths, draft_of
 from hpc_board.transport.sftp_session import STALL_SECONDS, SftpSession

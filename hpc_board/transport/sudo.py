@@ -8,7 +8,8 @@ from typing import BinaryIO
 
 from hpc_board.accounts import user_name
 from hpc_board.errors import SchedulerError
-from hpc_board.files import NotRegularFileError, write_whole
+from hpc_board.files import write_whole
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.attempt import attempt

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import InputError
-from hpc_board.files import NotRegularFileError, locked, read_bounded, take_lock, whole_file, write_file, write_whole
+from hpc_board.files import locked, read_bounded, take_lock, write_file, write_whole
+from hpc_board.model.files import NotRegularFileError, whole_file
 from tests.unit.recorded import full_device
 
 _WRITE = (

@@ -34,13 +34,14 @@ from hpc_board.harness.build.toolchain import (
     toolchain,
 )
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.files import DRAFT, open_regular, whole_file, write_files
+from hpc_board.harness.files import write_files
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import NOT_STARTED, Program, Room
 from hpc_board.harness.processes.tree import kill_orphans, stat_fields
+from hpc_board.model.files import open_regular, whole_file
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
@@ -148,7 +149,7 @@ class BuildCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _ours(self._folder.lstat()):
                 return
-            with whole_file(self._folder / f"{key}{_SUFFIX}", 0o444) as file:
+            with whole_file(self._folder / f"{key}{_SUFFIX}", mode=0o444) as file:
                 file.write(data)
             self._prune()
 
@@ -156,7 +157,7 @@ class BuildCache:
         """Remove entries, the least recently used first, until the rest fits; drafts of dead writers count as well."""
         found: list[tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
-            if path.suffix == _SUFFIX or path.name.startswith(DRAFT):
+            if path.suffix == _SUFFIX or path.name.startswith("."):
                 with suppress(FileNotFoundError):
                     status = path.lstat()
                     found.append((status.st_mtime, status.st_size, path))
@@ -384,7 +385,9 @@ def _built_file(path: Path) -> bytes:
     try:
         file = open_regular(path)
     except OSError as error:
-        raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror}") from None
+        raise BuildFailed(
+            Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror or error}"
+        ) from None
     with file:
         return file.read()
 

@@ -25,7 +25,7 @@ from hpc_board.harness.build.builder import (
 )
 from hpc_board.harness.build.toolchain import program_command
 from hpc_board.harness.confine.scratch import remove
-from hpc_board.harness.files import open_regular, write_files
+from hpc_board.harness.files import write_files
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.phases import Say
@@ -36,6 +36,7 @@ from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import Program
 from hpc_board.harness.processes.tree import reap_orphans
+from hpc_board.model.files import open_regular
 from hpc_board.model.result import Case, Log, Verdict, secretly_failed
 from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Ranking, case_text

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from hpc_board.harness.files import open_regular
 from hpc_board.harness.processes.output import output_of
 from hpc_board.harness.profile.profilers import Unusable
+from hpc_board.model.files import open_regular
 from hpc_board.model.sanitizer import FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
 from hpc_board.model.text import one_line, printable
 

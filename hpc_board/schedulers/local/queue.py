@@ -15,7 +15,8 @@ import msgspec
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import SchedulerError, StorageError
-from hpc_board.files import NotRegularFileError, locked, read_bounded, take_lock, write_whole
+from hpc_board.files import locked, read_bounded, take_lock, write_whole
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.gpu import Device
 
 RECORD_BYTES_MAX = 256 * 1024

@@ -21,7 +21,7 @@ from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
-from hpc_board.files import open_regular
+from hpc_board.model.files import open_regular
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.files import NotRegularFileError
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.transport import RENEW_SECONDS, Files, draft_of
 from hpc_board.transport.sudo import SharedFiles
 

@@ -71,7 +71,7 @@ def test_a_command_of_an_account_that_takes_no_signals_is_stopped_at_once() -> N
 HOSTILE = """
 import os, sys
 from pathlib import Path
-from hpc_board.files import NotRegularFileError
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.transport.sudo import SharedFiles, SudoHost
 
 account, folder = sys.argv[1], Path(sys.argv[2])
