@@ -106,11 +106,7 @@ TASKS: dict[str, Task] = {
     "arrays, compiled": a_task(_ARRAYS, **_SIZES, languages=(Language.PY, Language.CPP)),
     "tensors": a_task(_TENSORS, **_SIZES),
     "digest": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
-    "digest, many calls": a_task(
-        _digest(),
-        **_rounds(_LONG_ROUNDS // 4),
-        limits=_TIMED,
-    ),
+    "digest, many calls": a_task(_digest(), **_rounds(_LONG_ROUNDS // 4), limits=_TIMED),
     "digest, slow reference": a_task(
         _digest().replace("def ref_kernel(data):", _SLOW_REFERENCE).replace("= ref_kernel(", "= digest("),
         **_rounds(_LITTLE_ROUNDS),
@@ -120,12 +116,6 @@ TASKS: dict[str, Task] = {
     "digest, short": a_task(_digest(), **_rounds(_SHORT_ROUNDS), limits=_TIMED),
     "digest, little": a_task(_digest(), **_rounds(_LITTLE_ROUNDS), limits=_TIMED),
     "digest, least": a_task(_digest(), **_rounds(_LITTLE_ROUNDS // 3), limits=_TIMED),
-    "digest, few calls": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
-    "digest, least calls": a_task(
-        _digest(),
-        **_rounds(_LONG_ROUNDS),
-        limits=_TIMED,
-    ),
     "digest, large output": a_task(_LARGE.format(check_seconds=0), **_rounds(4000), limits=_TIMED),
     "digest, in a block": a_task(
         _LARGE.replace("2**27", "2**20").format(check_seconds=0),
