@@ -26,6 +26,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
 from hpc_board.domain.gpus import allowed_gpus, runs_template
 from hpc_board.domain.run import JobState, JobStatus
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
@@ -305,7 +306,7 @@ def _read_job_files(probe: _Probe) -> None:
     except OSError:
         return
     if probe.logged_at is None and probe.key is not None:
-        name = kind_of(probe.gpu.cluster).log_name(probe.key.job_id)
+        name = log_name(probe.key.job_id)
         probe.logged_at = time.monotonic() if name in names else None
     now = time.time()
     if probe.greeting is None and GREETING in names:
@@ -418,7 +419,7 @@ def _log(probe: _Probe) -> str:
     """Return the end of the job's output."""
     if probe.key is None:
         return ""
-    path = probe.job.folder / kind_of(probe.gpu.cluster).log_name(probe.key.job_id)
+    path = probe.job.folder / log_name(probe.key.job_id)
     try:
         data = probe.folders.files.read(path, _LOG_BYTES, end=True)
     except OSError:

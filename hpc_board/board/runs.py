@@ -12,7 +12,7 @@ import msgspec
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
-from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
+from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, log_name, within_bounds
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
@@ -329,8 +329,7 @@ class Runs:
         folders = self._context.clusters.folders_on(run.cluster)
         if folders.elsewhere:
             return self._far_progress.at(run.id, lambda: self._job_file(run, PROGRESS))
-        names = (PROGRESS, *self._context.clusters.log_names(run.cluster, run.status.job_id))
-        return [_file_mark(folders.of(run) / name) for name in names]
+        return [_file_mark(folders.of(run) / name) for name in (PROGRESS, log_name(run.status.job_id))]
 
     def log(self, run: int) -> str:
         """Return the end of the job's output, safe to print; empty before the job starts.
@@ -340,7 +339,7 @@ class Runs:
         found = self.get(run)
         if not _may_read(self._context, found):
             return ""
-        data = next(filter(None, (self._job_file(found, name, end=True) for name in self._log_names(found))), b"")
+        data = self._job_file(found, log_name(found.status.job_id), end=True)
         if not data and found.state.ended and (pruned := self._context.store.runs.pruned(found.id)):
             return printable(pruned.log, LOG_BYTES_MAX)
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
@@ -357,8 +356,8 @@ class Runs:
         folders = self._context.clusters.folders_on(found.cluster)
         with self._folder_errors(found):
             sizes = folders.sizes(found)
-            names = [name for name in self._log_names(found) if name in sizes]
-            files = [RunFile(name, sizes[name]) for name in names]
+            log = log_name(found.status.job_id)
+            files = [RunFile(log, sizes[log])] if log in sizes else []
             with suppress(FileNotFoundError):
                 sizes = folders.sizes(found, PROFILE_FOLDER) if _may_have_profile(found) else {}
                 files += [RunFile(name, sizes[name]) for name in sorted(filter(is_profile_file, sizes))]
@@ -371,7 +370,7 @@ class Runs:
             InputError, BoardError: as of `files`; or the run has no such file.
         """
         found = self._own(run)
-        of_log = name in self._log_names(found)
+        of_log = name == log_name(found.status.job_id)
         of_profile = is_profile_file(name) and _may_have_profile(found)
         if not (of_log or of_profile) or not 0 <= start <= FILE_BYTES_MAX:
             raise InputError(
@@ -422,10 +421,6 @@ class Runs:
                 f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
                 hint="Retry later; nothing was changed.",
             ) from error
-
-    def _log_names(self, run: Run) -> Sequence[str]:
-        job_id = run.status.job_id
-        return self._context.clusters.log_names(run.cluster, job_id) if job_id else []
 
     def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:
         try:

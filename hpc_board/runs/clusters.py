@@ -12,11 +12,12 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
 from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff, SharedValue
-from hpc_board.schedulers import AnyKind, Arrays, JobKey, Scheduler, Surroundings, kind_of, kinds
+from hpc_board.schedulers import AnyKind, Arrays, JobKey, Scheduler, Surroundings, kind_of
 from hpc_board.settings import Settings
 from hpc_board.store.folder import check_own, make_board_folder
 
@@ -78,11 +79,6 @@ class Clusters:
         from hpc_board.runs.job_folder import Folders
 
         return self.folders.get(cluster) or Folders(self._settings.board)
-
-    def log_names(self, cluster: str, job_id: str) -> list[str]:
-        """Return the possible names of a job's output; several if the cluster has left the settings."""
-        known = [kind_of(each) for each in self._settings.clusters if each.name == cluster]
-        return list(dict.fromkeys(each.log_name(job_id) for each in known or kinds()))
 
     def gpu_statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
@@ -313,11 +309,11 @@ class ClusterTable(msgspec.Struct, frozen=True):
 
     def log_end(self, run: "Run") -> str:
         """Return the end of the job's output; empty without output."""
-        name = self.kind(run.cluster).log_name(run.status.job_id)
         try:
-            return self.folders_of(run).read(run, name, _LAST_WORDS_BYTES, end=True).decode(errors="replace")
+            data = self.folders_of(run).read(run, log_name(run.status.job_id), _LAST_WORDS_BYTES, end=True)
         except OSError:
             return ""
+        return data.decode(errors="replace")
 
     def retries(self, run: "Run") -> int:
         """Return how often a run may be sent again."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.pruned import ClusterPruned
 from hpc_board.domain.run import Run
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs.job_folder import Folders
@@ -51,14 +52,12 @@ class Prunable(msgspec.Struct, frozen=True):
 class Pruning(msgspec.Struct, frozen=True):
     """Pruning of the job folders of one cluster.
 
-    `log_name` returns the name of a job's output, "" if its cluster has left the settings. A run counts if `takes` is
-    true of its cluster, and it ended `before` that time.
+    A run counts if `takes` is true of its cluster, and it ended `before` that time.
     """
 
     folders: Folders
     store: Store
     takes: Callable[[str], bool]
-    log_name: Callable[[Run], str]
     before: datetime
 
     def find(self) -> Prunable:
@@ -158,9 +157,8 @@ class Pruning(msgspec.Struct, frozen=True):
         return run.state.ended and run.status.at < self.before and self.takes(run.cluster)
 
     def _log(self, run: Run) -> str:
-        name = self.log_name(run)
         with suppress(FileNotFoundError):
-            data = self.folders.read(run, name, KEPT_LOG_BYTES, end=True) if name else b""
+            data = self.folders.read(run, log_name(run.status.job_id), KEPT_LOG_BYTES, end=True)
             return printable(data.decode(errors="replace"), KEPT_LOG_BYTES)
         return ""
 

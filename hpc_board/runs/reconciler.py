@@ -416,15 +416,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 self._pruning_pause(cluster).begin(utc_now(), seconds)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
-        return Pruning(
-            self._table.folders_on(cluster),
-            self.store,
-            partial(self.takes, cluster),
-            lambda run: (
-                self._table.kind(run.cluster).log_name(run.status.job_id) if run.cluster in self.clusters else ""
-            ),
-            before,
-        )
+        return Pruning(self._table.folders_on(cluster), self.store, partial(self.takes, cluster), before)
 
     def asked_at(self, cluster: str) -> datetime | None:
         """Return the time of any client's last query to this cluster's scheduler; None if it is not in the settings."""

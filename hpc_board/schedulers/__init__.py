@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -45,7 +46,7 @@ class Job(msgspec.Struct, frozen=True):
     """A job folder with a batch script in it, and the options that go with the script.
 
     `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to the file that
-    `SchedulerKind.log_name` names in it. `options` are those of `SchedulerKind.options`; they repeat the directives of
+    `run_files.log_name` names in it. `options` are those of `SchedulerKind.options`; they repeat the directives of
     the script, so that neither the environment nor a wrapper overrides them.
 
     `indexes` make it a job array, all of whose tasks run the script in `folder`. The output of each goes into the
@@ -220,11 +221,6 @@ class GpuFault(StrEnum):
     SEVERAL = "several"
 
 
-def log_name(job_id: str) -> str:
-    """Return the name that sbatch gives the output of a job, and for which users look."""
-    return f"slurm-{job_id}.out"
-
-
 class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     """A kind of scheduler: all that is the same on each of its clusters.
 
@@ -277,10 +273,6 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     @abstractmethod
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
         """Return the door to a cluster of this kind."""
-
-    def log_name(self, job_id: str) -> str:
-        """Return the name of the file in the job folder that takes the job's output: sbatch's own, by default."""
-        return log_name(job_id)
 
     @property
     def result_grace(self) -> timedelta:
@@ -402,6 +394,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
 AnyKind = SchedulerKind[Any, Any]
 
 
+@cache
 def kind(name: str) -> AnyKind:
     """Return the scheduler of this name, with its package loaded.
 

@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from hpc_board import __version__
 from hpc_board.board import Board
 from hpc_board.domain.change import Change
 from hpc_board.domain.pause import Pause
@@ -72,7 +71,6 @@ class _Line:
         except BaseException:
             self.close()
             raise
-        self._number = 0
 
     def _welcome(self) -> wire.Welcome:
         line = self.read()
@@ -80,19 +78,12 @@ class _Line:
             told = msgspec.json.decode(line, type=wire.Reply)
             if told.error is not None:
                 raise wire.raised(told.error)
-        welcome = msgspec.json.decode(line, type=wire.Welcome)
-        if welcome.protocol != wire.PROTOCOL:
-            raise InputError(
-                f"this client is version {__version__}, the service {welcome.version}; they are not compatible.",
-                hint="Use the service's version.",
-            )
-        return welcome
+        return msgspec.json.decode(line, type=wire.Welcome)
 
-    def ask(self, route: str, args: dict[str, Any]) -> int:
-        """Send a question and return its number."""
-        self._number += 1
+    def ask(self, route: str, args: dict[str, Any]) -> None:
+        """Send a question; all lines of the answer come before the next one."""
         try:
-            line = wire.encoded(wire.Request(self._number, route, msgspec.Raw(wire.encoded(args))))
+            line = wire.encoded(wire.Request(1, route, msgspec.Raw(wire.encoded(args))))
         except UnicodeEncodeError as error:
             raise InputError(
                 f"invalid text {one_line(str(error.object), 80)!r}.",
@@ -106,7 +97,6 @@ class _Line:
                 hint="Send fewer files at once.",
             )
         self._stream.send(line + b"\n")
-        return self._number
 
     def read(self) -> bytes:
         """Return the next line."""
@@ -127,13 +117,11 @@ class _Line:
             raise ConnectionResetError("the service has closed the connection")
         return data
 
-    def reply(self, number: int) -> wire.Reply:
-        """Return the next line of the answer to the question `number`."""
+    def reply(self) -> wire.Reply:
+        """Return the next line of the answer to the question that was sent."""
         reply = msgspec.json.decode(self.read(), type=wire.Reply)
-        if reply.error is not None and reply.id in (0, number):
+        if reply.error is not None:
             raise wire.raised(reply.error)
-        if reply.id != number:
-            raise ConnectionResetError("the service answered another request")
         return reply
 
     def is_open(self) -> bool:
@@ -186,8 +174,8 @@ class Connection:
             BoardError: the service's own error, or that it cannot be reached.
         """
         with self._line() as line:
-            number = line.ask(route, args)
-            while not bytes((reply := line.reply(number)).value):
+            line.ask(route, args)
+            while not bytes((reply := line.reply()).value):
                 self._warn(reply.warning)
             return wire.decoded(reply.value, routes.answer_type(route))
 
@@ -195,11 +183,11 @@ class Connection:
     def stream(self, route: str, args: dict[str, Any], type_: type[Any]) -> Iterator[Callable[[float | None], Any]]:
         """Yield a function that returns the next event, None at the end; it raises TimeoutError after its seconds."""
         with self._line(keep=False) as line:
-            number = line.ask(route, args)
+            line.ask(route, args)
 
             def following(seconds: float | None) -> Any:
                 line.await_line(seconds)
-                reply = line.reply(number)
+                reply = line.reply()
                 return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
 
             yield following
@@ -221,8 +209,8 @@ class Connection:
 
     def _pieces(self, route: str, args: dict[str, Any]) -> Iterator[bytes | wire.Reply]:
         with self._line() as line:
-            number = line.ask(route, args)
-            while not bytes((reply := line.reply(number)).value):
+            line.ask(route, args)
+            while not bytes((reply := line.reply()).value):
                 yield wire.decoded(reply.event, bytes)
         yield reply
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hpc_board.domain.run import JobState, JobStatus
+from hpc_board.domain.run_files import log_name
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.schedulers import Job, JobKey
 
@@ -24,7 +25,7 @@ class AtOnceScheduler:
     def submit(self, job: Job) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)
         job_id = f"job{len(list(self._folder.iterdir()))}"
-        with (job.folder / f"said-{job_id}.txt").open("wb") as output:
+        with (job.folder / log_name(job_id)).open("wb") as output:
             subprocess.run(
                 self.command(job),
                 cwd=job.folder,

@@ -65,8 +65,5 @@ class AtOnceKind(SchedulerKind[AtOnceClusterSection, AtOnceGpuSection]):
 
         return AtOnceScheduler(str(cluster.scheduler_options), surroundings.folder())
 
-    def log_name(self, job_id: str) -> str:
-        return f"said-{job_id}.txt"
-
 
 AT_ONCE = AtOnceKind()

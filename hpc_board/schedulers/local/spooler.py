@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpc_board.domain.run import JobState
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import StorageError
 from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
 from hpc_board.model.gpu import Device
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import log_name
 from hpc_board.schedulers.local.queue import End, Queue, Slot, Start, Ticket, running, waiting
 
 TERM_GRACE_SECONDS = 5.0

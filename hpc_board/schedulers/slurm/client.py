@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 
 from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode, log_name
-from hpc_board.schedulers.slurm import RequestStyle, cluster_options, gpu_options
-from hpc_board.schedulers.slurm.addressed import AddressedHost
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
+from hpc_board.schedulers.slurm import ClusterOptions, RequestStyle, cluster_options, gpu_options
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
@@ -70,6 +70,39 @@ _FINAL = (
 
 class _AccountingAbsentError(Exception):
     """The cluster keeps no accounts, or has no sacct here; the message says which."""
+
+
+class AddressedHost:
+    """A host whose commands are Slurm's, each with the address of one cluster."""
+
+    def __init__(self, host: Host, options: ClusterOptions) -> None:
+        self._host = host
+        self._clusters = [f"--clusters={options.slurm_cluster}"] if options.slurm_cluster else []
+        self._variables = {"SLURM_CONF": options.slurm_conf} if options.slurm_conf else {}
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        until: Sequence[str] = (),
+    ) -> Completed:
+        return self._host.run(
+            [argv[0], *self._clusters, *argv[1:]],
+            timeout_seconds=timeout_seconds,
+            env={**(env or {}), **self._variables},
+            cwd=cwd,
+            stdin=stdin,
+            until=until,
+        )
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """Return the command with its address, for a user who runs it."""
+        variables = ["env", *(f"{name}={value}" for name, value in self._variables.items())] if self._variables else []
+        return [*variables, argv[0], *self._clusters, *argv[1:]]
 
 
 class Listing(msgspec.Struct, frozen=True):

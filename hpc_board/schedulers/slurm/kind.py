@@ -258,7 +258,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         return detected_settings(site(host), cluster, board)
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
-        from hpc_board.schedulers.slurm.addressed import AddressedHost
+        from hpc_board.schedulers.slurm.client import AddressedHost
         from hpc_board.schedulers.slurm.diagnosis import diagnose
 
         yield from diagnose(cluster, AddressedHost(host, cluster_options(cluster)))

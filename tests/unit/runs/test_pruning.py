@@ -171,7 +171,7 @@ def test_the_folder_of_a_run_whose_cluster_has_left_the_settings_goes(world: Wor
     advance = replace(world.advance, clusters={})
     assert advance.prune(datetime.now(UTC) - timedelta(days=30)).clusters["main"].folders == 1
     kept = world.store.runs.pruned(run.id)
-    assert (left(world), kept and kept.log) == (set(), "")
+    assert (left(world), kept and kept.log) == (set(), "slurmstepd: the last words\n")
 
 
 def test_a_place_that_boards_share_loses_the_folders_of_this_board_alone(world: World) -> None:

@@ -25,6 +25,7 @@ from hpc_board.board.submissions import REQUESTS_MAX
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
+from hpc_board.domain.run_files import log_name
 from hpc_board.errors import Refused
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log, Verdict
@@ -142,7 +143,7 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
     run = board.add(result=result, score_s=1e-3, user="daemon")
     other = board.add(result=result, score_s=1e-3, user="daemon")
     clusters = board.board.context.clusters
-    log = clusters.folders_on(run.cluster).of(run) / clusters.log_names(run.cluster, run.status.job_id)[0]
+    log = clusters.folders_on(run.cluster).of(run) / log_name(run.status.job_id)
     log.parent.mkdir(parents=True)
     log.write_text(output.text)
     for name, shown in (("daemon", True), ("games", True), ("nobody", False)):
