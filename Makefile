@@ -112,7 +112,7 @@ bench-store: .venv/.dev ## the commands' questions to the database of a board wi
 	$(BIN)/python scripts/bench_store.py
 
 .PHONY: bench-service
-bench-service: .venv/.dev slurm ## a served board beside one of files: commands, 200 clients, 500 waiting ones, a million runs (root)
+bench-service: .venv/.dev slurm ## a served board beside one of files: commands, 200 clients, 500 waiting ones (root)
 	$(BIN)/python scripts/bench_service.py
 
 # posting and harlequin, for comparison, in the releases of the committed page; each has a Textual of its own.

@@ -4,13 +4,11 @@ The kernels are the examples that run on a CPU and those of tests/harness/honest
 nothing but use a processor. A quiet run has none. A turn of a kernel is a run with each number of neighbours, right
 after each other and in a random order: the machine itself drifts by several percent in an hour, so a run beside
 neighbours is compared with the quiet one of its turn. A quiet run that was not quiet, by the judge's own account of the
-processors that other work used, is made again. The exit code is 1 if a goal is missed. With `--record`, a measurement
-that was interrupted goes on where it ended.
+processors that other work used, is made again. The exit code is 1 if a goal is missed.
 """
 
 import argparse
 import importlib.util
-import json
 import math
 import os
 import random
@@ -23,10 +21,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from bench_judge import environment, machine_facts
 from job_folders import written
@@ -56,8 +53,6 @@ END_SECONDS_MAX = 10
 PASSED_SHARE_MIN = 0.99
 BETTER_SHARE_MAX = 0.03
 MEDIAN_DEVIATION_MAX = {0: 0.05, 1: 0.1, 2: 0.25}
-
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -130,43 +125,27 @@ class Setting:
 def main() -> int:
     """Print the tables; 1 if a goal is missed."""
     options = parsed()
-    for number in _INTERRUPTS:
-        signal.signal(number, _interrupted)
     kernels = [kernel for kernel in all_kernels() if options.only in (None, kernel.name)]
     if not kernels:
         print("there is no such kernel, or this machine lacks what it needs", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="bench-honest-", ignore_cleanup_errors=True) as folder:
-        ran = [] if options.record is None else recorded(options.record)
-        interrupted = False
-        try:
-            all_ran(plan(kernels, options.runs), Path(folder), ran, options.record)
-        except KeyboardInterrupt:
-            print("interrupted; the tables are of the runs until then", file=sys.stderr)
-            interrupted = True
+        ran = all_ran(plan(kernels, options.runs), Path(folder))
     found = settings(ran)
     text = tables(ran, found)
     print(f"{machine_facts()}.\n\n{text}")
     missed = missed_goals(found)
     for words in missed:
         print(f"missed: {words}", file=sys.stderr)
-    return 130 if interrupted else int(bool(missed))
+    return int(bool(missed))
 
 
 def parsed() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--record", type=Path, help="add each run to this file, and repeat none that it has")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"runs in all, by default {RUNS}")
     parser.add_argument("--only", metavar="NAME", help="runs of this kernel alone, such as honest/thread_pool")
     return parser.parse_args()
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    # A second one would keep the first from ending all processes.
-    for number in _INTERRUPTS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 # Runs
@@ -212,12 +191,10 @@ def plan(kernels: Sequence[Kernel], runs: int) -> list[Planned]:
     ]
 
 
-def all_ran(planned: Sequence[Planned], scratch: Path, done: list[Ran], record: Path | None = None) -> None:
-    """Make the runs that are not done, one after the other; add each to `done` and the record, show it on stderr."""
-    made = {(ran.turn, ran.neighbours) for ran in done}
+def all_ran(planned: Sequence[Planned], scratch: Path) -> list[Ran]:
+    """Make the runs, one after the other, and show each on stderr."""
+    done = []
     for number, each in enumerate(planned, start=1):
-        if (each.turn, each.neighbours) in made:
-            continue
         head = f"[{number}/{len(planned)}] {each.kernel.name}, {neighbours_text(each.neighbours)}"
         print(f"{head}: ", end="", file=sys.stderr, flush=True)
         ran = run(each, scratch)
@@ -227,15 +204,7 @@ def all_ran(planned: Sequence[Planned], scratch: Path, done: list[Ran], record: 
         score = f", {ran.score_ns / 1e3:.1f} us" if ran.score_ns is not None else ""
         print(f"{ran.verdict} in {ran.wall_s:.1f} s{score}", file=sys.stderr, flush=True)
         done.append(ran)
-        if record is not None:
-            with record.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(ran)) + "\n")
-
-
-def recorded(record: Path) -> list[Ran]:
-    """Return the runs of a file that `all_ran` has written; none where there is no such file."""
-    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-    return [Ran(**json.loads(line)) for line in lines]
+    return done
 
 
 def run(planned: Planned, scratch: Path) -> Ran:

@@ -1,4 +1,4 @@
-"""Measure a served board beside one that clients open by its files: commands, many clients, waiting, a million runs.
+"""Measure a served board beside one that clients open by its files: commands, many clients, waiting.
 
 Slurm is a real one, started on this machine (tests/slurm/lab.py); its controller counts the questions. Clients of
 several accounts need root.
@@ -11,7 +11,6 @@ import json
 import os
 import pwd
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from typing import Any
 import yaml
 from bench_judge import machine_facts
 from bench_slurm import GPU, TASK, asked, cpu_seconds, in_flight, nothing_starts, table, written_at
-from board_generator import Size, generate, task_versions, user_name
 
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
@@ -51,8 +49,6 @@ FILE_CLIENTS = 20
 WARM_SECONDS = 24.0
 WINDOW_SECONDS = 60.0
 RESULTS = 30
-RUNS = 1_000_000
-REPETITIONS = 30
 POLL_SECONDS = 2
 START_SECONDS = 120.0
 
@@ -92,7 +88,6 @@ def main() -> int:
     """Print the tables; or be some clients of a measurement."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds for which a load is measured")
-    parser.add_argument("--database", type=Path, help="a database of board_generator.py instead of a new one")
     parser.add_argument("--clients", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.clients is not None:
@@ -115,7 +110,6 @@ def main() -> int:
                     at_once_section(lab, folder),
                     waiting_section(lab, folder, options.window),
                     results_section(folder),
-                    large_section(folder, options.database),
                 )
             )
             version = lab.run("sinfo", "--version").strip()
@@ -126,8 +120,8 @@ def main() -> int:
 # Boards
 
 
-def board_of(folder: Path, database: Path | None = None) -> BoardFiles:
-    """Make a board for all accounts, with a copy of a database if one is given."""
+def board_of(folder: Path) -> BoardFiles:
+    """Make a board for all accounts."""
     files = board_files(folder, slurm=True)
     settings = yaml.safe_load(files.settings.read_text())
     settings["clusters"]["lab"]["poll_seconds"] = POLL_SECONDS
@@ -136,10 +130,6 @@ def board_of(folder: Path, database: Path | None = None) -> BoardFiles:
     for gpu in settings["gpus"].values():
         gpu["minimum_isolation"] = "S1"  # the lab's nodes are this machine, with any confinement or none
     files.settings.write_text(yaml.safe_dump(settings))
-    if database is not None:
-        place = folder / "board"
-        place.mkdir()
-        shutil.copyfile(database, place / "board.db")
     return files
 
 
@@ -417,56 +407,6 @@ def delays_s(board: Board, files: BoardFiles) -> list[float]:
             raise RuntimeError(f"run {run.id} is {run.state}: {run.message or run.status.reason}")
         found.append(seen - written_at(job_folder.folder(files.folder / "board", run.id) / job_folder.RESULT))
     return found
-
-
-# A large board
-
-
-def large_section(folder: Path, database: Path | None) -> str:
-    """Return the table of questions to a small and to a large board."""
-    task, user = task_versions(Size(0))[0][-1], user_name(0)
-    questions: dict[str, Question] = {
-        "`runs --user`": ("runs.list", {"user": user}),
-        "`runs --all`": ("runs.list", {"everyone": True}),
-        "`runs --all --task`": ("runs.list", {"everyone": True, "task": task.name}),
-        "`runs --all` with words": ("runs.list", {"everyone": True, "words": "nothing_has_this_word"}),
-        "`run ID`": ("runs.whole", {"run": 900}),
-        "`feed`": ("standings.feed", {}),
-        "ranks of a user": ("standings.places", {}),
-        "runs of the app": ("runs.followed", {}),
-        "runs in flight": ("runs.in_flight", {}),
-        "`admin log`": ("moderation.decisions", {}),
-        "people of the Admin screen": ("admin_views.people", {"limit": 50}),
-    }
-    found = {}
-    for size in (1_000, RUNS):
-        made = folder / f"{size}.db"
-        if database is not None and size == RUNS:
-            made = database
-        else:
-            generate(made, Size(size))
-        with served(board_of(folder / f"large-{size}", made)) as service:
-            remote = RemoteBoard(service.socket)
-            with remote.session():
-                found[size] = {name: question_ms(remote, *question) for name, question in questions.items()}
-    rows = [
-        (name, *(f"{found[size][name]:.1f}" for size in found), f"{found[RUNS][name] / found[1_000][name]:.1f}")
-        for name in questions
-    ]
-    head = ("", "1,000 runs, ms", f"{RUNS:,} runs, ms", "x")
-    return table("A large board behind a service", head, rows)
-
-
-def question_ms(board: RemoteBoard, route: str, args: dict[str, Any]) -> float:
-    """Return the median time of a question, with its way over the socket."""
-    part, name = route.split(".")
-    ask = getattr(getattr(board, part), name)
-    seconds = []
-    for _ in range(REPETITIONS):
-        start = time.perf_counter()
-        ask(**args)
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds)
 
 
 if __name__ == "__main__":
