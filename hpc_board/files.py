@@ -158,16 +158,14 @@ def _open_through(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_bounded(path: Path, limit: int, *, follow: bool = False, end: bool = False) -> bytes:
-    """Return the first `limit` bytes of a regular file, and one more of a longer one; the last ones, if `end`.
+def read_bounded(path: Path, limit: int) -> bytes:
+    """Return the first `limit` bytes of a regular file, and one more of a longer one.
 
     Raises:
         NotRegularFileError: it is something else than a regular file.
         OSError: it does not exist, or cannot be read.
     """
-    with open_regular(path, follow=follow) as file:
-        if end:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
+    with open_regular(path) as file:
         return file.read(limit + 1)
 
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
 
 from hpc_board.errors import DocumentError, Fault
-from hpc_board.files import open_followed, read_text
+from hpc_board.files import read_text
 from hpc_board.model.names import nearest, suggestion
 from hpc_board.model.text import is_simple, one_line
 from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Part, Place
@@ -49,14 +49,14 @@ class Document:
         self._stand_ins: Mapping[str, Any] = {}
 
     @classmethod
-    def read(cls, path: Path, *, hint: str = "", open_: Callable[[Path], BinaryIO] = open_followed) -> "Document":
-        """Read the document in the file `path`, which `open_` opens; `hint` is the remedy for its faults.
+    def read(cls, path: Path, *, hint: str = "") -> "Document":
+        """Read the document in the file `path`; `hint` is the remedy for its faults.
 
         Raises:
             InputError: the file cannot be read.
             DocumentError: it is not one YAML document.
         """
-        return cls.parse(read_text(path, DOCUMENT_BYTES_MAX, open_), path, hint=hint)
+        return cls.parse(read_text(path, DOCUMENT_BYTES_MAX), path, hint=hint)
 
     @classmethod
     def parse(cls, text: str, path: Path, *, hint: str = "") -> "Document":

@@ -1,6 +1,5 @@
 """A task folder, with KernelBot's `task.yml` in it, as a task."""
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -24,7 +23,7 @@ from hpc_board.domain.task_rules import (
     is_plain_path,
 )
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.files import is_file, read_text
+from hpc_board.files import read_text
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
@@ -44,11 +43,8 @@ from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Place
 
 TASK_FILE = "task.yml"
-HINT = "Correct these lines of the task file."
+HINT = "Correct these lines of the task file. For a file above the task's folder, use the folder that has both."
 """The remedy for faults of a task file."""
-
-_ABOVE_HINT = "Or keep the file beside the task's folder, and use the folder above both: `hpc-board create {} FOLDER`."
-"""The remedy for a file above the task's folder that is not there, with the place of the task's name."""
 
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
 
@@ -341,7 +337,6 @@ class _Sources:
         self._root = root
         self._note = note
         self._bytes = 0
-        self._real_folders = {folder: folder}
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
         files: dict[str, TaskFile] = {}
@@ -372,16 +367,13 @@ class _Sources:
             path = self._folder / source
             # Before links are followed: one may lead somewhere else the next time.
             self._note(path)
-            path = self._resolved(path)
+            path = path.resolve()
             if not path.is_relative_to(self._root):
                 self._document.fault(place, f'"{one_line(source)}" is outside of {self._root}')
-                self._tell_of_folder_above(source)
                 return None
             text = read_text(path, FILE_BYTES_MAX)
         except InputError as error:
             self._document.fault(place, error.message)
-            if not is_file(path):
-                self._tell_of_folder_above(source)
             return None
         except (OSError, RuntimeError, ValueError) as error:
             self._document.fault(place, f'invalid path "{one_line(source)}": {error}')
@@ -391,21 +383,6 @@ class _Sources:
         if within and self._bytes > TASK_BYTES_MAX:
             self._document.fault(place, f"the files of the task exceed the limit of {TASK_BYTES_MAX:,} bytes")
         return text
-
-    def _tell_of_folder_above(self, source: str) -> None:
-        """Add to the remedy where a file beside the task's folder, which was left behind, comes along."""
-        up, *rest = PurePosixPath(source).parts or ("",)
-        if up == ".." and rest and ".." not in rest:
-            self._document.hint = f"{HINT} {_ABOVE_HINT.format(one_line(self._folder.name, 80))}"
-
-    def _resolved(self, path: Path) -> Path:
-        """Return `path.resolve()`, with one look at each folder for all of its files."""
-        if path.name == ".." or os.path.islink(path):  # noqa: PTH114 - False, and no error, in a closed folder
-            return path.resolve()
-        folder = path.parent
-        if folder not in self._real_folders:
-            self._real_folders[folder] = folder.resolve()
-        return self._real_folders[folder] / path.name
 
 
 def _cases(

@@ -1,7 +1,7 @@
 """The file that a participant starts from."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.board_options import utc_words
 from hpc_board.domain.gpus import runs_template
@@ -93,18 +93,11 @@ def compiled_header() -> str:
     return header_text()
 
 
-def _nothing() -> Iterable[Task]:
-    return ()
-
-
-def template_name(
-    task: Task, language: str | None, file_name: str = "", others: Callable[[], Iterable[Task]] = _nothing
-) -> str:
+def template_name(task: Task, language: str | None, file_name: str = "") -> str:
     """Return the name of the requested template.
 
     `language` is that name in any case and without its punctuation, or the language of submissions that the template is
-    for; without one, the ending of `file_name` chooses among several. `others` returns tasks to name if they have a
-    template that this one lacks.
+    for; without one, the ending of `file_name` chooses among several.
 
     Raises:
         InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
@@ -129,9 +122,7 @@ def template_name(
         near = suggestion(language, [str(name) for name in Template])
         raise InputError(f"unknown language {language}.{near}", hint=f"task {task.name} has templates for: {names}.")
     if str(wanted) not in task.templates:
-        elsewhere = sorted(other.name for other in others() if str(wanted) in other.templates)
-        there = f" Tasks that have one: {', '.join(elsewhere[:3])}." if elsewhere else ""
-        raise InputError(f"task {task.name} has no template for {wanted}.{there}", hint=f"It has: {names}.")
+        raise InputError(f"task {task.name} has no template for {wanted}.", hint=f"It has: {names}.")
     if language_of(file_name) not in (None, wanted.language):
         raise InputError(f"the extension of {file_name} does not match the language {wanted}.")
     return str(wanted)

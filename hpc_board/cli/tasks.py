@@ -1,10 +1,9 @@
 """`list`, `gpus`, `task` and `template`: tasks, GPUs, templates, and checks of tasks in development."""
 
-import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from hpc_board.cli.options import (
 from hpc_board.cli.output import print_blocks, print_file, print_json, remark
 from hpc_board.domain.catalog import require_texts
 from hpc_board.errors import InputError
-from hpc_board.files import shown_path, write_file, write_new_folder
+from hpc_board.files import write_file, write_new_folder
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Language, Task
@@ -96,14 +95,12 @@ class _ShownByDefault(Group):
     """A group that takes an unknown command as the argument of `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read `NAME ...` as `show NAME ...`."""
         completing = ctx.resilient_parsing and not args
         if not completing and (not args or args[0] not in (*self.commands, *self.get_help_option_names(ctx))):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete commands and names of tasks."""
         from click.shell_completion import CompletionItem
 
         names = task_names(ctx, click.Argument(["name"]), incomplete)
@@ -288,17 +285,9 @@ def _source(open_: Open, source: str) -> tuple[Task, ...]:
     """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import names_a_path, tasks_without_faults
 
-    path = Path(source)
     if names_a_path(source):
-        return tasks_without_faults(path)
-    tasks = open_().tasks
-    try:
-        found = tasks.get(source)
-    except InputError as error:
-        if type(error) is not InputError or os.path.lexists(path):
-            raise
-        message = f"{shown_path(path)}: there is no such folder or file. As a task: {error.message}"
-        raise InputError(message, hint=error.hint) from error
+        return tasks_without_faults(Path(source))
+    found = open_().tasks.get(source)
     require_texts(found)
     return (found,)
 
@@ -382,9 +371,7 @@ def template(
     if header:
         text, written = compiled_header(), f"Header for compiled submissions written to {output}."
     else:
-        text, written = _starter(
-            found, language, board.gpus.allowed(found), output, lambda: board.tasks.catalog().tasks
-        )
+        text, written = _starter(found, language, board.gpus.allowed(found), output)
     if as_json:
         from hpc_board.report.views.tasks import TemplateView
 
@@ -397,17 +384,11 @@ def template(
     remark(written)
 
 
-def _starter(
-    task: Task,
-    language: str | None,
-    allowed: Sequence[Gpu],
-    output: Path | None,
-    others: Callable[[], Iterable[Task]],
-) -> tuple[str, str]:
+def _starter(task: Task, language: str | None, allowed: Sequence[Gpu], output: Path | None) -> tuple[str, str]:
     """Return the text of a task's template, and the remark for the file `output` with it."""
     from hpc_board.catalog.template import fitting_gpus, no_gpu, starter, template_name
 
-    chosen = template_name(task, language, output.name if output else "", others)
+    chosen = template_name(task, language, output.name if output else "")
     gpus = fitting_gpus(chosen, allowed)
     if allowed and not gpus:
         next_step = no_gpu(task, chosen, allowed)

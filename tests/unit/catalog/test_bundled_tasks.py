@@ -234,16 +234,6 @@ def test_each_language_library_and_dsl_has_a_template_in_a_bundled_task() -> Non
     assert found == {str(template) for template in Template}
 
 
-@every_task_in_several
-def test_the_name_of_a_template_s_file_tells_its_library(name: str) -> None:
-    written = yaml.safe_load((TASKS / name / "task.yml").read_text())["templates"]
-    for template, file in written.items():
-        ending = Template(template).language.extensions[0]
-        plain = template == str(Template.of(Template(template).language))
-        word = template.lower().replace(".", "_")
-        assert file == (f"template{ending}" if plain else f"template_{word}{ending}")
-
-
 JUDGE = """
 import torch, reference, submission
 for case in {cases}:
@@ -314,12 +304,6 @@ def require(library: str) -> None:
             found = False
         if not found:
             pytest.skip(f"needs the Python package {name}")
-
-
-@every_task_in_several
-def test_the_template_for_hip_is_the_one_for_cuda_by_other_names(name: str) -> None:
-    templates = read_task(TASKS / name).templates
-    assert templates["HIP"].replace("#include <hip/hip_runtime.h>\n\n", "").replace("hip", "cuda") == templates["CUDA"]
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import runpy
 import shutil
 import signal
@@ -19,12 +18,10 @@ from click.testing import CliRunner, Result
 
 from hpc_board.catalog import new_task
 from hpc_board.catalog.folders import read_task
-from hpc_board.catalog.sources import tasks_without_faults
 from hpc_board.cli.main import cli
 from hpc_board.harness.build.toolchain import HEADER, STD, compiler_variables, header_text
 from hpc_board.model.task import Language
 from tests.harness.evaluations import REFERENCE
-from tests.unit.catalog.test_sources import WHOLE
 from tests.unit.recorded import REPOSITORY
 
 DOCUMENT = """\
@@ -184,12 +181,6 @@ def test_a_new_task_has_a_name_that_a_task_can_have(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_new_task_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    done = call("new", tmp_path / "nowhere/mine")
-    assert done.exit_code == 2
-    assert "cannot be created: No such file or directory" in done.stderr
-
-
 def test_a_new_task_that_cannot_be_written_whole_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,27 +266,6 @@ def test_a_submission_is_judged_for_a_folder_that_is_on_no_board(double: Path, s
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_submission_is_judged_for_a_zip_and_for_a_single_reference(double: Path, scratch: Path) -> None:
-    file = kernel(double)
-    archive = shutil.make_archive(str(double.parent / "packed"), "zip", double)
-    single = double.parent / "single.py"
-    single.write_text(WHOLE)
-    for source in (archive, single):
-        done = call("test", source, "--submission", file)
-        assert done.exit_code == 0, done.output
-    assert list(scratch.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) -> None:
-    done = call("test", double, "--submission", kernel(double), "--mode", "leaderboard")
-    assert done.exit_code == 0, done.output
-    assert re.search(r"Passed: 1 test and 1 benchmark. Score \d", done.stdout)
-    assert "Your best" not in done.stdout
-    assert re.search(r"TIME .*SPEEDUP .*INTERVAL", done.stdout)
-
-
 @pytest.mark.parametrize(
     ("text", "verdict", "words"),
     [
@@ -330,14 +300,6 @@ def test_a_task_that_fails_by_itself_ends_with_status_1(double: Path) -> None:
     assert "ZeroDivisionError" in done.stdout
 
 
-def test_long_messages_and_output_say_where_the_rest_is(double: Path) -> None:
-    noisy = RIGHT.replace("    return", "    print('x\\n' * 500)\n    raise ValueError('y\\n' * 500)\n    return")
-    done = call("test", double, "--submission", kernel(double, noisy))
-    assert done.exit_code == 1
-    assert "all of it: --json" in done.stdout
-    assert "hpc-board run" not in done.stdout
-
-
 def test_what_does_not_fit_together_is_refused_before_anything_runs(double: Path, scratch: Path) -> None:
     file = kernel(double)
     refused = {
@@ -355,14 +317,6 @@ def test_what_does_not_fit_together_is_refused_before_anything_runs(double: Path
     assert done.exit_code == 2
     assert 'Did you mean "ranked"?' in done.stderr
     assert list(scratch.iterdir()) == []
-
-
-def test_a_submission_is_judged_for_one_task(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        new(tmp_path / name)
-    done = call("test", tmp_path, "--submission", kernel(tmp_path))
-    assert done.exit_code == 2
-    assert "has 2 tasks: a, b." in done.stderr
 
 
 def test_a_python_that_is_none_ends_with_status_3(double: Path, scratch: Path) -> None:
@@ -396,9 +350,3 @@ def test_an_interrupted_trial_leaves_neither_files_nor_processes(double: Path, s
     assert process.returncode == 130
     assert "Traceback" not in stderr
     assert list(scratch.iterdir()) == []
-
-
-def test_the_starter_is_read_as_any_task(tmp_path: Path) -> None:
-    archive = shutil.make_archive(str(tmp_path / "mine"), "zip", new(tmp_path / "folder"))
-    (task,) = tasks_without_faults(Path(archive))
-    assert (task.name, task.version) == ("mine", read_task(tmp_path / "folder").version)

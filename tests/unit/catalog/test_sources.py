@@ -148,13 +148,6 @@ def test_two_tasks_of_one_name_are_a_fault(tmp_path: Path) -> None:
     assert "is used by two tasks" in found.faults[0].message
 
 
-def test_a_folder_that_holds_no_task_is_refused(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=r"contains no task: task\.yml is missing"):
-        read(tmp_path)
-
-
 def test_folders_in_folders_are_not_followed_without_end(tmp_path: Path) -> None:
     folder_of(tmp_path / "deep/1/2/3/4/5/6")
     (tmp_path / "loop").mkdir()
@@ -350,14 +343,6 @@ def test_whatever_bytes_a_zip_has_it_is_a_task_or_an_input_error(
         read(path)
     except InputError as error:
         assert error.hint  # noqa: PT017
-    assert list(scratch.iterdir()) == []
-
-
-def test_a_zip_is_checked_as_a_folder_is(tmp_path: Path, scratch: Path) -> None:
-    path = packed(tmp_path / "double.zip", ("task.yml", DOCUMENT), ("reference.py", REFERENCE))
-    done = CliRunner().invoke(cli, ["task", "check", str(path)])
-    assert done.exit_code == 0, done.output
-    assert "Task double" in done.stdout
     assert list(scratch.iterdir()) == []
 
 
