@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -12,8 +13,6 @@ from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
 _AGAIN = "Restart the service: the settings of the page count from its start alone."
-_ANOTHER = 421
-_NOT_FOR_YOU = 403
 
 
 def diagnose_page(settings: Settings, path: Path) -> Iterator[Diagnostic]:
@@ -37,40 +36,29 @@ def _reachable(place: tuple[str, int]) -> tuple[str, int]:
 
 def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> Diagnostic:
     """Return the diagnostic of one request to the page at `place`, whose name is `name`."""
+    connection = HTTPConnection("localhost")
     try:
-        status, server = _asked(family, place, host)
+        connection.sock = socket.socket(family, socket.SOCK_STREAM)
+        connection.sock.settimeout(_LOOK_SECONDS)
+        connection.sock.connect(place)
+        connection.request("GET", "/", headers={"Host": host})
+        answer = connection.getresponse()
     except HTTPException:
-        status, server = 0, ""
+        answer = None
     except (OSError, OverflowError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
         return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")
-    if server != "hpc-board":
+    finally:
+        connection.close()
+    if answer is None or answer.getheader("Server") != "hpc-board":
         hint = "Stop that program, or use another address for the page."
         return Diagnostic(Severity.ERROR, "page", f"{name}: another program answers there", hint)
-    if status == _ANOTHER:
+    if answer.status == HTTPStatus.MISDIRECTED_REQUEST:
         message = f"{name}: the page refuses the name {host}"
         return Diagnostic(Severity.ERROR, "page", message, f"Is `serve.web_host` new? {_AGAIN}")
-    if status not in (200, _NOT_FOR_YOU):
-        return Diagnostic(
-            Severity.ERROR, "page", f"{name}: it answers with the status {status}", "The service's log has the reason."
-        )
+    if answer.status not in (HTTPStatus.OK, HTTPStatus.FORBIDDEN):
+        message = f"{name}: it answers with the status {answer.status}"
+        return Diagnostic(Severity.ERROR, "page", message, "The service's log has the reason.")
     as_whom = "" if family == socket.AF_UNIX else f" to requests for {host}"
     return Diagnostic(Severity.OK, "page", f"it answers at {name}{as_whom}")
-
-
-def _asked(family: int, place: str | tuple[str, int], host: str) -> tuple[int, str]:
-    """Return the status and the server of an answer.
-
-    Raises:
-        OSError, OverflowError: none listens there, or no answer comes in time.
-        HTTPException: the answer is not HTTP.
-    """
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_LOOK_SECONDS)
-        probe.connect(place)
-        connection = HTTPConnection("localhost")
-        connection.sock = probe
-        connection.request("GET", "/", headers={"Host": host})
-        answer = connection.getresponse()
-        return answer.status, answer.getheader("Server", "")
