@@ -99,19 +99,6 @@ def test_a_source_that_is_none_ends_with_status_2(
     assert message in done.stderr
 
 
-def test_every_fault_of_a_task_file_is_named_with_its_line(board: Recorded) -> None:
-    done = call(board, "task", "check", folder(board, document=DOCUMENT + "seed: x\nranking_by: best\n"))
-    assert done.exit_code == 2
-    assert "line 8: seed" in done.stderr
-    assert "line 9: ranking_by" in done.stderr
-
-
-def test_a_python_that_is_none_is_named(board: Recorded) -> None:
-    done = call(board, "task", "check", folder(board), "--python", "/nowhere/python")
-    assert done.exit_code == 3
-    assert "/nowhere/python cannot be started" in done.stderr
-
-
 def test_a_task_called_check_is_shown_by_the_long_form(board: Recorded) -> None:
     folder(board, name="check")
     assert "Task check" in call(board, "task", "show", "check").stdout
