@@ -318,26 +318,28 @@ class Board:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
 
 
+def _of(type_: type[T], value: object, **others: Any) -> T:
+    """Return `others` and the attributes of a value that have the names of the other fields."""
+    names = (name for name in type_.__struct_fields__ if name not in others)
+    return type_(**{name: getattr(value, name) for name in names}, **others)
+
+
 def _run(found: "WholeRun") -> Run:
     run, result = found.run, found.result
     unranked = result.score_s if result is not None and run.verdict is Verdict.PASS else None
-    return Run(
-        id=run.id,
-        submission=run.submission,
-        file_name=run.file_name,
-        task=run.task,
-        gpu=run.gpu,
+    return _of(
+        Run,
+        run,
         mode=str(run.mode),
         state=str(run.state),
         ended=run.state.ended,
         verdict=str(run.verdict) if run.verdict else None,
         message=run.explanation,
-        note=run.note,
         submitted_at=run.created_at,
         score_s=unranked if run.score_s is None else run.score_s,
-        low_s=run.interval.low_s if run.interval else None,
-        high_s=run.interval.high_s if run.interval else None,
-        rank=found.placing.rank if found.placing else None,
+        low_s=run.interval and run.interval.low_s,
+        high_s=run.interval and run.interval.high_s,
+        rank=found.placing and found.placing.rank,
         job_id=run.status.job_id,
         node=run.status.node,
         cases=tuple(map(_case, result.cases)) if result else (),
@@ -345,40 +347,15 @@ def _run(found: "WholeRun") -> Run:
 
 
 def _case(case: "JudgedCase") -> Case:
-    timing = case.timing
-    if timing is None:
-        return Case(case.phase, case.spec, str(case.verdict), case.message)
-    return Case(
-        case.phase,
-        case.spec,
-        str(case.verdict),
-        case.message,
-        time_s=timing.median_ns / 1e9,
-        low_s=_seconds(timing.low_ns),
-        high_s=_seconds(timing.high_ns),
-        reference_s=_seconds(timing.baseline_ns),
-        speedup=timing.speedup,
-    )
-
-
-def _seconds(nanoseconds: float | None) -> float | None:
-    return None if nanoseconds is None else nanoseconds / 1e9
+    times: dict[str, float | None] = {}
+    if timing := case.timing:
+        nanoseconds = (timing.median_ns, timing.low_ns, timing.high_ns, timing.baseline_ns)
+        seconds = (None if each is None else each / 1e9 for each in nanoseconds)
+        times = dict(zip(("time_s", "low_s", "high_s", "reference_s"), seconds, strict=True), speedup=timing.speedup)
+    return Case(case.phase, case.spec, str(case.verdict), case.message, **times)
 
 
 def _standings(task: str, page: "Page") -> Iterator[Standing]:
     for row in page.rows:
-        yield Standing(
-            task=task,
-            gpu=page.gpu,
-            rank=row.rank,
-            user=row.user,
-            score_s=row.score_s,
-            low_s=row.interval.low_s if row.interval else None,
-            high_s=row.interval.high_s if row.interval else None,
-            speedup=page.speedup(row.score_s),
-            submission=row.submission,
-            run=row.run,
-            file_name=row.file_name,
-            submitted_at=row.submitted_at,
-            trust=row.trust,
-        )
+        bounds = {"low_s": row.interval and row.interval.low_s, "high_s": row.interval and row.interval.high_s}
+        yield _of(Standing, row, task=task, gpu=page.gpu, speedup=page.speedup(row.score_s), **bounds)

@@ -15,7 +15,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import listed
 from hpc_board.report.boards import changes_table, plan_report, synced_table
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views.leaderboards import BoardChangeView, PlanView, SyncedView
+from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
 
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
@@ -180,7 +180,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
         _confirm_by_name(plan.name, f"{plan.name} has {users} entries in its standings. " if users else "")
     file = board.leaderboards.delete(name, reason=reason)
     if as_json:
-        print_json({"name": plan.name, "action": str(plan.action), "kept": str(file)})
+        print_json(DeletionView(name=plan.name, action=str(plan.action), kept=str(file)))
     remark(f"Board {plan.name} deleted; its standings and options are saved in {file}.")
     if any(task.name == plan.name for task in board.tasks.catalog().tasks):
         remark(f"The task {plan.name} of the settings is listed again.")

@@ -38,7 +38,6 @@ class Group(click.Group):
     """A group whose errors of usage show the usage of the command that they concern."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that `ctx` names."""
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
@@ -58,12 +57,10 @@ class Program(Group):
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which they were added, that of use."""
         del ctx
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in their groups."""
         del ctx
         width = max(map(len, self.commands))
         for title, names in self.sections.items():
@@ -91,11 +88,10 @@ class Program(Group):
             drop_output()
             if error.reader_has_gone:
                 sys.exit(BROKEN_PIPE)
-            print_error(BoardError(str(error), hint=error.hint))
+            print_error(BoardError(str(error), hint="Redirect it elsewhere, or free disk space."))
             sys.exit(BoardError.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that `ctx` names."""
         try:
             return super().invoke(ctx)
         except BoardError as error:

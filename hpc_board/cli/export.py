@@ -35,7 +35,6 @@ class Since(click.ParamType[datetime]):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return `value` as a moment, in UTC without a time zone."""
         if isinstance(value, datetime):
             return value
         text = str(value).strip()

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
+from hpc_board.accounts import home
 from hpc_board.admin.detect import settings_of_this_machine
 from hpc_board.cli.options import examples, json_option
 from hpc_board.cli.output import print_json, remark
 from hpc_board.errors import InputError
 from hpc_board.files import new_file
-from hpc_board.model.text import one_line
 from hpc_board.report.views.setup import InitView, StepView, ThingView
 from hpc_board.service.next_steps import numbers
 from hpc_board.service.setup import become, set_up
@@ -148,20 +148,11 @@ def _personal(folder: Path | None, output: Path, *, force: bool) -> InitView:
 
 
 def _whole(path: Path | None) -> Path | None:
-    return None if path is None else _expanded(path).absolute()
+    return None if path is None else path.absolute()
 
 
 def _board(folder: Path | None) -> Path:
-    board = _expanded(folder or Path("~/hpc-board")).absolute()
+    board = (folder or home(os.environ) / "hpc-board").absolute()
     if not str(board).isprintable():
         raise InputError("the path of the board's folder has unprintable characters.")
     return board
-
-
-def _expanded(folder: Path) -> Path:
-    try:
-        return folder.expanduser()
-    except RuntimeError:
-        raise InputError(
-            f'no home folder for "{one_line(str(folder), 200)}".', hint="Give the absolute path of the folder."
-        ) from None

@@ -59,7 +59,6 @@ class _FileOrCommand(Program):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the words name, or the app for a file."""
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing:
             from hpc_board.domain.submission import EXTENSIONS

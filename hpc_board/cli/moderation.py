@@ -41,7 +41,6 @@ class _LimitNumber(click.IntRange):
         super().__init__(0, LIMIT_MAX)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return `value` as an int."""
         if value in (_NONE, -1):
             return -1
         try:

@@ -32,7 +32,6 @@ class Number(click.ParamType[int]):
         self._words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return `value` as an int."""
         try:
             number = int(value)
         except ValueError:
@@ -52,7 +51,6 @@ class Seconds(click.ParamType[float]):
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return `value` as a float."""
         try:
             seconds = float(value)
         except ValueError:
@@ -68,7 +66,6 @@ class _Text(click.types.StringParamType):
     """A text in UTF-8, which databases can store and terminals can print."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return `value` unchanged."""
         text = super().convert(value, param, ctx)
         try:
             text.encode()

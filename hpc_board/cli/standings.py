@@ -94,14 +94,15 @@ def show(
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
     reference and milestones. Without NAME, it lists the leaderboards with their leaders.
     """
+    of_page = all_users or all_runs or top is not None or place > 1
     if all_users and top is not None:
         raise click.UsageError("--top excludes --all-users.")
-    if rank is not None and (all_users or all_runs or top is not None or place > 1):
+    if rank is not None and of_page:
         raise click.UsageError("--rank excludes --top, --from, --all-users and --all-runs.")
-    if versions and (rank is not None or all_users or all_runs or top is not None or place > 1 or gpus or version):
+    if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions takes no other options.")
     if name is None:
-        if versions or rank is not None or all_users or all_runs or top is not None or place > 1 or version:
+        if versions or rank is not None or of_page or version:
             raise click.UsageError("Missing argument 'NAME'.")
         _print_leaders(open_(), listed(gpus), as_json=as_json)
         return

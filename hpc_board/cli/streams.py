@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,24 +12,9 @@ if TYPE_CHECKING:
 class OutputError(Exception):
     """A failed write to stdout; not an OSError, which handlers of other files would catch."""
 
-    def __init__(self, cause: OSError, *, stored: str = "") -> None:
+    def __init__(self, cause: OSError) -> None:
         super().__init__(f"the output cannot be written: {cause.strerror or cause}")
-        self.cause = cause
-        self.hint = " ".join(filter(None, ("Redirect it elsewhere, or free disk space.", stored)))
-
-    @property
-    def reader_has_gone(self) -> bool:
-        """Return whether stdout is a pipe whose reader has gone."""
-        return isinstance(self.cause, BrokenPipeError)
-
-
-@contextmanager
-def unless_printed(stored: str) -> Iterator[None]:
-    """Add `stored`, the place of the data, to the hint of an `OutputError`."""
-    try:
-        yield
-    except OutputError as error:
-        raise OutputError(error.cause, stored=stored) from error
+        self.reader_has_gone = isinstance(cause, BrokenPipeError)
 
 
 class _Stdout(FileIO):

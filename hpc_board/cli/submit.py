@@ -25,7 +25,6 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
 from hpc_board.cli.runs import summary
-from hpc_board.cli.streams import unless_printed
 from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
 from hpc_board.domain.run import Run
@@ -171,13 +170,11 @@ def submit(
         _print_previews(board.submissions.preview(requests, array=array), as_json=as_json)
         return
     runs = board.submissions.submit(requests, array=array)
-    with unless_printed("`hpc-board runs` lists the submitted runs."):
-        if not wait:
-            _print_accepted(board, runs, as_json=as_json)
-        if not piped:
-            _remember(files, sources)
-        if wait:
-            raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
+    if not piped:
+        remember_submission(os.environ, *((file, each.data) for file, each in zip(files, sources, strict=True)))
+    if wait:
+        raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
+    _print_accepted(board, runs, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
@@ -194,17 +191,10 @@ def _options(plain: Mapping[str, str | None], extras: Sequence[str]) -> JobOptio
 
 def _check_none_twice(files: tuple[Path, ...]) -> None:
     """Raise a UsageError for a file that is given twice."""
-    seen: set[object] = set()
-    for file in files:
-        try:
-            found = file.stat()
-            known: object = (found.st_dev, found.st_ino)
-        except (OSError, ValueError):
-            # Its absence is told in its turn.
-            known = file.absolute()
-        if known in seen:
+    real = list(map(os.path.realpath, files))
+    for index, file in enumerate(files):
+        if real[index] in real[:index]:
             raise click.UsageError(f"{shown_path(file)} is given twice.")
-        seen.add(known)
 
 
 def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
@@ -229,11 +219,6 @@ def _piped(name: str) -> Source:
     if not data.strip():
         raise InputError("standard input is empty.", hint="Give it a file: hpc-board submit - < kernel.py")
     return Source(name, decoded(data, "standard input"))
-
-
-def _remember(files: Sequence[Path], sources: Sequence[Source]) -> None:
-    """Let the app find the files of these runs."""
-    remember_submission(os.environ, *((file, source.data) for file, source in zip(files, sources, strict=True)))
 
 
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:

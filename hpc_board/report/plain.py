@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -186,20 +185,17 @@ def _padded(text: str, width: int) -> str:
 def _cut(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
-    kept, used = "", 0
-    for character in text:
-        used += cells(character)
-        if used > width - 1:
-            break
-        kept += character
-    return kept + "…"
+    if text.isascii():
+        return f"{text[: width - 1]}…"
+    from rich.cells import set_cell_size
+
+    return f"{set_cell_size(text, width - 1).rstrip()}…"
 
 
 def cells(text: str) -> int:
     """Return the width of the text in columns of a terminal."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -471,26 +471,29 @@ def _source(status: Status) -> str:
 
 
 def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
-    state = run.state
+    state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
     if state is RunState.QUEUED:
-        reason = one_line(run.status.reason, 500)
         yield Paragraph(f"Queued: {reason}" if reason else "Queued.")
-        if run.status.expected_start:
-            start = moment_text(run.status.expected_start)
-            yield Paragraph(f"Expected start: {start} (estimate of the scheduler).")
+        if status.expected_start:
+            yield Paragraph(f"Expected start: {moment_text(status.expected_start)} (estimate of the scheduler).")
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
-    elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
-        yield from _unconfirmed_blocks(run)
-    elif state is RunState.CREATED and run.status.reason.startswith(RETRY):
+    elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
+        source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
+        yield Paragraph(f"Submitting to the scheduler{source}")
+        if status.cancel_requested:
+            yield Paragraph(f"Cancel pending until the scheduler answers: {reason}.")
+        else:
+            yield Paragraph("Looking the job up; it is sent again if the scheduler does not have it.")
+    elif state is RunState.CREATED and status.reason.startswith(RETRY):
         yield Paragraph(f"Sent again: {one_line(run.explanation, 500)}")
     elif state is RunState.CREATED and run.blocked_by:
         yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
         yield Paragraph(
             "It is tried again by the board's service; on a personal board, by `hpc-board poll`, `watch` and the app."
         )
-    elif state is RunState.COLLECTING and run.status.reason:
+    elif state is RunState.COLLECTING and reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
     else:
         sentences = {
@@ -500,16 +503,6 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
             RunState.COLLECTING: "Job ended; waiting for its result.",
         }
         yield Paragraph(sentences[state])
-
-
-def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
-    source = f"; last attempt unconfirmed: {one_line(run.status.source, 500)}"
-    yield Paragraph(f"Submitting to the scheduler{source if run.status.unanswered else '.'}")
-    if run.status.cancel_requested:
-        reason = one_line(run.status.reason, 500)
-        yield Paragraph(f"Cancel pending until the scheduler answers: {reason}.")
-    else:
-        yield Paragraph("Looking the job up; it is sent again if the scheduler does not have it.")
 
 
 def step_text(step: Progress) -> str:

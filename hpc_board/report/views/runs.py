@@ -253,17 +253,13 @@ class WholeRunView(RunView, frozen=True):
         )
 
 
-class RemovedRunView(View, frozen=True):
+class RemovedRunView(RemovalView, frozen=True):
     """A passing ranked run that does not count in the standings."""
 
     run: int
     submission: int
     score_s: Seconds | None
     """its score"""
-    by: str
-    """the admin who removed it"""
-    at: Moment
-    reason: str
 
     @classmethod
     def of(cls, run: Run, removal: Removal) -> "RemovedRunView":

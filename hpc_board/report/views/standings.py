@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from hpc_board.domain.comparison import CaseDifference, Comparison, Difference, KernelPair, kernel_pairs
+from hpc_board.domain.comparison import Comparison, Difference, KernelPair, kernel_pairs
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Standing, Version
@@ -287,30 +287,27 @@ class DifferenceView(View, frozen=True):
     """the difference in words"""
 
     @classmethod
-    def of(cls, difference: Difference) -> "DifferenceView":
-        return cls(**_difference_keys(difference))
+    def of(cls, difference: Difference, **others: Any) -> Self:
+        """Return the object of a difference; `others` are the keys that one of a case has besides."""
+        return cls(
+            times_s=[difference.one_ns / 1e9, difference.other_ns / 1e9],
+            speedup=difference.speedup,
+            speedup_low=difference.low,
+            speedup_high=difference.high,
+            shown=difference.shown,
+            between_processes=difference.repeated,
+            text=difference.text,
+            **others,
+        )
 
 
-class CaseDifferenceView(View, frozen=True):
+class CaseDifferenceView(DifferenceView, frozen=True):
     """The difference between the times of two runs in one case."""
 
     index: int
     """the number of the benchmark case, from 0"""
     case: str
     """the arguments of the case"""
-    times_s: list[Seconds]
-    speedup: float
-    """the ratio of the first to the second"""
-    speedup_low: float | None
-    speedup_high: float | None
-    shown: bool
-    between_processes: bool
-    text: str
-    """the difference in words"""
-
-    @classmethod
-    def of(cls, case: CaseDifference) -> "CaseDifferenceView":
-        return cls(index=case.index, case=printable(case.spec), **_difference_keys(case.difference))
 
 
 class KernelPairView(View, frozen=True):
@@ -362,7 +359,10 @@ class ComparisonView(View, frozen=True):
             runs=[run.id for run in runs],
             submissions=[run.submission for run in runs],
             verdicts=[None if run.verdict is None else str(run.verdict) for run in runs],
-            cases=[CaseDifferenceView.of(case) for case in comparison.cases],
+            cases=[
+                CaseDifferenceView.of(case.difference, index=case.index, case=printable(case.spec))
+                for case in comparison.cases
+            ],
             kernels=[KernelPairView.of(pair) for pair in kernel_pairs(results)],
             score=None if comparison.score is None else DifferenceView.of(comparison.score),
             reference_ratio=comparison.reference,
@@ -376,15 +376,3 @@ class ComparisonsView(View, frozen=True):
     task: str
     boards: list[ComparisonView]
     """the GPUs on which both were timed"""
-
-
-def _difference_keys(difference: Difference) -> dict[str, Any]:
-    return {
-        "times_s": [difference.one_ns / 1e9, difference.other_ns / 1e9],
-        "speedup": difference.speedup,
-        "speedup_low": difference.low,
-        "speedup_high": difference.high,
-        "shown": difference.shown,
-        "between_processes": difference.repeated,
-        "text": difference.text,
-    }

@@ -66,13 +66,6 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_home_folder_that_is_nobody_s_is_a_usage_error(tmp_path: Path) -> None:
-    done = run("~nobody-of-this-name/board", "-o", str(tmp_path / "hpc-board.yaml"))
-    assert done.exit_code == 2
-    assert 'no home folder for "~nobody-of-this-name/board"' in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_settings_of_a_cluster_name_the_board(tmp_path: Path) -> None:
     path = tmp_path / "hpc-board.yaml"
     strange = '/shared/my "board": # 1'
