@@ -31,27 +31,17 @@ def open_board(
 
         tell(f"$HPC_BOARD_SERVICE: {address}")
         return RemoteBoard(_service(address), warn=warn, origin="$HPC_BOARD_SERVICE")
-    from hpc_board.settings_file import Found, found, plain_service, text_of
+    from hpc_board.settings import open_settings
 
-    source = found(config, environ)
-    service = None if source is None else plain_service(text_of(source))
-    if service is not None:
-        from hpc_board.service.client import RemoteBoard
-
-        file = source.path if isinstance(source, Found) else source
-        tell(f"settings: {file and file.absolute()}")
-        tell(f"board: {service}")
-        return RemoteBoard(service, warn=warn, origin=f"`service` in {file and file.absolute()}")
-    from hpc_board.board import Board
-    from hpc_board.settings import load
-
-    settings = load(source, environ)
+    settings = open_settings(config, environ)
     tell(f"settings: {settings.file or 'built in'}")
     tell(f"board: {settings.service or settings.board}")
     if settings.service is not None:
         from hpc_board.service.client import RemoteBoard
 
         return RemoteBoard(settings.service, warn=warn, origin=f"`service` in {settings.file}")
+    from hpc_board.board import Board
+
     return Board(settings, warn=warn)
 
 

@@ -1,7 +1,6 @@
-"""The settings file of this process, and the service that it may name."""
+"""The settings file of this process: its place and its text."""
 
 import os
-import re
 import stat
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -12,7 +11,6 @@ from typing import BinaryIO
 import msgspec
 
 from hpc_board.accounts import home, others_write
-from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.errors import InputError
 from hpc_board.files import open_followed, read_text, shown_path
 from hpc_board.model.files import open_regular
@@ -21,11 +19,6 @@ from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
 FILE_NAME = "hpc-board.yaml"
 FILE_MODE = 0o644
 """The mode of a new settings file, before the umask: one that others may write is not used."""
-
-_PLAIN_SERVICE = re.compile(
-    r"(?:#[\x20-\x7e]*\n|\n)*service: (?P<address>(?:/|ssh://)[A-Za-z0-9._@%+=?:/-]*[A-Za-z0-9])\n*"
-)
-"""Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
 
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 
@@ -103,22 +96,6 @@ def text_of(source: Path | Found) -> str:
     if isinstance(source, Found):
         return read_text(source.path, DOCUMENT_BYTES_MAX, partial(_open_own, owners=source.owners))
     return read_text(source, DOCUMENT_BYTES_MAX, open_followed)
-
-
-def plain_service(text: str) -> Path | SshAddress | None:
-    """Return the service of settings that only name it by a full path or an address; None for all other settings.
-
-    Almost every client of a service has such settings, and PyYAML takes a sixth of the time of `hpc-board runs`.
-    """
-    plain = _PLAIN_SERVICE.fullmatch(text)
-    if plain is None:
-        return None
-    address = plain["address"]
-    if address.startswith("/"):
-        return straight(Path(address))
-    with suppress(ValueError):  # the full reader tells of the fault, with its line
-        return service_address(address)
-    return None
 
 
 def _system_owners() -> frozenset[int]:

@@ -24,7 +24,7 @@ from hpc_board.model.gpu import (
 from hpc_board.schedulers import kind_of
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle
 from hpc_board.settings import Settings, load, machine_gpu_names
-from hpc_board.settings_file import Found, find, plain_service
+from hpc_board.settings_file import Found, find
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -251,45 +251,6 @@ def test_a_service_on_another_machine_has_an_address(tmp_path: Path) -> None:
 
 def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
     assert load(written(tmp_path, "service: run/board.sock"), {}).service == tmp_path / "run/board.sock"
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("service: /run/board.sock", True),
-        ("# ours: the lab's\n\nservice: /run/x/../board.sock\n\n", True),
-        ("service: ssh://login1/run/board.sock?command=/opt/bin/hpc-board\n", True),
-        ("---\nservice: /run/board.sock", False),
-        ("service: '/run/board.sock' # ours", False),
-        ("service: /run/a board.sock", False),
-        ("service: /run/#1.sock", False),
-        ("{service: /run/board.sock}", False),
-        ("service: run/board.sock", False),
-    ],
-)
-def test_settings_that_only_name_a_service_are_read_the_same_without_yaml(
-    tmp_path: Path, text: str, plain: bool
-) -> None:
-    service = load(written(tmp_path, text), {"HOME": "/home/ada"}).service
-    assert service is not None
-    assert plain_service(text) == (service if plain else None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "service: /run/b.sock\nboard: b",
-        "service: /run/b\nservice: /run/b",
-        "service: /run:",
-        "service: ssh://login1:70000/run/b",
-        "service: munge://login1:7411",
-        "# \x07\nservice: http://login1",
-    ],
-)
-def test_settings_with_faults_are_left_to_the_reader_that_names_them(tmp_path: Path, text: str) -> None:
-    assert plain_service(text) is None
-    with pytest.raises(DocumentError):
-        load(written(tmp_path, text), {})
 
 
 def test_a_text_that_is_no_address_of_a_service_is_named_with_its_line(tmp_path: Path) -> None:

@@ -227,18 +227,13 @@ MODULES_MAX = 200
 """The maximum number of modules of `hpc-board runs` with a service, those of a bare Python included."""
 
 
-@pytest.mark.parametrize("by", ["variable", "settings"])
 @pytest.mark.parametrize("command", [("runs",), ("list",), ("show", "narrow")])
 def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
-    board: Recorded, door: Path, command: tuple[str, ...], by: str
+    board: Recorded, door: Path, command: tuple[str, ...]
 ) -> None:
     program = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import runpy; "
     program += "runpy.run_module('hpc_board', run_name='__main__')"
-    settings = board.folder / "participant.yaml"
-    settings.write_text(f"# the lab's\nservice: {door}\n")
-    environ = {**board.environ(), "HPC_BOARD_CONFIG": str(settings)}
-    if by == "variable":
-        environ["HPC_BOARD_SERVICE"] = str(door)
+    environ = {**board.environ(), "HPC_BOARD_SERVICE": str(door)}
     done = subprocess.run(
         [sys.executable, "-c", program, *command], env=environ, capture_output=True, text=True, timeout=120, check=True
     )
@@ -259,7 +254,6 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
         assert len(loaded) <= MODULES_MAX
     doors = {name for name in loaded if name.startswith("hpc_board.service.doors.")}
     assert doors == {"hpc_board.service.doors.unix"}
-    if by == "variable":
-        assert "hpc_board.domain.service_address" not in loaded
+    assert "hpc_board.domain.service_address" not in loaded
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
