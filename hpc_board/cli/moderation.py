@@ -91,7 +91,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     """
     given = ranked is not None or other is not None
     if given == no_limits:
-        raise click.UsageError("give --ranked N, --other N or both, or --none to remove both limits.")
+        raise click.UsageError("expected --ranked N, --other N or both, or --none to remove both limits.")
     board = open_()
     if not (no_limits and any(decision.subject == name for decision, _ in board.moderation.limits())):
         board.tasks.get(name)  # a former task's limits can only be removed

@@ -1,6 +1,5 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -47,7 +46,6 @@ from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError, Refused, WaitExpired
 from hpc_board.files import write_file
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import bytes_text, count_text
@@ -126,7 +124,9 @@ def runs(
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
     actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
-    kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
+    from hpc_board.runs.drafts import mode_called
+
+    kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
     order = RunOrder(sort_column_called(sort), reverse)
     board = open_()
     refresh(board)
@@ -150,20 +150,10 @@ def runs(
         board.tasks.get(task)  # raises for an unknown name; a task that left the settings may have runs
     if as_json:
         print_json(listed_runs(board, found))
-    else:
-        _print_table(found, users=everyone, narrowed=bool(user or task or gpu or kind or outcome or note or job))
-
-
-def _print_table(found: Sequence[Run], *, users: bool, narrowed: bool) -> None:
-    width = output_width()
-    numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS
-    print_blocks(runs_table(found, users=users, numbers=numbers, now=table_time(), empty=empty))
-
-
-def _mode_called(name: str) -> Mode:
-    from hpc_board.runs.drafts import mode_called
-
-    return mode_called(name)
+        return
+    is_filtered, width = bool(user or task or gpu or kind or outcome or note or job), output_width()
+    numbers, empty = width is None or width >= _WIDE, "No matching runs." if is_filtered else NO_RUNS
+    print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
 
 
 @click.command(
@@ -312,22 +302,16 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         cancelled.append(answer.run)
         if as_json:
             continue
+        words = ": cancel requested; the service cancels its job." if board.served else ": cancel requested."
         if answer.ended_before:
-            click.echo(f"Run {id_} has already ended: {outcome(answer.run)}.")
-        else:
-            click.echo(f"Run {id_}{_cancellation_words(board, answer.run)}")
+            words = f" has already ended: {outcome(answer.run)}."
+        elif answer.run.state.ended:
+            words = " cancelled."
+        click.echo(f"Run {id_}{words}")
     if as_json:
         print_json(listed_runs(board, cancelled))
     if failures:
         raise click.exceptions.Exit(failures[0].exit_code)
-
-
-def _cancellation_words(board: Board, run: Run) -> str:
-    if run.state.ended:
-        return " cancelled."
-    if board.served:
-        return ": cancel requested; the service cancels its job."
-    return ": cancel requested."
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
@@ -378,7 +362,11 @@ def poll(open_: Open, as_json: bool) -> None:
 
     board = open_()
     before = board.runs.in_flight()
-    failure = _failure_to_advance(board)
+    failure: BoardError | None = None
+    try:
+        board.runs.advance()
+    except BoardError as error:
+        failure = error
     pairs = [(old, board.runs.get(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
@@ -389,14 +377,6 @@ def poll(open_: Open, as_json: bool) -> None:
     if failure is not None:
         print_error(failure)
         raise click.exceptions.Exit(NO_VERDICT)
-
-
-def _failure_to_advance(board: Board) -> BoardError | None:
-    try:
-        board.runs.advance()
-    except BoardError as error:
-        return error
-    return None
 
 
 def summary(board: Board, run: Run) -> tuple[Block, ...]:

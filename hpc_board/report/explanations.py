@@ -1,6 +1,7 @@
 """Explanations of verdicts and of runs without a result."""
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -31,8 +32,8 @@ def verdict_meaning(verdict: Verdict, message: str = "", *, on_cpu: bool = False
         return _NO_GPU_HERE
     if verdict is Verdict.CRASH and _FOUND.match(message):
         return _FAULTY_ACCESSES
-    for told, words, meaning in _BY_MESSAGE:
-        if verdict is told and words in message:
+    for words, meaning in _BY_MESSAGE.get(verdict, {}).items():
+        if words in message:
             return meaning
     return _VERDICTS[verdict]
 
@@ -74,109 +75,70 @@ _FAULTY_ACCESSES = Meaning(
     "Correct the first one at its place, which the output of the tools names.",
 )
 
-_BY_MESSAGE = (
-    (
-        Verdict.COMPILE_ERROR,
-        "exports no function",
-        Meaning(
+_BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
+    Verdict.COMPILE_ERROR: {
+        "exports no function": Meaning(
             "The submission lacks the function that the task calls.",
             "Add it; `hpc-board template TASK --language NAME` shows the signature.",
         ),
-    ),
-    (
-        Verdict.INFRA_ERROR,
-        "cannot be used: ",
-        Meaning(
+    },
+    Verdict.INFRA_ERROR: {
+        "cannot be used: ": Meaning(
             "The node's compiler does not accept the settings of this GPU; your kernel was not judged.",
             "Ask the admin to correct `arch` or `std` of this GPU, or to bring a newer compiler with its `modules`.",
         ),
-    ),
-    (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
-    (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
-    (
-        Verdict.CRASH,
-        "an illegal memory access",
-        Meaning(
-            "A kernel accessed memory of the GPU out of bounds.",
-            "Submit with `--mode sanitize`: memcheck names the kernel and, with line information, the line.",
-        ),
-    ),
-    (
-        Verdict.CRASH,
-        "the supervisor was killed by signal",
-        Meaning(
-            "The process that supervises the kernel was killed while a case ran.",
-            "Rerun it; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
-        ),
-    ),
-    (
-        Verdict.INFRA_ERROR,
-        LIBRARY_MISSING,
-        Meaning(
+        "cannot be compiled": _NO_COMPILER,
+        "needs a host compiler": _NO_COMPILER,
+        LIBRARY_MISSING: Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
             "Install it as the message says, or show the message to the admin; then rerun. The bundled tasks heat "
             "and spmv need NumPy alone.",
         ),
-    ),
-    (
-        Verdict.INFRA_ERROR,
-        LIBRARY_LACKING,
-        Meaning(
+        LIBRARY_LACKING: Meaning(
             "This GPU's Python lacks a library that the submission imports; your kernel was not judged.",
             "Choose another GPU or library, or show the message to the admin: `hpc-board admin check` lists the "
             "languages of each GPU.",
         ),
-    ),
-    (
-        Verdict.INFRA_ERROR,
-        SCRATCH_UNWRITABLE,
-        Meaning(
+        SCRATCH_UNWRITABLE: Meaning(
             "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
             "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`; then rerun.",
         ),
-    ),
-    (
-        Verdict.INFRA_ERROR,
-        USES_ONE,
-        Meaning(
+        USES_ONE: Meaning(
             "The job sees more GPUs than the task uses; your kernel was not judged.",
             "Show the message to the admin: the job has to see the GPUs alone that it requested.",
         ),
-    ),
-    (
-        Verdict.DEVICE_ERROR,
-        _NO_ARCH,
-        Meaning(
+    },
+    Verdict.CRASH: {
+        "an illegal memory access": Meaning(
+            "A kernel accessed memory of the GPU out of bounds.",
+            "Submit with `--mode sanitize`: memcheck names the kernel and, with line information, the line.",
+        ),
+        "the supervisor was killed by signal": Meaning(
+            "The process that supervises the kernel was killed while a case ran.",
+            "Rerun it; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+        ),
+    },
+    Verdict.DEVICE_ERROR: {
+        _NO_ARCH: Meaning(
             "Unknown target architecture; your kernel was not judged.",
             "Ask the admin to set `arch` of this GPU in the settings.",
         ),
-    ),
-    (
-        Verdict.DEVICE_ERROR,
-        "is a build without GPU support",
-        Meaning(
+        "is a build without GPU support": Meaning(
             "PyTorch is a build without support for this GPU; your kernel was not judged.",
             "Ask the admin to set `python` in the settings to one whose PyTorch supports this GPU.",
         ),
-    ),
-    *(
-        (
-            Verdict.DEVICE_ERROR,
-            each.words,
-            Meaning(f"{each.words[0].upper()}{each.words[1:]}; your kernel is not to blame.", each.remedy),
-        )
-        for each in DEVICE_FAULTS
-    ),
-    (
-        Verdict.DEVICE_ERROR,
-        "device can be used on this node",
-        Meaning(
+        **{
+            each.words: Meaning(f"{each.words[0].upper()}{each.words[1:]}; your kernel is not to blame.", each.remedy)
+            for each in DEVICE_FAULTS
+        },
+        "device can be used on this node": Meaning(
             "PyTorch found no usable GPU in the job; your kernel was not judged.",
             "Rerun it; if it repeats, show the message to the admin: the node is broken, or `request` in the settings "
             "lacks a GPU.",
         ),
-    ),
-)
+    },
+}
+"""The explanations of verdicts by words of the message."""
 
 _VERDICTS = {
     Verdict.PASS: Meaning(

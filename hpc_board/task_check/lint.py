@@ -136,11 +136,11 @@ def _lint_in_job(task: Task, bounds: Bounds) -> Lint:
     try:
         lint = msgspec.json.decode(data, type=Lint)
     except msgspec.DecodeError as error:
-        raise BoardError(f"what the judge left cannot be read: {error}") from error
+        raise BoardError(f"the result of the judge cannot be read: {error}") from error
     if lint.of_machine:
         raise BoardError(
             f"the task was not checked: {printable(lint.message)}",
-            hint="This machine lacks something, not the task: --device and --python say what to use of it.",
+            hint="The fault is of this machine, not of the task: choose another with --device or --python.",
         )
     return lint
 
@@ -182,7 +182,7 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
     probed = [(case, probed) for case in lint.cases for probed in case.probed]
     changing = [case for case, each in probed if each.probe == "again" and not each.same]
     if changing:
-        message = f"ref_kernel does not give the same answer twice, bit by bit, on {_places(changing)}"
+        message = f"ref_kernel gives different answers from call to call on {_places(changing)}"
         hint = "Take everything random out of ref_kernel, and use deterministic algorithms where there are any."
         yield Diagnostic(Severity.WARNING, "unsteady_reference", message, hint)
     raised = [(case, each) for case, each in probed if each.verdict == Verdict.TASK_ERROR]

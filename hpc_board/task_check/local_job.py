@@ -65,7 +65,7 @@ class LocalJob(msgspec.Struct, frozen=True):
             data = b""
         if done.returncode != 0 or not data or len(data) > bytes_max:
             told = done.stderr[-_TOLD_MAX:].strip()
-            raise BoardError(f"the harness left nothing (exit status {done.returncode}):\n{told}", hint=self._hint)
+            raise BoardError(f"the harness left no result (exit status {done.returncode}):\n{told}", hint=self._hint)
         return data
 
     @property
@@ -138,7 +138,7 @@ def try_out(
     try:
         result = decode_result(data)
     except ResultError as error:
-        raise BoardError(f"what the harness left cannot be read: {error}") from error
+        raise BoardError(f"the result of the harness cannot be read: {error}") from error
     interval = None if result.score_s is None else score_interval(result.cases, task.ranking_by)
     run = replace(job.run, verdict=result.verdict, message=result.message, score_s=result.score_s, interval=interval)
     return Trial(run, result)

@@ -329,7 +329,7 @@ def test_a_python_that_is_none_ends_with_status_3(double: Path, scratch: Path) -
 def test_a_python_that_is_no_python_ends_with_status_3(double: Path, scratch: Path) -> None:
     done = call("test", double, "--submission", kernel(double), "--python", "/bin/true")
     assert done.exit_code == 3
-    assert "the harness left nothing (exit status 0)" in done.stderr
+    assert "the harness left no result (exit status 0)" in done.stderr
     assert list(scratch.iterdir()) == []
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,7 +29,6 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.tasks import gpus_table
-from hpc_board.store import Store
 from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory
 from tests.unit.recorded import (
@@ -46,7 +45,6 @@ from tests.unit.recorded import (
     status_of,
     timed_case,
 )
-from tests.values import replace
 from tests.waiting import awaited
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
@@ -1211,21 +1209,6 @@ def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
     assert second["ended"] == []
     (board.folder / "state" / "hpc-board" / "status.json").write_text("damaged")
     assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
-
-
-def test_the_status_has_every_run_that_ended_however_many_have_begun_since(
-    board: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(board.folder / "state"))
-    monkeypatch.setattr("hpc_board.cli.status._PAGE", 2)
-    old = board.add(status_of(RunState.QUEUED))
-    assert read(board, "status")["ended"] == []
-    later = datetime.now(UTC)
-    new = [board.add(replace(status_of(RunState.LOST), at=later)) for _ in range(5)]
-    store = Store(board.board.settings.board / "board.db")
-    store.runs.record(old.id, replace(status_of(RunState.LOST), at=later))
-    assert [each["id"] for each in read(board, "status")["ended"]] == [run.id for run in (*reversed(new), old)]
-    assert read(board, "status")["ended"] == []
 
 
 def test_sync_deadline_reaches_the_boards(board: Recorded) -> None:
