@@ -1,7 +1,9 @@
 """Keys typed ahead: each acts once the one before has had its effect, such as another screen."""
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -14,8 +16,12 @@ from textual.widgets import Input
 _HELD_MAX = 100_000
 """The most keys that wait, a large text from a terminal without bracketed paste; later ones are dropped."""
 
-_LOOK_SECONDS = 0.01
-"""The interval at which the effect of a key is looked for."""
+_ROUNDS = 4
+"""The most messages in a row that a key causes before a screen opens: row chosen, item chosen, open."""
+
+_MOUNTED_SECONDS = 0.01
+_LOST_SECONDS = 1.0
+"""The interval of looks for the widgets of a new screen, and the longest wait for a widget, which may have closed."""
 
 Typed = events.Key | events.Paste
 
@@ -32,9 +38,8 @@ class TypeAhead:
         self._app = app
         self._give = give
         self._held: deque[Typed] = deque()
-        self._path: Sequence[MessagePump] = ()
-        """The nodes that handle the messages of the last key."""
-        self._is_looking = False
+        self._wait: object | None = None
+        """The wait for the effect of the last key."""
         self._origin: Screen[Any] | None = None
         """The screen that was in front at the last key, and may be opening the one for which others wait."""
         self._dropped_without = 0
@@ -46,7 +51,7 @@ class TypeAhead:
     def begin(self) -> None:
         """Give the first key once the first screen of the board has set its focus."""
         self.has_begun = True
-        self._look_soon()
+        self._settle_soon(())
 
     async def take(self, typed: Typed) -> None:
         """Give a key now, or once those before it have had their effect."""
@@ -55,7 +60,7 @@ class TypeAhead:
             self.drop()
         if len(self._held) < _HELD_MAX:
             self._held.append(typed)
-        if self.has_begun and not self._is_looking:
+        if self.has_begun and self._wait is None:
             await self._give_next()
 
     def drop(self) -> None:
@@ -69,7 +74,7 @@ class TypeAhead:
             if self._app.screen is not screen:
                 self.drop()
             self._dropped_without = len(self._held)
-            self._look_soon()
+            self._settle_soon((screen,))
 
     async def _give_next(self) -> None:
         """Give the next key, unless a screen is being opened: Esc ends that, and drops the keys before it."""
@@ -89,31 +94,48 @@ class TypeAhead:
         if not self._held:
             return
         field = self._app.focused
-        self._path = (field or screen).ancestors_with_self
+        path = (field or screen).ancestors_with_self
         typed = self._held.popleft()
         await self._give(typed)
         # A text field takes texts in their order, and none of them moves the focus.
         while isinstance(field, Input) and _is_text(typed) and self._held and _is_text(self._held[0]):
             typed = self._held.popleft()
             await self._give(typed)
-        self._look_soon()
+        self._settle_soon(path)
 
-    def _look_soon(self) -> None:
-        if not self._is_looking:
-            self._is_looking = True
-            self._app.set_timer(_LOOK_SECONDS, self._look)
+    def _settle_soon(self, path: Sequence[MessagePump]) -> None:
+        self._wait = object()
+        self._app.run_worker(self._settle(self._wait, self._app.screen, path), group="type-ahead", exclusive=True)
 
-    async def _look(self) -> None:
-        """Give the next key if the one before has had its effect, and the screen in front has set its focus."""
-        self._is_looking = False
-        if not self._app.screen_stack:
-            return
-        screen = self._app.screen
-        nodes = (*self._path, *(self._app.focused or screen).ancestors_with_self)
-        if screen.is_mounted and not any(node.message_queue_size for node in nodes):
+    async def _settle(self, wait: object, screen: Screen[Any], path: Sequence[MessagePump]) -> None:
+        """Give the next key once the messages on the path from a widget to the app, and those they cause, are handled.
+
+        The screen in front then has set its focus.
+        """
+        app = self._app
+        for _ in range(_ROUNDS):
+            await _handled(path)
+            if not app.screen_stack or app.screen is not screen:
+                break
+        while app.screen_stack and not app.screen.is_mounted:
+            await asyncio.sleep(_MOUNTED_SECONDS)
+        if app.screen_stack:
+            await _handled((app.screen, app))
+            app.call_later(self._go_on, wait)
+
+    async def _go_on(self, wait: object) -> None:
+        if wait is self._wait and self._app.screen_stack:
+            self._wait = None
             await self._give_next()
-        else:
-            self._look_soon()
+
+
+async def _handled(path: Sequence[MessagePump]) -> None:
+    """Return once each node of the path has handled the messages that it has by then."""
+    for node in path:
+        done = asyncio.Event()
+        if node.call_later(done.set):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), _LOST_SECONDS)
 
 
 def _is_opening(screen: Screen[Any] | None) -> bool:
