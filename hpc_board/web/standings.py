@@ -1,6 +1,5 @@
 """The standings of a leaderboard as a table for a browser: rows with marks between them, facts, and a chart."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
+from hpc_board.report.plots import cell_of, value_at
 from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
 from hpc_board.report.tasks import first_sentence
 from hpc_board.store.export import Best
@@ -172,9 +172,7 @@ def _notes_of(run: Run | None) -> str:
 
 _WIDTH, _HEIGHT = 400, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24
-_TICKS_MAX = 5
-_LOGARITHMIC_FROM = 20
-"""From which ratio of the first time to the last on the steps of a linear scale could not be told apart."""
+_TICKS = 4
 
 
 def records(days: Sequence[Best]) -> list[Best]:
@@ -187,18 +185,19 @@ def records(days: Sequence[Best]) -> list[Best]:
 
 
 def chart(found: Sequence[Best], until: date) -> str:
-    """Draw the steps of the `records` to the day `until` as SVG; return "" for fewer than two."""
+    """Return the steps of the `records` to the day `until` as SVG, on a logarithmic scale; "" for fewer than two."""
     if len(found) < 2:
         return ""
     first, last = found[0].day, max(until, found[-1].day)
-    scale = _Scale(found[-1].score_s, found[0].score_s)
+    low, high, rows = found[-1].score_s, found[0].score_s, _HEIGHT - _TOP - _BOTTOM
 
     def x(day: date) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (day - first).days / max(1, (last - first).days)
 
     def y(score_s: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - scale.share(score_s))
+        return _TOP + rows - cell_of(score_s, low, high, rows + 1)
 
+    ticks = [value_at(tick, low, high, _TICKS) for tick in range(_TICKS)]
     path = f"M{x(first):.1f} {y(found[0].score_s):.1f}"
     path += "".join(f"H{x(best.day):.1f}V{y(best.score_s):.1f}" for best in found[1:])
     return template("chart.svg").render(
@@ -207,7 +206,7 @@ def chart(found: Sequence[Best], until: date) -> str:
         left=_LEFT,
         right=_WIDTH - _RIGHT,
         words=f"Best time: {_time(found[0])} on {first}, {_time(found[-1])} since {found[-1].day}",
-        ticks=[(y(tick), duration_text(tick * 1e9)) for tick in scale.ticks()],
+        ticks=[(y(each), duration_text(each * 1e9)) for each in ticks],
         path=f"{path}H{x(last):.1f}",
         points=[
             (x(best.day), y(best.score_s), f"{_time(best)} by {one_line(best.user)}, {best.day}") for best in found
@@ -218,35 +217,3 @@ def chart(found: Sequence[Best], until: date) -> str:
 
 def _time(best: Best) -> str:
     return duration_text(best.score_s * 1e9)
-
-
-class _Scale:
-    """A scale that maps times from `low` to `high` into 0 to 1, with a margin above and below."""
-
-    def __init__(self, low: float, high: float) -> None:
-        self._logarithmic = high / low > _LOGARITHMIC_FROM
-        ends = (self._of(low), self._of(high))
-        room = 0.08 * (ends[1] - ends[0])
-        self._low, self._high = ends[0] - room, ends[1] + room
-
-    def share(self, score_s: float) -> float:
-        return (self._of(score_s) - self._low) / (self._high - self._low)
-
-    def ticks(self) -> list[float]:
-        """Return some round numbers between the ends, in ascending order."""
-        return self._decades() if self._logarithmic else self._even()
-
-    def _of(self, score_s: float) -> float:
-        return math.log10(score_s) if self._logarithmic else score_s
-
-    def _decades(self) -> list[float]:
-        first, last = math.floor(self._low), math.ceil(self._high)
-        step = max(1, math.ceil((last - first) / _TICKS_MAX))
-        return [10.0**power for power in range(first, last + 1, step) if self._low <= power <= self._high]
-
-    def _even(self) -> list[float]:
-        rough = (self._high - self._low) / _TICKS_MAX
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-        numbers = range(math.ceil(self._low / step), math.floor(self._high / step) + 1)
-        return [number * step for number in numbers if number > 0]

@@ -510,13 +510,13 @@ def test_a_chart_says_in_words_what_it_draws() -> None:
     assert chart([day(1, 1e-3)], datetime(2026, 5, 11, tzinfo=UTC).date()) == ""
 
 
-@pytest.mark.parametrize(("first", "last"), [(2e-3, 1.9999e-3), (1e-3, 1e-8), (5.0, 1e-9), (3e-6, 2e-6)])
-def test_a_chart_of_any_range_has_some_ticks_in_order(first: float, last: float) -> None:
+@pytest.mark.parametrize(("first", "last"), [(2e-3, 1.9999e-3), (5.0, 1e-9)])
+def test_a_chart_of_any_range_has_its_ticks_in_order(first: float, last: float) -> None:
     drawn = chart([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC).date())
     heights = [float(y) for y in re.findall(r'class="grid"[^>]*y1="([\d.]+)"', drawn)]
-    assert 1 <= len(heights) <= 7
+    assert len(heights) == 4
     assert heights == sorted(heights, reverse=True)
-    assert all(0 <= height <= 170 for height in heights)
+    assert all(12 <= height <= 146 for height in heights)
 
 
 @pytest.mark.slow
