@@ -1,7 +1,9 @@
 """The terminal app: screens, updates of the runs in flight, and a tick per second for the screen in front."""
 
 import asyncio
+import importlib
 import os
+import pkgutil
 import signal
 import threading
 from collections import Counter
@@ -135,19 +137,17 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
 
 
 def load_preferences(environ: Mapping[str, str]) -> Preferences:
-    """Return the user's preferences for the app."""
+    """Return the user's preferences for the app, or the defaults and the fault of the file."""
     file = preferences.settings_file(environ)
     # Most users have no such file, and YAML takes a while to load.
     if not os.path.lexists(file):
         return Preferences()
     from hpc_board.tui import app_file
 
-    return app_file.load(
-        file,
-        themes=(themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES),
-        actions=lambda: keys.actions(keyed()),
-        clashes=lambda keymap: keys.clashes(keymap, keyed()),
-    )
+    try:
+        return app_file.load(file, (themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES), keyed)
+    except BoardError as error:
+        return Preferences(fault=error)
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -829,30 +829,13 @@ class BoardApp(App[None]):
 
 def keyed() -> tuple[type[DOMNode], ...]:
     """Return the classes with keys that preferences can change."""
-    from hpc_board.tui.screens.admin import AdminScreen
-    from hpc_board.tui.screens.code import CodeScreen
-    from hpc_board.tui.screens.compare import CompareScreen
-    from hpc_board.tui.screens.feed import FeedScreen
-    from hpc_board.tui.screens.report import ReportScreen
-    from hpc_board.tui.screens.runs import RunsScreen
-    from hpc_board.tui.screens.standings import StandingsScreen
-    from hpc_board.tui.screens.submit import SubmitScreen
-    from hpc_board.tui.screens.tasks import TasksScreen
+    from hpc_board.tui import screens
+    from hpc_board.tui.screens.base import BoardScreen
     from hpc_board.tui.widgets.grid import Grid
 
-    return (
-        BoardApp,
-        AdminScreen,
-        TasksScreen,
-        SubmitScreen,
-        RunsScreen,
-        ReportScreen,
-        StandingsScreen,
-        CompareScreen,
-        FeedScreen,
-        CodeScreen,
-        Grid,
-    )
+    for module in pkgutil.iter_modules(screens.__path__, f"{screens.__name__}."):
+        importlib.import_module(module.name)
+    return (BoardApp, *BoardScreen.__subclasses__(), Grid)
 
 
 def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Choice", role: Role) -> "BoardScreen":

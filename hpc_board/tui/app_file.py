@@ -1,13 +1,14 @@
 """The reader of the user's preferences file, `app.yaml`."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
+from textual.dom import DOMNode
 
-from hpc_board.errors import BoardError
 from hpc_board.model.names import suggestion
+from hpc_board.tui import keys
 from hpc_board.tui.preferences import Notify, Preferences
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Line, Section
@@ -29,57 +30,39 @@ class AppFile(Section, frozen=True):
     """Keys by action, with the names in the help (F1): `runs.cancel: x`; commas separate several keys."""
 
 
-def load(
-    file: Path,
-    *,
-    themes: Collection[str],
-    actions: Callable[[], Mapping[str, bool]],
-    clashes: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
-) -> Preferences:
-    """Return the preferences in `file`, or the defaults and the fault if the file is invalid.
+def load(file: Path, themes: Collection[str], places: Callable[[], Sequence[type[DOMNode]]]) -> Preferences:
+    """Return the preferences in `file`.
 
-    Args:
-        file: the preferences file.
-        themes: the names of all themes.
-        actions: returns the names of all actions; True marks keys that work in text fields and so cannot be letters.
-        clashes: returns the faults of keys by action. Both functions are called only for a file with keys.
+    `themes` are the names of all themes; `places` returns the classes with keys, and is called for a file with keys.
+
+    Raises:
+        BoardError: the file is invalid.
     """
-    try:
-        return _read(file, themes, actions, clashes)
-    except BoardError as error:
-        return Preferences(fault=error)
-
-
-def _read(
-    file: Path,
-    themes: Collection[str],
-    actions: Callable[[], Mapping[str, bool]],
-    clashes: Callable[[Mapping[str, str]], Mapping[str, str]],
-) -> Preferences:
     document = Document.read(file, hint="The app goes on with its defaults until these lines are corrected.")
     section = document.value(AppFile)
     if section.theme is not None and section.theme not in themes:
         near = suggestion(section.theme, themes)
         document.fault(("theme",), f'unknown theme "{section.theme}".{near} {_THEMES_HINT}')
-    known = actions() if section.keys else {}
-    for action, keys in section.keys.items():
+    classes = places() if section.keys else ()
+    known = keys.actions(classes)
+    for action, chosen in section.keys.items():
         if action not in known:
             near = suggestion(action, known)
             document.fault(("keys", action), f"unknown action.{near} The help (F1) lists all actions")
         else:
-            for message in _key_faults(keys, typing=known[action]):
+            for message in _key_faults(chosen, typing=known[action]):
                 document.fault(("keys", action), message)
     document.check()
-    chosen = {action: ",".join(_split(keys)) for action, keys in section.keys.items()}
-    for action, message in clashes(chosen).items() if chosen else ():
+    keymap = {action: ",".join(_split(chosen)) for action, chosen in section.keys.items()}
+    for action, message in keys.clashes(keymap, classes).items():
         document.fault(("keys", action), message)
     document.check()
-    return Preferences(section.theme or "", section.notify, chosen)
+    return Preferences(section.theme or "", section.notify, keymap)
 
 
-def _key_faults(keys: str, *, typing: bool) -> list[str]:
+def _key_faults(chosen: str, *, typing: bool) -> list[str]:
     faults = []
-    for key in _split(keys):
+    for key in _split(chosen):
         if not _KEY.match(key):
             faults.append(f'expected keys such as "x", "f5" or "ctrl+r", joined by commas, found "{key}"')
         elif typing and len(key) == 1:
@@ -87,5 +70,5 @@ def _key_faults(keys: str, *, typing: bool) -> list[str]:
     return faults
 
 
-def _split(keys: str) -> list[str]:
-    return [key.strip() for key in keys.split(",")]
+def _split(chosen: str) -> list[str]:
+    return [key.strip() for key in chosen.split(",")]

@@ -4,24 +4,21 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from textual.theme import BUILTIN_THEMES
 
 from hpc_board.errors import StorageError
 from hpc_board.tui.app import load_preferences
-from hpc_board.tui.app_file import load
 from hpc_board.tui.local_files import known_files, remember, remember_sent, sent_as
 from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
 
-THEMES = ("hpc-board", "hpc-board-light", "nord")
-ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.send": True}
 
-
-def loaded(file: Path, text: str) -> Preferences:
-    file.write_text(text)
-    return load(file, themes=THEMES, actions=lambda: ACTIONS)
+def loaded(folder: Path, data: bytes) -> Preferences:
+    (folder / "hpc-board").mkdir()
+    (folder / "hpc-board" / "app.yaml").write_bytes(data)
+    return load_preferences({"XDG_CONFIG_HOME": str(folder)})
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
@@ -30,14 +27,14 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
     text = "theme: nord\nnotify: bell\nkeys:\n  runs.cancel: n\n  app.quit: 'ctrl+q, f10'\n"
-    found = loaded(tmp_path / "app.yaml", text)
+    found = loaded(tmp_path, text.encode())
     assert found == Preferences("nord", Notify.BELL, {"runs.cancel": "n", "app.quit": "ctrl+q,f10"})
 
 
 def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -> None:
     keys = "keys:\n  runs.cancle: x\n  app.quit: 'hyper space'\n  submit.send: s\n"
     text = f"theme: norde\nnotify: loud\ncolour: red\n{keys}"
-    found = loaded(tmp_path / "app.yaml", text)
+    found = loaded(tmp_path, text.encode())
     assert (found.theme, found.notify, found.keys) == ("", Notify.NONE, {})
     assert found.fault is not None
     words = str(found.fault.message)
@@ -47,16 +44,15 @@ def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -
 
 
 def test_the_names_of_all_themes_leave_room_for_the_other_faults(tmp_path: Path) -> None:
-    found = loaded(tmp_path / "app.yaml", "theme: zzz\n")
+    found = loaded(tmp_path, b"theme: zzz\n")
     assert found.fault is not None
     assert "^p" in found.fault.message
-    assert not any(theme in found.fault.message for theme in THEMES)
+    assert not any(theme in found.fault.message for theme in BUILTIN_THEMES)
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"theme: [", b"- a\n- b\n", b"x" * 2_000_000, b"a: &a [*a]"])
 def test_a_file_that_is_no_settings_file_is_a_fault_and_no_crash(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "app.yaml").write_bytes(data)
-    assert load(tmp_path / "app.yaml", themes=THEMES, actions=lambda: ACTIONS).fault is not None
+    assert loaded(tmp_path, data).fault is not None
 
 
 def test_the_files_are_in_the_users_folders() -> None:
@@ -142,12 +138,9 @@ def test_a_path_that_cannot_be_remembered_costs_no_other_one() -> None:
         b"\xff",
         b"[" * 100_000,
         b'{"runs.filter": {"a": 1}}',
-        b'{"runs.filter": "\\u001b[2J"}',
         b'{"runs.filter": ["a", 1]}',
         b'{"runs.filter": 1e999}',
-        b'{"../x": "y"}',
-        b'{"runs.filter": "' + b"x" * 5000 + b'"}',
-        b" " * 300_000,
+        b" " * 1_100_000,
     ],
 )
 def test_a_damaged_state_file_is_an_empty_memory_that_can_be_written(tmp_path: Path, data: bytes) -> None:
@@ -166,25 +159,14 @@ def test_a_pipe_in_the_place_of_the_state_file_is_not_waited_for(tmp_path: Path)
     assert Memory(tmp_path / "app.json").get("runs", "filter", "none") == "none"
 
 
-def test_control_characters_and_long_texts_are_not_remembered() -> None:
-    memory = Memory()
-    memory.set("runs", "filter", "good")
-    memory.set("runs", "filter", "bad\x1b]52;c;x\x07")
-    assert memory.get("runs", "filter", "") == ""
-    memory.set("submit", "folders", ("x" * 5000,))
-    assert memory.get("submit", "folders", ("none",)) == ("none",)
-
-
 def test_the_oldest_values_make_way_for_new_ones(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     memory = Memory(file)
     for number in range(500):
-        memory.set("runs", f"place{number}", "x" * 2000)
+        memory.set("runs", f"place{number}", "x")
     memory.flush()
-    assert file.stat().st_size < 256 * 1024
     again = Memory(file)
-    assert again.get("runs", "place0", "") == ""
-    assert again.get("runs", "place499", "") == "x" * 2000
+    assert [again.get("runs", f"place{number}", "") for number in (99, 100, 499)] == ["", "x", "x"]
 
 
 def test_a_state_file_that_cannot_be_written_says_so_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -196,8 +178,3 @@ def test_a_state_file_that_cannot_be_written_says_so_and_can_be_tried_again(tmp_
     (tmp_path / "state").unlink()
     memory.flush()
     assert Memory(tmp_path / "state" / "app.json").get("runs", "filter", "") == "x"
-
-
-def test_a_name_that_is_none_is_a_mistake_of_the_program() -> None:
-    with pytest.raises(ValueError, match="not the name"):
-        Memory().set("Runs", "Filter!", "x")
