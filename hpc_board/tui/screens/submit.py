@@ -462,7 +462,7 @@ class SubmitScreen(BoardScreen):
         self._show_task()
 
     def _show_rules(self, rules: OptionRules) -> None:
-        self.options_input.permit(rules)
+        self.options_input.rules = rules
         self._show_options()
 
     def _show_allowed(self, task: str, answer: tuple[tuple[Gpu, ...], BoardError | None]) -> None:
@@ -471,7 +471,7 @@ class SubmitScreen(BoardScreen):
         gpus, self._none_allowed = answer
         self._gpus = gpus
         if gpus:
-            self.options_input.fit({name for gpu in gpus for name in kind_of(gpu.cluster).job_options})
+            self.options_input.known = {name for gpu in gpus for name in kind_of(gpu.cluster).job_options}
             self._show_options()
         self._settle_gpus()
 
@@ -485,7 +485,7 @@ class SubmitScreen(BoardScreen):
             return
         self._header = directives
         self._show_file_note()
-        self.options_input.hear(directives.options)
+        self.options_input.header = directives.options
         self._show_options()
         task = directives.leaderboard or self._choice.task
         changed = task != self._choice.task
@@ -556,7 +556,7 @@ class SubmitScreen(BoardScreen):
     def _read_header(self, file: Path | None) -> None:
         self._header, self._asked, self._asked_task, self._wanted = None, (), None, None
         self._show_file_note()
-        self.options_input.hear(NO_OPTIONS)
+        self.options_input.header = NO_OPTIONS
         self._show_options()
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
         if file is None:
@@ -592,7 +592,7 @@ class SubmitScreen(BoardScreen):
         self._ready, self._is_refused = "", False
         self.forget_failure("send")
         if choice != self._blamed:
-            self.options_input.refuse(None)
+            self.options_input.refusal = None
             self._show_options()
         if choice.missing or self.options_input.fault:
             self.withdraw("draft")
@@ -605,7 +605,7 @@ class SubmitScreen(BoardScreen):
         """Show the board's refusal of an option at its field."""
         if any(re.search(rf"--{name}(?![\w-])", error.message) for name in parsed(choice.options).given):
             self._blamed = choice
-            self.options_input.refuse(error)
+            self.options_input.refusal = error
             self.forget_failure("draft")
             self._show_options()
             self._show_status()

@@ -1,9 +1,9 @@
 """An input field for the options of jobs with completion, and the line below it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from rich.text import Text
-from textual.suggester import Suggester
+from textual.reactive import var
 
 from hpc_board.domain.job_options import (
     NO_OPTIONS,
@@ -21,49 +21,30 @@ _EXAMPLES = (("qos", "qos=night"), ("time", "time=5"))
 
 
 class OptionsInput(CompletedInput):
-    """A field for options such as "qos=night time=5"; it knows the `rules` of the board once they are read."""
+    """A field for options such as "qos=night time=5"."""
+
+    rules: var[OptionRules] = var(OptionRules())
+    """The rules of the board."""
+    known: var[Collection[str]] = var(OPTION_NAMES)
+    """The options that the schedulers of the form's GPUs have."""
+    header = NO_OPTIONS
+    """The options in the header of the file."""
+    refusal: BoardError | None = None
+    """The error with which the board refuses the options."""
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        self._suggester = _OptionSuggester()
-        super().__init__(
-            value=value,
-            suggester=self._suggester,
-            compact=True,
-            select_on_focus=False,
-            id=id,
-        )
-        self._rules = OptionRules()
-        self._known: Collection[str] = OPTION_NAMES
-        self._header = NO_OPTIONS
-        self._refusal: BoardError | None = None
-        self._offer()
+        super().__init__(lambda text: completed(text, self._names), value=value, id=id)
 
-    def permit(self, rules: OptionRules) -> None:
-        """Set the rules of the board."""
-        self._rules = rules
-        self._offer()
-
-    def fit(self, known: Collection[str]) -> None:
-        """Set the options that the schedulers of the form's GPUs have."""
-        self._known = known
-        self._offer()
-
-    def _offer(self) -> None:
-        self._suggester.names = self._names
+    def watch_rules(self) -> None:
         shown = [text for name, text in _EXAMPLES if name in self._names]
         self.placeholder = f"optional, such as {' '.join(shown)}" if shown else "optional"
 
+    def watch_known(self) -> None:
+        self.watch_rules()
+
     @property
     def _names(self) -> tuple[str, ...]:
-        return tuple(name for name in self._rules.names if name in self._known)
-
-    def hear(self, header: JobOptions) -> None:
-        """Set the options in the header of the file."""
-        self._header = header
-
-    def refuse(self, refusal: BoardError | None) -> None:
-        """Set the error with which the board refuses the options; None without one."""
-        self._refusal = refusal
+        return tuple(name for name in self.rules.names if name in self.known)
 
     @property
     def options(self) -> JobOptions:
@@ -74,13 +55,13 @@ class OptionsInput(CompletedInput):
             Refused: the settings do not permit one.
         """
         found = parsed(self.value)
-        self._rules.check(found, "this field")
+        self.rules.check(found, "this field")
         return found
 
     @property
     def fault(self) -> str:
         """Return the fault of the field with its remedy; empty without one."""
-        error = self._refusal
+        error = self.refusal
         try:
             self.options  # noqa: B018 - it raises
         except BoardError as found:
@@ -93,16 +74,7 @@ class OptionsInput(CompletedInput):
         # An incomplete name is no fault yet.
         if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
-        if self._header.given:
-            return toned(f"Set already: {self._header.brief} (the header).", Tone.MUTED, 300)
+        if self.header.given:
+            return toned(f"Set already: {self.header.brief} (the header).", Tone.MUTED, 300)
         permitted = ", ".join(self._names)
         return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
-
-
-class _OptionSuggester(Suggester):
-    def __init__(self) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self.names: Sequence[str] = OPTION_NAMES
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return completed(value, self.names)

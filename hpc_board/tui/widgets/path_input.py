@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,10 +18,31 @@ from hpc_board.domain.submission import EXTENSIONS
 _ENTRIES_MAX = 5000
 
 
+class _Completer(Suggester):
+    """The completion of a value by a function, in a thread."""
+
+    def __init__(self, complete: Callable[[str], str | None]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._complete = complete
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return await asyncio.to_thread(self._complete, value)
+
+
 class CompletedInput(Input):
-    """A field with completion; Tab or the right arrow accepts the grey text."""
+    """A field with completion by `complete`; Tab or the right arrow accepts the grey text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
+
+    def __init__(
+        self,
+        complete: Callable[[str], str | None],
+        *,
+        value: str,
+        id: str,  # noqa: A002 - Textual's name for it
+        placeholder: str = "",
+    ) -> None:
+        super().__init__(value, placeholder, suggester=_Completer(complete), compact=True, select_on_focus=False, id=id)
 
     def action_complete(self) -> None:
         before = self.value
@@ -34,14 +56,7 @@ class PathInput(CompletedInput):
     """A field for the path of a submission."""
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(
-            value=value,
-            placeholder=".py, .cpp, .cu, .cuh or .hip file",
-            suggester=_PathSuggester(),
-            compact=True,
-            select_on_focus=False,
-            id=id,
-        )
+        super().__init__(completion, value=value, id=id, placeholder=".py, .cpp, .cu, .cuh or .hip file")
         self._offered = value
 
     def on_paste(self, event: events.Paste) -> None:
@@ -82,14 +97,6 @@ class PathInput(CompletedInput):
         """Return the path in the field with "~" expanded; None unless its extension can be submitted."""
         path = self.named
         return path if path is not None and path.suffix in EXTENSIONS else None
-
-
-class _PathSuggester(Suggester):
-    def __init__(self) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return await asyncio.to_thread(completion, value)
 
 
 def expanded(text: str) -> Path:
