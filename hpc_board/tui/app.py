@@ -35,8 +35,7 @@ from hpc_board.tui.actions import Actions, PaletteLine
 from hpc_board.tui.messages import Answer, BackgroundFound, Chosen, Heard, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
-from hpc_board.tui.screens.opening import OpeningScreen
-from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
+from hpc_board.tui.screens.frame import LEAST, OpeningScreen, TooSmallScreen
 from hpc_board.tui.terminal import (
     TerminalDriver,
     abandon_questions,

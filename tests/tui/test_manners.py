@@ -30,11 +30,11 @@ from hpc_board.tui.messages import BackgroundFound, Open
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.base import ErrorBox
+from hpc_board.tui.screens.frame import TooSmallScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.screens.too_small import TooSmallScreen
 from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
 from tests.tmux import Tmux, shown_in
@@ -292,13 +292,6 @@ def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> N
         "list.open",
     ):
         assert name in keys.actions(places) or name == "report.back"
-
-
-async def test_the_help_of_a_wide_terminal_has_the_names_of_actions() -> None:
-    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "question_mark")
-        assert "runs.cancel" in text_of(pilot.app)
 
 
 # Terminals

@@ -20,11 +20,10 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Preferences
-from hpc_board.tui.screens.opening import OpeningScreen
+from hpc_board.tui.screens.frame import OpeningScreen, TooSmallScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.screens.too_small import TooSmallScreen
 from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
@@ -90,7 +89,7 @@ def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
         name: {each.removeprefix(SCREEN) for each in modules if each.startswith(SCREEN)}
         for name, modules in loaded.items()
     }
-    frame = {"opening", "too_small"}
+    frame = {"frame"}
     tasks = frame | {"base", "tasks"}
     assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"runs"}}
     assert not {"yaml", "sqlite3", "pygments", "markdown_it", "hpc_board.board", "hpc_board.settings"} & loaded["frame"]

@@ -1,16 +1,39 @@
-"""The message of a terminal that is too small for the app."""
+"""The screens that need no board: the frame until it is open, and the message of a terminal that is too small."""
 
+from itertools import islice
 from typing import ClassVar
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from hpc_board.tui.palette import Tone, toned
 
 LEAST = (60, 16)
 """The least columns and lines, which all screens fit into."""
+
+_QUIET_SECONDS = 0.5
+"""The time in which most boards open; a message within it would flicker."""
+
+
+class OpeningScreen(Screen[None]):
+    """The frame of every screen, with a message if a board opens slowly."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text("hpc-board", Tone.ACCENT.value), id="title")
+        yield Static(id="words")
+        yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        self.set_timer(_QUIET_SECONDS, self._say)
+
+    def _say(self) -> None:
+        quits = (active.binding for active in self.active_bindings.values() if active.binding.action == "quit")
+        leave = "".join(f" {self.app.get_key_display(binding)} quits." for binding in islice(quits, 1))
+        words = Text(f"Opening the board …{leave}", Tone.MUTED.value)
+        self.query_one("#words", Static).update(words)
 
 
 class TooSmallScreen(ModalScreen[None]):
