@@ -487,19 +487,14 @@ class BoardApp(App[None]):
         if self.check_action("admin", ()):
             words = "Manage boards, users, ranked runs and the log"
             places.append(PaletteLine("Admin", words, "A", self.action_admin))
+        theme = PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
+        quit_key = "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
         return [
             *places,
-            *([] if self.no_color else [self._themes_line()]),
+            *([] if self.no_color else [theme]),
             PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
-            PaletteLine("Quit", "Quit; runs go on", self._quit_key, self.action_quit),
+            PaletteLine("Quit", "Quit; runs go on", quit_key, self.action_quit),
         ]
-
-    @property
-    def _quit_key(self) -> str:
-        return "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
-
-    def _themes_line(self) -> PaletteLine:
-        return PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
 
     def _theme_words(self, name: str) -> str:
         now = "in use; " if name == self.theme else ""
@@ -557,10 +552,8 @@ class BoardApp(App[None]):
         elif not too_small and isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
 
+    @work(thread=True, exclusive=True, group="memory")
     def _keep_memory(self) -> None:
-        self.run_worker(self._flush_memory, thread=True, exclusive=True, group="memory")
-
-    def _flush_memory(self) -> None:
         try:
             self._memory.flush()
         except BoardError as error:
