@@ -23,7 +23,7 @@ def command(environ: Mapping[str, str]) -> list[str]:
     try:
         return shlex.split(given) or [_DEFAULT]
     except ValueError as error:
-        raise InputError(f"the editor {given!r} is no command: {error}.", hint="Set EDITOR to a command.") from error
+        raise InputError(f"invalid editor {given!r}: {error}.", hint="Set EDITOR to a command.") from error
 
 
 def is_found(environ: Mapping[str, str]) -> bool:
