@@ -453,16 +453,6 @@ async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_one
         assert pilot.app.screen.query_one(Grid).current == "8"
 
 
-async def test_the_title_of_a_run_that_was_just_sent_has_the_way_back_to_the_runs(tmp_path: Path) -> None:
-    file = tmp_path / "fast.py"
-    file.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
-    async with app_on(FakeBoard(runs=[_TESTED]), file).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "ctrl+s")
-        assert isinstance(pilot.app.screen, ReportScreen)
-        assert "hpc-board  Runs / Run 8 " in text_of(pilot.app).splitlines()[0]
-
-
 @pytest.mark.parametrize("is_below", [False, True])
 async def test_a_letter_does_not_quit_while_a_form_has_contents(kernel: Path, is_below: bool) -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
@@ -679,30 +669,6 @@ async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path:
         assert "[x] A100" in text_of(app)
 
 
-async def test_submit_is_disabled_with_the_reason_until_the_form_is_complete(tmp_path: Path) -> None:
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text("import torch\n")
-    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        assert pilot.app.screen.query_one("#send", Button).disabled
-        assert "Choose a task." in text_of(pilot.app)
-        pilot.app.screen.query_one("#task", Select).value = "identity"
-        await settled(pilot)
-        assert "Ready: identity on L4" in text_of(pilot.app)
-        assert not pilot.app.screen.query_one("#send", Button).disabled
-
-
-async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) -> None:
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text("#!POPCORN leaderboard vectoradd\n")
-    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        pilot.app.screen.query_one("#task", Select).value = "grayscale"
-        await settled(pilot)
-        assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
-        assert pilot.app.screen.query_one("#send", Button).disabled
-
-
 # Letters, clicks and pasted paths
 
 
@@ -834,22 +800,6 @@ async def test_a_pasted_path_that_is_no_word_of_a_shell_stays_as_it_is(name: str
         pilot.app.post_message(events.Paste(f"{name}\n"))
         await settled(pilot)
         assert pilot.app.screen.query_one(PathInput).value == name
-
-
-async def test_a_path_without_a_file_is_told_when_typing_rests(tmp_path: Path, kernel: Path) -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s")
-        field = pilot.app.screen.query_one(PathInput)
-        for beginning in (f"{tmp_path}/", str(kernel)[:-4]):
-            field.value = beginning
-            await settled(pilot)
-            assert "Choose a file." in text_of(pilot.app), "the beginning of a path is no fault"
-        for missing in (tmp_path / "none", tmp_path / "none.txt", tmp_path / "none.py"):
-            field.value = str(missing)
-            await settled(pilot)
-            assert field.has_focus
-            assert "There is no such file." in text_of(pilot.app)
 
 
 # Tasks that no GPU of the board may run
