@@ -56,7 +56,7 @@ def submitted_as(number: int, name: str, sha256: str, known: Sequence[Path], sen
     """
     copies = _copies(number, name)
     files = (*_named([name], known), Path(name), *copies)
-    same = (path for path in files if hashlib.sha256(_contents(path) or b"").hexdigest() == sha256)
+    same = (path for path in files if hashlib.sha256(contents(path) or b"").hexdigest() == sha256)
     former = _named([name, *(copy.name for copy in copies)], sent)
     return next(same, None) or next((path for path in former if is_file(path)), None)
 
@@ -74,9 +74,10 @@ def _named(names: Sequence[str], known: Sequence[Path]) -> list[Path]:
     return [Path(path.name) if path == Path(path.name).absolute() else path for path in known if path.name in names]
 
 
-def _contents(path: Path) -> bytes | None:
+def contents(path: Path) -> bytes | None:
+    """Return the contents of a file; None if it is unreadable, not a regular file, or too large to submit."""
     try:
-        return read_bytes(path, SOURCE_BYTES_MAX) if is_file(path) else None
+        return read_bytes(path, SOURCE_BYTES_MAX)
     except InputError:
         return None
 

@@ -1,7 +1,5 @@
 """The watch of a file, which is submitted in mode test on every save."""
 
-import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,8 +18,6 @@ from hpc_board.board import Board
 from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.submission import SOURCE_BYTES_MAX
-from hpc_board.model.files import open_regular
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
@@ -31,7 +27,7 @@ from hpc_board.report.runs import run_overview
 from hpc_board.runs.drafts import read_source
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
-from hpc_board.tui.local_files import remember_sent
+from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells
@@ -42,57 +38,30 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
 
 
-class Version(msgspec.Struct, frozen=True):
-    """The fingerprint of a file's contents at one moment."""
-
-    modified_ns: int
-    size: int
-    sha256: str
-
-
-def version(file: Path, before: Version | None = None) -> Version | None:
-    """Return the current version of `file`; None if it is unreadable, not a regular file, or too large to submit.
-
-    The file is read only if its time or size differs from that of `before`.
-    """
-    try:
-        with open_regular(file, follow=True) as opened:
-            found = os.fstat(opened.fileno())
-            if found.st_size > SOURCE_BYTES_MAX:
-                return None
-            if before is not None and (found.st_mtime_ns, found.st_size) == (before.modified_ns, before.size):
-                return before
-            data = opened.read(SOURCE_BYTES_MAX + 1)
-    except (OSError, ValueError):
-        return None
-    return Version(found.st_mtime_ns, len(data), hashlib.sha256(data).hexdigest())
-
-
 class Saves(msgspec.Struct, frozen=True):
-    """The state of a watched file: its version at the last look, and the hash of the contents handled last."""
+    """The state of a watched file: its contents at the last look, and those handled last."""
 
     file: Path
-    seen: Version | None = None
-    done: str | None = None
+    seen: bytes | None = None
+    done: bytes | None = None
 
     @classmethod
     def since_now(cls, file: Path) -> "Saves":
         """Start watching a file whose current contents count as handled."""
-        now = version(file)
-        return cls(file, now, now.sha256 if now else None)
+        now = contents(file)
+        return cls(file, now, now)
 
     def look(self) -> "tuple[Saves, bool]":
-        """Read the file's version, and return the new state and whether there is a complete save to handle.
+        """Read the file, and return the new state and whether there is a complete save to handle.
 
         A file that changed since the last look may still be incomplete, so it counts at the next look only.
         """
-        now = version(self.file, self.seen)
-        rests = now is not None and now == self.seen and now.size > 0
-        return Saves(self.file, now, self.done), rests and now is not None and now.sha256 != self.done
+        now = contents(self.file)
+        return Saves(self.file, now, self.done), bool(now) and now == self.seen and now != self.done
 
     def handled(self) -> "Saves":
         """Return the state with the current contents as handled."""
-        return Saves(self.file, self.seen, self.seen.sha256 if self.seen else self.done)
+        return Saves(self.file, self.seen, self.seen or self.done)
 
 
 LOOK_SECONDS = 0.5

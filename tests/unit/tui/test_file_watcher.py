@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
-from hpc_board.tui.screens.watch import Saves, version
+from hpc_board.tui.local_files import contents
+from hpc_board.tui.screens.watch import Saves
 
 
 @pytest.fixture
@@ -69,9 +70,9 @@ def test_an_empty_file_is_not_sent(file: Path) -> None:
 
 
 @pytest.mark.timeout(10)
-def test_what_is_no_file_to_send_has_no_version(tmp_path: Path) -> None:
+def test_what_is_no_file_to_send_has_no_contents(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as large:
         large.truncate(SOURCE_BYTES_MAX + 1)
     for name in ("missing", "pipe", "large", ".", "\0"):
-        assert version(tmp_path / name) is None
+        assert contents(tmp_path / name) is None
