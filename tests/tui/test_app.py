@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
@@ -79,70 +78,6 @@ async def test_one_run_is_followed_on_its_report_and_the_list_is_behind_it(kerne
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)
         assert pilot.app.screen.query_one(Grid).current == "42"
-
-
-@pytest.mark.parametrize("way", ["typed", "pasted"])
-@pytest.mark.parametrize("before", [(), ("home",), ("end", *"old"), ("end", *"old/")])
-async def test_a_whole_path_takes_the_place_of_the_one_in_the_field(
-    kernel: Path, way: str, before: tuple[str, ...]
-) -> None:
-    file = str(kernel.absolute().with_name("other.py"))
-    async with app_on(FakeBoard(), kernel.absolute()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        field = pilot.app.screen.query_one(PathInput)
-        assert field.value == str(kernel.absolute())
-        await press(pilot, *before)
-        begun = field.value
-        if way == "typed":
-            await pilot.press(*file)
-        else:
-            pilot.app.post_message(events.Paste(file))
-        await settled(pilot)
-        kept = begun.endswith("old") or (way == "typed" and begun.endswith("old/"))
-        assert field.value == (begun + file if kept else file)
-
-
-async def test_a_path_that_is_gone_on_from_is_kept(kernel: Path) -> None:
-    file = str(kernel.absolute())
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s", *"sub//x")
-        field = pilot.app.screen.query_one(PathInput)
-        assert field.value == "sub//x"
-        field.offer(file)
-        await press(pilot, *["left"] * 3, "/")
-        assert field.value == f"{file[:-3]}/{file[-3:]}"
-        field.offer(file)
-        await press(pilot, "shift+left")
-        pilot.app.post_message(events.Paste("/y"))
-        await settled(pilot)
-        assert field.value == f"{file[:-1]}/y"
-
-
-async def test_a_path_that_was_only_offered_makes_way_for_another(kernel: Path) -> None:
-    file = str(kernel.absolute())
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s")
-        field = pilot.app.screen.query_one(PathInput)
-        field.offer(file)
-        await press(pilot, "/")
-        assert field.value == "/"
-        field.offer(file)
-        await press(pilot, *["left"] * 3)
-        pilot.app.post_message(events.Paste("~/other.py"))
-        await settled(pilot)
-        assert field.value == "~/other.py"
-
-
-async def test_the_home_folder_takes_the_place_of_a_folder_and_of_nothing_else() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s", *"sub/~")
-        field = pilot.app.screen.query_one(PathInput)
-        assert field.value == "~"
-        await press(pilot, *"ada/k~/x", "backspace", "left", "/")
-        assert field.value == "~ada/k~//"
 
 
 async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:

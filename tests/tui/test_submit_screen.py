@@ -780,28 +780,6 @@ async def test_a_click_whose_press_and_release_come_at_once_opens_a_list(kernel:
         assert select.expanded
 
 
-@pytest.mark.parametrize("form", ["'{}' ", '"{}"\n', "{}  ", "{escaped}", "{}"])
-async def test_a_pasted_path_is_unquoted(tmp_path: Path, kernel: Path, form: str) -> None:
-    file = kernel.rename(tmp_path / "my kernel.py")
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s")
-        pilot.app.post_message(events.Paste(form.format(file, escaped=str(file).replace(" ", "\\ "))))
-        await settled(pilot)
-        assert pilot.app.screen.query_one(PathInput).value == str(file)
-        assert "Header: task vectoradd" in text_of(pilot.app)
-
-
-@pytest.mark.parametrize("name", ["it's.py", "a b.py", ""])
-async def test_a_pasted_path_that_is_no_word_of_a_shell_stays_as_it_is(name: str) -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s")
-        pilot.app.post_message(events.Paste(f"{name}\n"))
-        await settled(pilot)
-        assert pilot.app.screen.query_one(PathInput).value == name
-
-
 # Tasks that no GPU of the board may run
 
 
