@@ -339,10 +339,10 @@ class BoardApp(App[None]):
             if event.key != "ctrl+c":
                 self._quits_next = False
             if not self._leaves(event):
-                await self._type_ahead.take(event)
+                await self._type_ahead.add(event)
                 return
         elif isinstance(event, events.Paste) and not event.is_forwarded:
-            await self._type_ahead.take(event)
+            await self._type_ahead.add(event)
             return
         await super().on_event(event)
 

@@ -53,7 +53,7 @@ class TypeAhead:
         self.has_begun = True
         self._settle_soon(())
 
-    async def take(self, typed: Typed) -> None:
+    async def add(self, typed: Typed) -> None:
         """Give a key now, or once those before it have had their effect."""
         if _is_opening(self._origin) and self._app.screen is not self._origin:
             # Another screen, such as that of a clicked row, is in front by now.

@@ -25,10 +25,6 @@ class Line(msgspec.Struct, frozen=True):
     needed: bool = False
 
 
-def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will do
-    return ""
-
-
 class AskLines(ModalScreen[tuple[str, ...] | None]):
     """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
@@ -49,7 +45,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         question: str,
         lines: Sequence[Line],
         act: str,
-        fault: Callable[[tuple[str, ...]], str] = _anything,
+        fault: Callable[[tuple[str, ...]], str] = lambda _: "",
         said: str = "",
     ) -> None:
         super().__init__()
@@ -72,7 +68,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
     def on_mount(self) -> None:
         self.query(Input).first().focus()
         if self._said:
-            self._say(self._said)
+            self._show_message(self._said)
 
     @property
     def key_labels(self) -> Mapping[str, str]:
@@ -86,13 +82,13 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         given = tuple(field.value.strip() for field in fields)
         for field, line, text in zip(fields, self._lines, given, strict=True):
             if line.needed and not text:
-                self._say(f"{line.name} is required.")
+                self._show_message(f"{line.name} is required.")
                 field.focus()
                 return
         if fault := self._fault(given):
-            self._say(fault)
+            self._show_message(fault)
         else:
             self.dismiss(given)
 
-    def _say(self, words: str) -> None:
+    def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))

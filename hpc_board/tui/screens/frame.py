@@ -27,9 +27,9 @@ class OpeningScreen(Screen[None]):
         yield Static(id="keys")
 
     def on_mount(self) -> None:
-        self.set_timer(_QUIET_SECONDS, self._say)
+        self.set_timer(_QUIET_SECONDS, self._show_message)
 
-    def _say(self) -> None:
+    def _show_message(self) -> None:
         quits = (active.binding for active in self.active_bindings.values() if active.binding.action == "quit")
         leave = "".join(f" {self.app.get_key_display(binding)} quits." for binding in islice(quits, 1))
         words = Text(f"Opening the board …{leave}", Tone.MUTED.value)

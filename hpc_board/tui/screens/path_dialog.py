@@ -45,15 +45,15 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         value = self.query_one(PathInput).value
         path = expanded(value)
         if not value.strip() or value.endswith("/"):
-            self._say("Give the name of a file.")
+            self._show_message("Give the name of a file.")
             return
         try:
             there, folder = path.is_file(), path.is_dir()
         except OSError as error:
-            self._say(f"{path}: {error.strerror}")
+            self._show_message(f"{path}: {error.strerror}")
             return
         if folder:
-            self._say(f"{path} is a folder: give the name of a file in it.")
+            self._show_message(f"{path} is a folder: give the name of a file in it.")
         elif there:
             self.app.push_screen(
                 Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
@@ -65,5 +65,5 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         if yes:
             self.dismiss((expanded(self.query_one(PathInput).value), True))
 
-    def _say(self, words: str) -> None:
+    def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))

@@ -1,7 +1,6 @@
 """A view of a source file with syntax colours and line numbers."""
 
 from collections.abc import Collection
-from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,9 +17,6 @@ from hpc_board.tui.widgets.text_pane import LogView, TextPane
 
 _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
-
-_KEPT_MAX, _KEPT_CHARACTERS_MAX = 32, 10_000
-"""The most texts that are kept in colour, as a list comes back to them, and the longest one of them."""
 
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
 
@@ -132,8 +128,12 @@ class SourceView(TextPane):
 
 def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
     """Return the lines of a code in the colours of the app's theme, on the ground of the panel."""
-    kept = _highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__
-    return kept(code, language, code_theme(app))
+    # The import of Pygments takes a tenth of a second, which few views need.
+    from rich.syntax import Syntax
+
+    lines = Syntax("", language, theme=code_theme(app)).highlight(code).split("\n", allow_blank=True)
+    # The highlighter adds a line at the end.
+    return tuple(map(_without_ground, lines[: code.count("\n") + 1]))
 
 
 def code_theme(app: App[object]) -> str:
@@ -142,16 +142,6 @@ def code_theme(app: App[object]) -> str:
     if app.no_color:
         return "bw"
     return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "friendly"
-
-
-@lru_cache(maxsize=_KEPT_MAX)
-def _highlighted(code: str, language: str, theme: str) -> tuple[Text, ...]:
-    # The import of Pygments takes a tenth of a second, which few views need.
-    from rich.syntax import Syntax
-
-    lines = Syntax("", language or "text", theme=theme).highlight(code).split("\n", allow_blank=True)
-    # The highlighter adds a line at the end.
-    return tuple(map(_without_ground, lines[: code.count("\n") + 1]))
 
 
 def _without_ground(line: Text) -> Text:
