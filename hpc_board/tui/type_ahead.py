@@ -113,9 +113,12 @@ class TypeAhead:
         The screen in front then has set its focus.
         """
         app = self._app
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             await _handled(path)
             if not app.screen_stack or app.screen is not screen:
+                break
+            # Most keys cause no further messages; after one round, some may be on their way between queues.
+            if number and not any(node.message_queue_size for node in path):
                 break
         while app.screen_stack and not app.screen.is_mounted:
             await asyncio.sleep(_MOUNTED_SECONDS)
