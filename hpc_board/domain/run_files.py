@@ -15,11 +15,6 @@ PART_BYTES = 2 * 2**20
 """The length of the parts in which a file is read: a far file system must answer within the time of one question."""
 
 
-def log_name(job_id: str) -> str:
-    """Return the name of the file in the job folder that takes the job's output: sbatch's own, for which users look."""
-    return f"slurm-{job_id}.out"
-
-
 class RunFile(msgspec.Struct, frozen=True):
     """A file of a run: its name and size."""
 

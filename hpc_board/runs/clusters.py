@@ -12,7 +12,6 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
-from hpc_board.domain.run_files import log_name
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
@@ -309,6 +308,8 @@ class ClusterTable(msgspec.Struct, frozen=True):
 
     def log_end(self, run: "Run") -> str:
         """Return the end of the job's output; empty without output."""
+        from hpc_board.domain.run import log_name
+
         try:
             data = self.folders_of(run).read(run, log_name(run.status.job_id), _LAST_WORDS_BYTES, end=True)
         except OSError:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, Source, SubmissionRequest
@@ -43,15 +42,6 @@ GPU_NAMES_MAX = 100
 
 _FILE_NAME_BYTES_MAX = 200
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
-
-
-class Owned(Protocol):
-    """A value with an owner, such as a run."""
-
-    @property
-    def user(self) -> str:
-        """The user's name."""
-        ...
 
 
 def read_source(path: Path) -> Source:
@@ -269,7 +259,7 @@ def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[G
     return _resolved(words, task, allowed_gpus(task, gpus), gpus)
 
 
-def check_owner(owned: Owned, user: str) -> None:
+def check_owner(owned: Run | Submission, user: str) -> None:
     """Require that `owned` belongs to the user.
 
     Raises:

@@ -46,7 +46,7 @@ class Job(msgspec.Struct, frozen=True):
     """A job folder with a batch script in it, and the options that go with the script.
 
     `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to the file that
-    `run_files.log_name` names in it. `options` are those of `SchedulerKind.options`; they repeat the directives of
+    `run.log_name` names in it. `options` are those of `SchedulerKind.options`; they repeat the directives of
     the script, so that neither the environment nor a wrapper overrides them.
 
     `indexes` make it a job array, all of whose tasks run the script in `folder`. The output of each goes into the

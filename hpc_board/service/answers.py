@@ -64,7 +64,10 @@ class Answers:
         return wire.Reply(request.id, error=wire.failure(fault))
 
     def _value(self, board: Board, request: wire.Request) -> object:
-        route = _route(request.route)
+        route = routes.ROUTES.get(request.route)
+        if route is None:
+            name = one_line(request.route, 80)
+            raise InputError(f"unknown route {name!r}.", hint="Use a client of the service's version.")
         board.context.require(route.role, route.purpose)
         args = parsed_args(request, routes.arguments_type(request.route))
         given = {field: getattr(args, field) for field in args.__struct_fields__}
@@ -142,13 +145,6 @@ def _answer_text(value: object) -> bytes:
                 hint="Request fewer rows, or send fewer files.",
             )
     return b"[" + b",".join(items) + b"]"
-
-
-def _route(name: str) -> routes.Route:
-    route = routes.ROUTES.get(name)
-    if route is None:
-        raise InputError(f"unknown route {one_line(name, 80)!r}.", hint="Use a client of the service's version.")
-    return route
 
 
 _secretive_routes: dict[str, bool] = {}

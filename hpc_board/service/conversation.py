@@ -4,9 +4,9 @@ import asyncio
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
 from functools import partial
 from typing import Any
 
@@ -151,7 +151,9 @@ class Conversations:
                 await self._send_changes(uid, user, request, reader, writer)
                 return
             # An answer belongs to its turn until it has left: it takes memory.
-            with self._under_way():
+            task = asyncio.current_task()
+            self.answering.add(task)
+            try:
                 async with turns.question:
                     if request.route in (routes.EXPORT, routes.BACKUP):
                         await self._send_file(uid, user, request, writer)
@@ -161,6 +163,8 @@ class Conversations:
                     )
                     for reply in replies:
                         await self._send(writer, reply)
+            finally:
+                self.answering.discard(task)
 
     async def _send_changes(
         self,
@@ -176,9 +180,15 @@ class Conversations:
         except InputError as error:
             await self._send(writer, self._answers.failed(uid, request, error))
             return
-        async with _going(reader) as gone, aclosing(self._changes.stream(user, gone)) as changes:
-            async for change in changes:
-                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
+        # A client of changes sends nothing more; any input ends the stream.
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            async with aclosing(self._changes.stream(user, gone)) as changes:
+                async for change in changes:
+                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
         self._counts.answered(routes.CHANGES, "left")
 
     async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
@@ -196,16 +206,6 @@ class Conversations:
                 await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
         self._counts.answered(request.route, "ok")
         await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
-
-    @contextmanager
-    def _under_way(self) -> Iterator[None]:
-        """Let the end of the service wait for this task, which has an answer under way."""
-        task = asyncio.current_task()
-        self.answering.add(task)
-        try:
-            yield
-        finally:
-            self.answering.discard(task)
 
     async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
@@ -273,17 +273,6 @@ class _Lines:
 
 class _Unfit(Exception):
     """A line that no client of this version sends; the connection ends."""
-
-
-@asynccontextmanager
-async def _going(reader: asyncio.StreamReader) -> AsyncIterator["asyncio.Future[bytes]"]:
-    """Yield a future that is done once a client that has nothing more to say says something or has gone."""
-    gone = asyncio.ensure_future(reader.read(1))
-    try:
-        yield gone
-    finally:
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
 
 
 def _parsed(line: bytes, type_: type[Any]) -> Any:

@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # as in doors.unix
 
-_CREDENTIALS = struct.Struct("3i")
-
 
 def peer_uid(connected: socket.socket) -> int:
     """Return the uid of the process at the other end of a connected Unix socket (SO_PEERCRED of unix(7)).
 
     At the client's end it is the process that called listen, at the service's end the one that called connect.
     """
-    data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(data)[1])
+    return _credentials(connected)[1]
 
 
 def peer_pid(connected: socket.socket) -> int:
     """Return the number of the process at the other end of a connected Unix socket, as `peer_uid` does its account."""
-    data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(data)[0])
+    return _credentials(connected)[0]
+
+
+def _credentials(connected: socket.socket) -> tuple[int, int, int]:
+    found: tuple[int, int, int] = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return found
 
 
 def peer_name(uid: int) -> str:

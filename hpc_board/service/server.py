@@ -320,14 +320,17 @@ class Service:
         return f"the socket {self.path} is gone; restart the service so that clients can connect"
 
     def _tell_isolation(self) -> None:
+        """Log each GPU whose newest runs did not reach the level that it requires, or are not there yet."""
+        own = self._own
         try:
-            own = self._own
-            for each in shortfalls(own, own.settings):
-                event = "isolation" if each.reached else "isolation not recorded yet"
-                reached = {"reached": each.reached} if each.reached else {}
-                self._log(event, gpu=each.gpu, required=each.required, **reached, effect=each.effect)
-        except Exception as error:  # noqa: BLE001 - the service goes on without these lines
-            self._log("isolation", problem="".join(traceback.format_exception(error)))
+            for gpu in own.settings.gpus:
+                reached = _reached(own, gpu.name)
+                if reached < gpu.minimum_isolation:
+                    event = "isolation" if reached else "isolation not recorded yet"
+                    level = {"reached": reached} if reached else {}
+                    self._log(event, gpu=gpu.name, required=gpu.minimum_isolation, **level)
+        except Exception:  # noqa: BLE001 - the service goes on without these lines
+            self._log("isolation", problem=traceback.format_exc())
 
     def _tell_doubts(self) -> None:
         """Log the faults that `admin doctor` finds in the settings."""
@@ -399,32 +402,6 @@ def demanding(settings: Settings) -> Settings:
 def _demanding(gpu: Gpu) -> Gpu:
     clock = gpu.minimum_clock or (JUDGE if gpu.device is Device.CUDA else "")
     return replace(gpu, minimum_isolation=gpu.minimum_isolation or ISOLATION, minimum_clock=clock)
-
-
-class Shortfall(msgspec.Struct, frozen=True):
-    """A GPU whose nodes do not reach the required level, or are not known to: `reached` is "" then."""
-
-    gpu: str
-    required: str
-    reached: str
-
-    @property
-    def effect(self) -> str:
-        """The consequence for runs, or a method to find it."""
-        if self.reached:
-            return "runs there end as infra_error"
-        return (
-            "the result of the next run there records the level; "
-            f"`hpc-board --config SETTINGS admin check {self.gpu}` shows it, and records nothing"
-        )
-
-
-def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:
-    """Yield the shortfall of each GPU by the results of its newest runs; `board` sees every run."""
-    for gpu in settings.gpus:
-        reached = _reached(board, gpu.name)
-        if reached < gpu.minimum_isolation:
-            yield Shortfall(gpu.name, gpu.minimum_isolation, reached)
 
 
 def _reached(board: "Board", gpu: str) -> str:

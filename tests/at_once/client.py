@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from hpc_board.domain.run import JobState, JobStatus
-from hpc_board.domain.run_files import log_name
+from hpc_board.domain.run import JobState, JobStatus, log_name
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.schedulers import Job, JobKey
 

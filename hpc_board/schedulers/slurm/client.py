@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of
-from hpc_board.domain.run_files import log_name
+from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of, log_name
 from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
