@@ -79,6 +79,13 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
     assert world.state(queued) is RunState.RUNNING
 
 
+def test_a_run_whose_gpu_has_left_the_settings_ends(world: World) -> None:
+    run = world.run()
+    (error,) = replace(world.advance, gpus={}).launch([run])
+    assert error.message == "the settings no longer have GPU H100; rerun it on another one"
+    assert world.state(run) is RunState.ERROR
+
+
 def test_a_damaged_script_ends_its_run_alone(world: World) -> None:
     damaged = world.run()
     with world.store.file.writing() as db:

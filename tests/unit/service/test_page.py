@@ -784,15 +784,6 @@ def test_the_metrics_name_no_user(board: Recorded, door: Path, folder: Path) -> 
     assert OWNER not in text
 
 
-def test_the_latency_of_a_scheduler_is_counted(board: Recorded, door: Path) -> None:
-    board.add(status_of(RunState.QUEUED), user="ada")
-    key = "hpc_board_scheduler_seconds_count", "here"
-    awaited(lambda: numbers(door).get(key, 0) >= 1)
-    found = numbers(door)
-    assert found["hpc_board_scheduler_seconds_bucket", "here +Inf"] == found[key]
-    assert found["hpc_board_scheduler_errors_total", "here"] == 0
-
-
 @ROOT
 def test_metrics_are_for_admins_since_closed_boards_move_them(door: Path) -> None:
     with acting_as("nobody"):
@@ -823,14 +814,12 @@ def test_the_settings_give_the_page_a_name_of_a_proxy(board: Recorded, folder: P
         assert raw(folder / "board.http", question).startswith(b"HTTP/1.1 200 ")
 
 
-def test_metrics_are_on_the_unix_socket_alone(door: Path, port: int) -> None:
-    assert (ask(door, "/metrics").status, ask(port, "/metrics").status) == (200, 404)
-
-
-def test_metrics_are_on_tcp_if_the_settings_say_so(board: Recorded, folder: Path) -> None:
-    port = free_ports(1)[0]
-    with opened(board, folder, port, web_metrics=True):
-        assert ask(port, "/metrics").headers["Content-Type"].startswith("text/plain; version=0.0.4")
+@pytest.mark.parametrize(("by_settings", "status"), [(False, 404), (True, 200)])
+def test_metrics_are_on_tcp_only_if_the_settings_say_so(
+    board: Recorded, folder: Path, port: int, by_settings: bool, status: int
+) -> None:
+    with opened(board, folder, port, web_metrics=by_settings):
+        assert (ask(folder / "board.http", "/metrics").status, ask(port, "/metrics").status) == (200, status)
 
 
 def test_the_mark_changes_with_all_that_readers_see(board: Recorded) -> None:

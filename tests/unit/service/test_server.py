@@ -125,6 +125,16 @@ def test_a_service_does_not_start_where_another_account_could_replace_its_files(
     assert f"can write {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
 
 
+@pytest.mark.parametrize(
+    ("socket_name", "words"),
+    [("x" * 110, "the service's socket cannot be created: "), ("board.sock", "the board's folder cannot be used: ")],
+)
+def test_a_place_that_cannot_be_used_is_told(board: Recorded, folder: Path, socket_name: str, words: str) -> None:
+    if socket_name == "board.sock":
+        (board.board.settings.board / "serve.lock").mkdir(parents=True)
+    assert words in refusal(lambda: serving(board.board.settings, folder / socket_name).__enter__()).message
+
+
 def test_the_manager_is_told_that_clients_can_connect_and_that_the_service_lives(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
         (["--user", "no\0account"], 2, "unknown account no"),
         (["-o", "other.yaml"], 2, "its board is not"),
         (["-o", "client.yaml"], 2, "its board is not"),
+        (["-o", "mine.yaml", "--socket", "other.sock"], 2, "mine.yaml exists already, and its socket is"),
         (["--socket", "shared/board.sock"], 2, "accounts other than the service's can write"),
     ],
 )
@@ -206,6 +207,7 @@ def test_what_does_not_fit_is_refused_and_writes_no_file(
     monkeypatch.chdir(place)
     (place / "other.yaml").write_text("board: /elsewhere\n")
     (place / "client.yaml").write_text("service: /elsewhere\n")
+    (place / "mine.yaml").write_text("board: board\nserve: {socket: mine.sock}\n")
     (place / "shared").mkdir()
     (place / "shared").chmod(0o777)
     before = [path for path in sorted(place.rglob("*")) if path.is_file()]

@@ -267,6 +267,14 @@ def test_a_login_that_is_refused_names_what_was_tried(server: Sshd, home: Path) 
     assert f"{USER}@127.0.0.1 refuses the login: {key}: refused" in error.message
 
 
+def test_a_host_that_wants_more_than_a_key_is_told(home: Path) -> None:
+    with short_folder() as folder, Sshd(folder / "d", options=("AuthenticationMethods publickey,publickey",)) as strict:
+        strict.client_home(home)
+        error = refusal(strict)
+    assert "requires more than a key: publickey" in error.message
+    assert "`ssh -fNM " in error.hint
+
+
 def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = home / ".ssh" / "id_ed25519"
     with agent_with(server.client_key) as agent:
