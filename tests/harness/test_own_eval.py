@@ -230,7 +230,7 @@ def test_the_score_on_inputs_that_nobody_could_know_stands_beside_the_one_that_c
     [
         ("mean: 1e6|runs: 5|best: 9e5|worst: 2e6|std: 1|err: 1", Verdict.PASS, ""),
         ("mean: 1e6", Verdict.PASS, ""),
-        ("mean: nan", Verdict.PROTOCOL_VIOLATION, "mean is nan"),
+        ("mean: nan", Verdict.PROTOCOL_VIOLATION, "its times are invalid: mean is nan"),
         ("mean: -3", Verdict.PROTOCOL_VIOLATION, "mean is -3"),
         ("mean: 0", Verdict.PROTOCOL_VIOLATION, "mean is 0"),
         ("mean: inf", Verdict.PROTOCOL_VIOLATION, "mean is inf"),

@@ -278,6 +278,14 @@ def by_asan(folder: Path, source: str) -> Result:
     return evaluate(folder, source, task, Mode.SANITIZE, Device.CPU, file_name="mine.cpp").result
 
 
+def test_without_libasan_the_node_is_to_blame(tmp_path: Path, on_path: Path) -> None:
+    script(on_path, "g++", "print('libasan.so')\n")
+    environ = {"PATH": f"{on_path}:{os.environ['PATH']}"}
+    result = evaluate(tmp_path / "job", RIGHT, mode=Mode.SANITIZE, environ=environ).result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "this node has no libasan.so of g++, which mode sanitize needs" in result.message
+
+
 @needs_asan
 def test_a_right_kernel_has_no_faults_under_asan_and_keeps_its_isolation(tmp_path: Path) -> None:
     result = by_asan(tmp_path, kernel())
