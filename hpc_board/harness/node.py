@@ -12,7 +12,7 @@ from typing import Any
 from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.model.job_environment import JobEnvironment
 
-_GPU_SECONDS = 5
+_GPU_SECONDS = 20
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
 _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
@@ -59,8 +59,7 @@ def _cpu_name() -> str:
 
 def visible_gpu(environ: Mapping[str, str]) -> str:
     """Return the UUID of the first GPU that a job with this environment may use, by nvidia-smi; else ""."""
-    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    uuids = [line.strip() for line in output_of(query, _GPU_SECONDS).splitlines()]
+    uuids = [uuid for (uuid,) in nvidia_smi(("uuid",))]
     chosen = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
     if chosen.isdigit() and len(chosen) < 4:
         return next(iter(uuids[int(chosen) :]), "")
@@ -84,8 +83,8 @@ def gpu_loss(uuid: str, errors_before: int) -> str:
 
 def ecc_errors(uuid: str) -> int:
     """Return the number of uncorrectable ECC errors of a GPU since its driver was loaded; 0 if it is unknown."""
-    count = next(iter(_nvidia_smi(uuid, (_ECC_FIELD,))), "")
-    return int(count) if count.isdigit() else 0
+    counts = [count for (count,) in nvidia_smi((_ECC_FIELD,), uuid) if count.isdigit()]
+    return int(counts[0]) if counts else 0
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:
@@ -97,20 +96,18 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:
     if not _GPU_UUID.fullmatch(uuid):
         return {}
     for slowdown in _SLOWDOWN_FIELDS:
-        values = _nvidia_smi(uuid, (*fields, slowdown))
-        if values:
+        if rows := nvidia_smi((*fields, slowdown), uuid):
             names = (*fields, _SLOWDOWN_FIELDS[0])
-            return {prefix + name.replace(".", "_"): value for name, value in zip(names, values, strict=True)}
+            return {prefix + name.replace(".", "_"): value for name, value in zip(names, rows[0], strict=True)}
     return {}
 
 
-def _nvidia_smi(uuid: str, fields: Sequence[str]) -> list[str]:
-    """Return the values of `fields`; empty if nvidia-smi fails."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
-    values = [
-        value.strip()[:200] for line in output_of(command, _GPU_SECONDS).splitlines()[:1] for value in line.split(",")
-    ]
-    return values if len(values) == len(fields) else []
+def nvidia_smi(fields: Sequence[str], gpu: str = "", environ: Mapping[str, str] | None = None) -> list[list[str]]:
+    """Return the values of `fields` for each GPU, or for the one named `gpu`; empty if nvidia-smi fails."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    lines = output_of([*query, *([f"--id={gpu}"] if gpu else [])], _GPU_SECONDS, environ).splitlines()
+    rows = [[value.strip()[:200] for value in line.split(",")] for line in lines]
+    return [row for row in rows if len(row) == len(fields)]
 
 
 def oom_kills(own: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int:

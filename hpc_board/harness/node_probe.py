@@ -28,7 +28,7 @@ from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import write_files
-from hpc_board.harness.node import node_facts
+from hpc_board.harness.node import node_facts, nvidia_smi
 from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.files import whole_file
@@ -51,7 +51,6 @@ from hpc_board.model.task import COMPILED, Language, Mode
 
 _ANSWER_LOOK_SECONDS = 0.02
 _TORCH_SECONDS = 180
-_GPU_SECONDS = 20
 _TEXT_MAX = 300
 _GPUS_MAX = 64
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -384,11 +383,7 @@ def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -
 
 def _gpus() -> list[SeenGpu]:
     """Return the GPUs that nvidia-smi lists; none without a GPU or nvidia-smi."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
-    done = ended(query, _GPU_SECONDS)
-    lines = done.stdout.splitlines() if done is not None else []
-    rows = [[_cut(value.strip()) for value in line.split(",")] for line in lines]
-    return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
+    return [SeenGpu(*map(_cut, row)) for row in nvidia_smi(_GPU_FIELDS)[:_GPUS_MAX]]
 
 
 def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: bool) -> tuple[Torch, tuple[Speed, ...]]:

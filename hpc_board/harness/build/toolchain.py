@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpc_board.harness.node import nvidia_smi
 from hpc_board.harness.processes.output import output_of
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
@@ -306,7 +307,10 @@ def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
 
 def _capability(environ: Mapping[str, str]) -> int:
     """Return the compute capability of the job's GPU, 90 for 9.0; 0 if nvidia-smi reports none."""
-    found = re.match(r"(\d+)\.(\d)\s", output_of(_nvidia_smi(environ), _ASK_SECONDS, environ) + "\n")
+    first = environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    named = re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Fa-f-]{8,64}", first) is not None
+    rows = nvidia_smi(("compute_cap",), first if named else "", environ)
+    found = re.fullmatch(r"(\d+)\.(\d)", rows[0][0]) if rows else None
     return int(found[1]) * 10 + int(found[2]) if found else 0
 
 
@@ -319,12 +323,6 @@ def unlike_arch(arch: str, environ: Mapping[str, str]) -> str:
     # nvcc's documentation, "GPU Feature List": code for `a` runs on this capability alone, for `f` on later ones too.
     fits = found in (0, number) or (found // 10 == number // 10 and found > number and not wanted[1].endswith("a"))
     return "" if fits else f"{found // 10}.{found % 10}"
-
-
-def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:
-    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    first = environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
-    return [*query, f"--id={first}"] if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Fa-f-]{8,64}", first) else query
 
 
 def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
