@@ -136,20 +136,36 @@ def _fit(table: Table, width: int | None) -> tuple[list[int], list[int]]:
     if width is None:
         return kept, [min(each, _PADDED_MAX) if columns[index].flexible else each for index, each in enumerate(full)]
     least = [min(each, column.least) if column.flexible else each for each, column in zip(full, columns, strict=True)]
-
-    def excess(widths: Sequence[int]) -> int:
-        return sum(widths[index] for index in kept) + len(_GAP) * (len(kept) - 1) - width
-
-    for index in sorted((index for index in kept if columns[index].leaves), key=lambda index: columns[index].leaves):
-        if excess(least) <= 0:
-            break
-        kept.remove(index)
+    leaving = sorted((index for index in kept if columns[index].leaves), key=lambda index: columns[index].leaves)
+    kept = fitting(least, leaving, width)
     widths = [full[index] for index in kept]
-    _narrow(widths, [1] * len(kept), _narrow(widths, [least[index] for index in kept], excess(full)))
+    excess = sum(widths) + len(_GAP) * (len(kept) - 1) - width
+    narrow(widths, [1] * len(kept), narrow(widths, [least[index] for index in kept], excess))
     return kept, widths
 
 
-def _narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
+def fitting(widths: Sequence[int], leaving: Iterable[int], room: int, gap: int = len(_GAP)) -> list[int]:
+    """Return the indexes of the columns with these widths that a table shows in `room` cells.
+
+    As long as it is too wide, it loses the columns that are `leaving`, in their order, but for those that fit at last.
+    """
+    gone: list[int] = []
+
+    def fits(gone: Sequence[int]) -> bool:
+        kept = [width for index, width in enumerate(widths) if index not in gone]
+        return sum(kept) + gap * (len(kept) - 1) <= room
+
+    for index in leaving:
+        if fits(gone):
+            break
+        gone.append(index)
+    for index in gone[::-1]:
+        if fits(others := [each for each in gone if each != index]):
+            gone = others
+    return [index for index in range(len(widths)) if index not in gone]
+
+
+def narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
     """Narrow the widest column by a cell at a time, none below its `least`, and return the excess that is left."""
     while excess > 0:
         wider = [index for index, each in enumerate(widths) if each > least[index]]

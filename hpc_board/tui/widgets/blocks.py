@@ -15,6 +15,7 @@ from textual.widgets import Static
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
 from hpc_board.report.formatting import count_text
+from hpc_board.report.plain import fitting
 from hpc_board.tui.palette import Tone, plain_text
 
 _TONES = {
@@ -110,15 +111,12 @@ class _FittingTable(msgspec.Struct, frozen=True):
 
     def _kept(self, width: int) -> list[int]:
         columns = self.table.columns
-        kept = list(range(len(columns)))
-        leaving = sorted((column.leaves, index) for index, column in enumerate(columns) if column.leaves)
-        first = [index for _, index in leaving]
-        numbers = [index for index in kept if columns[index].right and index not in first][_NUMBERS_MIN:]
-        for gone in (*first, *(index for index in reversed(numbers) if not columns[index].stays)):
-            if sum(map(self._least_width, kept)) + _GAP * (len(kept) - 1) <= width:
-                break
-            kept.remove(gone)
-        return kept
+        first = [
+            index for _, index in sorted((each.leaves, index) for index, each in enumerate(columns) if each.leaves)
+        ]
+        numbers = [index for index, each in enumerate(columns) if each.right and not each.leaves][_NUMBERS_MIN:]
+        leaving = (*first, *(index for index in reversed(numbers) if not columns[index].stays))
+        return fitting([*map(self._least_width, range(len(columns)))], leaving, width)
 
     def _least_width(self, index: int) -> int:
         table, column = self.table, self.table.columns[index]
