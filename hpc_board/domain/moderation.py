@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.board_options import moment_words
+from hpc_board.errors import InputError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
@@ -180,13 +181,13 @@ def limit_of(text: str) -> int | None:
     """Parse a limit that an admin typed, None for "none" or no text.
 
     Raises:
-        ValueError: it is none.
+        InputError: it is none.
     """
     words = text.strip().lower()
     if words in ("", "none"):
         return None
     if not (words.isascii() and words.isdecimal() and len(words) < 10 and int(words) <= LIMIT_MAX):
-        raise ValueError(f"{one_line(text, 40)!r} is neither a number from 0 to {LIMIT_MAX} nor none")
+        raise InputError(f"invalid limit {one_line(text, 40)!r}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or none.")
     return int(words)
 
 

@@ -25,7 +25,7 @@ from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells, run_order
+from hpc_board.tui.run_cells import RANKED, Line, cells, run_order
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Sorting
 from hpc_board.tui.widgets.list_pane import Kind
@@ -108,7 +108,7 @@ def people(now: Clock) -> Kind[PersonState]:
 def runs(now: Clock) -> Kind[Run]:
     """Return the list of ranked runs, newest first."""
     return Kind(
-        COLUMNS[RunList.RANKED],
+        RANKED,
         key=lambda run: str(run.id),
         cells=lambda run: cells(Line(run, now=now())),
         sorted_by=lambda sorting: _of_runs(run_order(sorting)),

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 T = TypeVar("T")
 
 _WALK = 500
-"""The page size for reading to the end of a list that can only be read forwards."""
+"""The page size for reading to the end of a list."""
+
+_WALKED_MAX = 5000
+"""The length of a list that is read as a whole to show its end, if its last items can be read alone."""
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -44,54 +47,32 @@ Page = Callable[[Span], Part[T]]
 """A function that reads a page of a list, called in a thread."""
 
 
-def part_of(span: Span, items: Sequence[T], *, total: int | None = None, about: Any = None) -> Part[T]:
+def part_of(span: Span, items: Sequence[T]) -> Part[T]:
     """Return the part with `items`; a full page means that the list goes on."""
     full = len(items) >= span.limit
     backwards = span.at_end or span.before is not None
     above = full if backwards else span.after is not None
     below = span.before is not None or (full and not span.at_end)
-    return Part(span, tuple(items), above, below, total, about)
+    return Part(span, tuple(items), above, below)
 
 
-def forward(read: Callable[[Any, int], Sequence[T]], key: Callable[[T], Any]) -> Page[T]:
-    """Return the page function of a list that can only be read forwards.
+def paged(read: Callable[[Span], Sequence[T]], key: Callable[[T], Any], *, backwards: bool = False) -> Page[T]:
+    """Return the page function of a list whose items `read` returns; `key` returns the key of an item.
 
-    `read` returns the items after a key, or the first ones for None; `key` returns the key of an item. To show the end
-    of such a list, all of it is read.
+    To show the end of the list, all of it is read, since its length is known then. A long list that can also be read
+    `backwards` is read from its end instead.
     """
 
     def page(span: Span) -> Part[T]:
         if not span.at_end:
-            return part_of(span, read(span.after, span.limit))
+            return part_of(span, read(span))
         items: list[T] = []
-        while True:
-            more = read(key(items[-1]) if items else None, _WALK)
+        while not backwards or len(items) < _WALKED_MAX:
+            more = read(Span(_WALK, after=key(items[-1]) if items else None))
             items += more
             if len(more) < _WALK:
                 return Part(span, tuple(items), above=False, below=False)
-
-    return page
-
-
-def both_ways(read: Callable[..., Sequence[T]], key: Callable[[T], Any], *, walked_max: int = 10 * _WALK) -> Page[T]:
-    """Return the page function of a list that can be read from either end.
-
-    `read(limit, behind=, ahead=, from_end=)` returns the items behind a key, or the last ones ahead of one or of the
-    list. A list of at most `walked_max` items is read as a whole to show its end, since its length is known then.
-    """
-
-    def page(span: Span) -> Part[T]:
-        if span.before is not None:
-            return part_of(span, read(span.limit, ahead=span.before))
-        if not span.at_end:
-            return part_of(span, read(span.limit, behind=span.after))
-        items: list[T] = []
-        while len(items) < walked_max:
-            more = read(_WALK, behind=key(items[-1]) if items else None)
-            items += more
-            if len(more) < _WALK:
-                return Part(span, tuple(items), above=False, below=False)
-        return part_of(span, read(span.limit, from_end=True))
+        return part_of(span, read(span))
 
     return page
 
@@ -131,25 +112,20 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
     below: bool = True
     total: int | None = None
 
-    def spans(self, first: int, rows: int) -> list[Span]:
-        """Return the pages to read if `rows` items from index `first` on are in sight.
+    def span(self, first: int, rows: int) -> Span:
+        """Return the page to read if `rows` items from index `first` on are in sight: these, and as many below.
 
-        They cover the items in sight and as many below. They also cover the unknown items just above, or else the top
-        of the list, where new items appear.
+        Near the top, it has the items above instead, as far as they are unknown, or else begins with the first item,
+        before which new ones appear.
         """
         if not self.items:
-            return [replace(self.begin, limit=max(self.begin.limit, 2 * rows))]
+            return replace(self.begin, limit=max(self.begin.limit, 2 * rows))
         first = min(first, len(self.items) - 1)
-        spans = []
-        if self.above and first < rows:
-            spans.append(Span(rows, before=self.order.key(self.items[0])))
-        elif first > 0 and not self.above and not self.order.by_place:
-            spans.append(Span(rows))
-        if first > 0:
-            spans.append(Span(2 * rows, after=self.order.key(self.items[first - 1])))
-        elif not self.above:
-            spans.append(Span(2 * rows))
-        return spans
+        if first >= rows:
+            return Span(2 * rows, after=self.order.key(self.items[first - 1]))
+        if self.above:
+            return Span(2 * rows, before=self.order.key(self.items[min(first + rows, len(self.items) - 1)]))
+        return Span(first + 2 * rows)
 
     def place_of(self, index: int) -> int | None:
         """Return the position in the list, from 0, of the item with this index; None if unknown."""
@@ -168,59 +144,38 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
 
         Known items are dropped if there may be unknown ones between them and the part.
         """
-        if self.order.by_place and self.order.identity is not None:
-            return self._by_place(part, self.order.identity)
-        return self._by_key(part)
-
-    def _by_key(self, part: Part[T]) -> "Window[T]":
-        key, after = self.order.key, part.span.after
-        if after is not None and not self._covers(after):
+        order, span, known = self.order, part.span, self.items
+        if span.after is not None and known and not self._covers(span.after):
             return self
-        head = () if after is None else tuple(item for item in self.items if not self.order.behind(key(item), after))
-        tail: tuple[T, ...] = ()
-        if part.below:
-            last = key(part.items[-1]) if part.items else None
-            tail = tuple(item for item in self.items if last is None or self.order.behind(key(item), last))
-            anchored = after is not None or part.span.before is not None
+        head = [item for item in known if span.after is not None and not order.behind(order.key(item), span.after)]
+        tail: list[T] = []
+        if span.before is not None:
+            tail = [item for item in known if not order.behind(span.before, order.key(item))]
+        elif part.below and part.items:
+            tail = [item for item in known if order.behind(order.key(item), order.key(part.items[-1]))]
             # Unknown items may follow a first page without any known item.
-            if not anchored and len(tail) == len(self.items):
-                tail = ()
-        if (identity := self.order.identity) is not None:
-            # An item whose key has changed since is where the part has it.
-            moved = set(map(identity, part.items))
-            head, tail = (tuple(item for item in items if identity(item) not in moved) for items in (head, tail))
-        return self._joined(head, part, tail)
-
-    def _by_place(self, part: Part[T], identity: Callable[[T], Hashable]) -> "Window[T]":
-        key, known = self.order.key, self.items
-        if not known or not part.items or part.total != self.total:
-            return self._joined((), part, ())
-        start, first = key(known[0]), key(part.items[0])
-        end, stop = start + len(known), first + len(part.items)
-        if first > end or stop < start:
-            return self._joined((), part, ())
-        head, tail = known[: max(0, first - start)], known[max(0, stop - start) :]
-        if head and first < end and identity(known[first - start]) != identity(part.items[0]):
-            head, tail = (), ()
-        if tail and stop > start and identity(known[stop - 1 - start]) != identity(part.items[-1]):
-            tail = ()
-        joined = (*head, *part.items, *tail)
-        if len(set(map(identity, joined))) < len(joined):
-            head, tail = (), ()
-        return self._joined(head, part, tail)
-
-    def _joined(self, head: tuple[T, ...], part: Part[T], tail: tuple[T, ...]) -> "Window[T]":
+            if span.after is None and len(tail) == len(known):
+                tail = []
+        # An item whose key has changed since is where the part has it.
+        identity = order.identity or order.key
+        moved = set(map(identity, part.items))
+        head, tail = ([item for item in items if identity(item) not in moved] for items in (head, tail))
+        items = (*head, *part.items, *tail)
+        if order.by_place and items and (part.total != self.total or not self._follow_one_another(items)):
+            head, items, tail = [], part.items, []
         return replace(
             self,
             begin=Span(),
-            items=(*head, *part.items, *tail),
+            items=items,
             above=self.above if head else part.above,
             below=self.below if tail else part.below,
             total=self.total if part.total is None else part.total,
         )
 
     def _covers(self, key: Any) -> bool:
-        if not self.items:
-            return False
         first, last = self.order.key(self.items[0]), self.order.key(self.items[-1])
         return not self.order.behind(first, key) and not self.order.behind(key, last)
+
+    def _follow_one_another(self, items: Sequence[T]) -> bool:
+        """Return whether items by place have no gap between them."""
+        return bool(self.order.key(items[-1]) - self.order.key(items[0]) == len(items) - 1)

@@ -1,9 +1,9 @@
 """The columns and cells of lists of runs."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 
 from hpc_board.domain.run import Progress, Run
@@ -14,15 +14,6 @@ from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Sorting
-
-
-class RunList(StrEnum):
-    """A list of runs: one's own, everyone's, the ranked ones for admins, those of a watched file."""
-
-    OWN = "own"
-    EVERYONE = "everyone"
-    RANKED = "ranked"
-    WATCHED = "watched"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -47,52 +38,36 @@ _REASON = Column("why", "Reason", 10, grows=True, from_width=56)
 _FILE = Column("file", "File", 9, from_width=88, most=14)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
-COLUMNS = {
-    RunList.OWN: (
-        _RUN,
-        _TASK,
-        _GPU,
-        Column("mode", "Mode", 6, from_width=74),
-        _STATE,
-        _REASON,
-        _FILE,
-        Column("waited", "Waited", 6, right=True, from_width=116),
-        Column("ran", "Ran", 6, right=True, from_width=116),
-        _SCORE,
-        Column("age", "Age", 6, right=True, from_width=70),
-    ),
-    RunList.EVERYONE: (
-        _RUN,
-        _USER,
-        _TASK,
-        _GPU,
-        Column("mode", "Mode", 6, from_width=88),
-        _STATE,
-        _REASON,
-        _FILE,
-        Column("waited", "Waited", 6, right=True, from_width=124),
-        Column("ran", "Ran", 6, right=True, from_width=124),
-        _SCORE,
-        Column("age", "Age", 6, right=True, from_width=50),
-    ),
-    RunList.RANKED: (
-        _RUN,
-        _USER,
-        _TASK,
-        Column("gpu", "GPU", 4, from_width=66, most=14, sorts=True),
-        _STATE,
-        _SCORE,
-        Column("remarks", "Remarks", 8, grows=True),
-        Column("trust", "Trust", 9, from_width=100),
-        Column("age", "Age", 6, right=True, from_width=76),
-    ),
-    RunList.WATCHED: (
-        Column("run", "Run", 5, right=True),
-        Column("gpu", "GPU", 4, most=14),
-        Column("outcome", "State", 8, most=20),
-        _REASON,
-    ),
-}
+_MODE = Column("mode", "Mode", 6, from_width=74)
+_WAITED = Column("waited", "Waited", 6, right=True, from_width=116)
+_RAN = Column("ran", "Ran", 6, right=True, from_width=116)
+_AGE = Column("age", "Age", 6, right=True, from_width=70)
+
+OWN = (_RUN, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE, _AGE)
+"""The columns of one's own runs."""
+
+EVERYONE = (
+    *(_RUN, _USER, _TASK, _GPU, replace(_MODE, from_width=88), _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE),
+    replace(_AGE, from_width=50),
+)
+"""Those of all users' runs, whose age stays longer than their reason."""
+
+RANKED = (
+    *(_RUN, _USER, _TASK, replace(_GPU, from_width=66), _STATE, _SCORE),
+    Column("remarks", "Remarks", 8, grows=True),
+    Column("trust", "Trust", 9, from_width=100),
+    _AGE,
+)
+"""Those of ranked runs for admins."""
+
+WATCHED = (
+    Column("run", "Run", 5, right=True),
+    Column("saved", "Saved", 8),
+    Column("gpu", "GPU", 4, most=14),
+    Column("outcome", "State", 8, most=20),
+    _REASON,
+)
+"""Those of the runs of a watched file."""
 
 
 def cells(line: Line) -> dict[str, Text]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any, cast
 
 from hpc_board.boards.admin_views import AdminViews
@@ -18,7 +19,6 @@ from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
-    NEWEST_DECISION_FIRST,
     READMIT,
     REMOVE,
     START,
@@ -122,13 +122,12 @@ class _Oversight:
         self, *, order: PersonOrder = BY_NAME, behind: PersonKey | None = None, limit: int = 50, part: str = ""
     ) -> tuple[PersonState, ...]:
         self._board._enter("people")
-        found = [
+        found = (
             each
             for each in sorted(self._board.persons, key=order.key, reverse=order.keys_descend)
             if (behind is None or order.is_behind(order.key(each), behind)) and part.lower() in each.name.lower()
-        ]
-        self._board.read.append(("people", len(found[:limit])))
-        return tuple(found[:limit])
+        )
+        return tuple(islice(found, limit))
 
 
 class _Moderation:
@@ -180,29 +179,13 @@ class _Moderation:
             self._board.change_remarks(number, removal=None)
 
     def decisions(
-        self,
-        *,
-        user: str | None = None,
-        board: str | None = None,
-        limit: int = 50,
-        before: int | None = None,
-        words: Sequence[str] = (),
-        order: LogOrder = NEWEST_DECISION_FIRST,
+        self, *, limit: int, before: int | None, words: Sequence[str], order: LogOrder
     ) -> tuple[Decision, ...]:
+        assert not words
         self._board._enter("decisions")
         decided = sorted(self._board.decided, key=order.key, reverse=order.descending)
-        numbers = [each.number for each in decided]
-        fitting = [
-            each
-            for each in decided[0 if before is None else numbers.index(before) + 1 :]
-            if (user is None or user in (each.by_user, each.subject))
-            and (board is None or (each.kind, each.subject) == (BOARD, board))
-            and all(
-                word.lower() in f"{each.by_user} {each.action} {each.subject} {each.reason}".lower() for word in words
-            )
-        ]
-        self._board.read.append(("log", len(fitting[:limit])))
-        return tuple(fitting[:limit])
+        first = 0 if before is None else [each.number for each in decided].index(before) + 1
+        return tuple(decided[first : first + limit])
 
 
 class AdminBoard(FakeBoard):
@@ -226,7 +209,6 @@ class AdminBoard(FakeBoard):
         self.decided = list(decided)
         self.stopped: Decision | None = None
         self.plan: list[RerunCandidate] = []
-        self.read: list[tuple[str, int]] = []
         self.done: list[tuple[str, object]] = []
         self.moderation = cast("Moderation", _Moderation(self))
         self.admin_views = cast("AdminViews", _Oversight(self))

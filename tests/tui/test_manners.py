@@ -229,7 +229,7 @@ def written_preferences(folder: Path, text: str) -> Preferences:
 async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None:
     wanted = written_preferences(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
     assert wanted.fault is None
-    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(100, 24)) as pilot:
+    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "q")
         assert not pilot.app._exit
@@ -419,7 +419,7 @@ async def test_pasted_lines_in_a_field_stay_there_and_press_nothing() -> None:
         pilot.app.post_message(events.Paste("vec\nq\x11\x1bs"))
         await settled(pilot)
         assert isinstance(pilot.app.screen, TasksScreen)
-        assert pilot.app.screen.query_one("#filter", Input).value.startswith("vec")
+        assert pilot.app.screen.query_one("FilterLine Input", Input).value.startswith("vec")
         assert not pilot.app._exit
 
 

@@ -109,7 +109,7 @@ async def test_the_reference_of_a_task_is_read_searched_and_left() -> None:
         await press(pilot, "y")
         assert pilot.app.clipboard == CODE
         await press(pilot, "escape", "slash", *"vec")
-        assert pilot.app.screen.focused is pilot.app.screen.query_one("#filter")
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#task-list-filter Input")
 
 
 async def test_a_message_takes_the_place_of_code() -> None:

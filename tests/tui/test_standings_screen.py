@@ -15,7 +15,6 @@ from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
-from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
@@ -97,13 +96,6 @@ async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
         assert disabled() == set()
 
 
-async def test_the_keys_of_a_small_terminal_begin_with_those_of_a_player() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert "a Your runs" in text_of(pilot.app).splitlines()[-1]
-
-
 async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -171,17 +163,6 @@ async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, s
         await settled(pilot)
         await press(pilot, "end", "b")
         assert ("user3.py" in line(pilot.app, "user3 ")) is shown
-
-
-async def test_a_name_has_the_room_of_the_ages() -> None:
-    board = FakeBoard()
-    board.marks["H100"] = (REFERENCE,)
-    board.boards["H100"] = (*board.boards["H100"][:3], standing(4, "dmitri-ivanovich", 19e-6, 24, 300))
-    async with app_on(board).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert "dmitri-ivanovich " in text_of(pilot.app)
-        assert "2.32x" in line(pilot.app, "dmitri-ivanovich")
 
 
 async def test_ties_share_a_rank_and_marks_have_none() -> None:
@@ -255,17 +236,6 @@ async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> N
         await press(pilot, "escape", "u", "v")
         assert "import torch" in text_of(pilot.app)
         assert "\x1b" not in text_of(pilot.app)
-
-
-async def test_the_trend_is_that_of_the_selected_user() -> None:
-    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert "hpc-board  Board vectoradd " in text_of(pilot.app).splitlines()[0]
-        await press(pilot, "t")
-        assert isinstance(pilot.app.screen, TrendScreen)
-        assert "vectoradd on H100: bob" in text_of(pilot.app)
-        assert "hpc-board  Board vectoradd / H100 / bob " in text_of(pilot.app).splitlines()[0]
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])

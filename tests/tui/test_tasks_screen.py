@@ -12,11 +12,10 @@ from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
-from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.path_dialog import AskPath
-from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard
@@ -46,12 +45,12 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         assert rows(text_of(pilot.app)) == ["vectoradd"]
         assert "Tasks 1/1 of 6 · filter: a100 vec" in text_of(pilot.app)
         await press(pilot, *"zz")
-        assert "No task matches “a100 veczz”." in text_of(pilot.app)
+        assert "No row matches “a100 veczz”." in text_of(pilot.app)
         assert "Esc to clear it." in text_of(pilot.app)
         await press(pilot, "escape")
         assert "filter" not in text_of(pilot.app)
         assert len(rows(text_of(pilot.app))) == len(TASKS)
-        assert not pilot.app.screen.query_one("#search").display
+        assert not pilot.app.screen.query_one(FilterLine).display
 
 
 async def test_the_search_names_its_keys_and_a_list_without_a_match_has_the_whole_screen() -> None:
@@ -101,25 +100,6 @@ async def test_words_that_are_typed_at_once_with_the_key_before_them_are_searche
         await settled(pilot)
         assert isinstance(pilot.app.screen.focused, Grid)
         assert pilot.app.screen.query_one(Grid).current == ("prefixsum" if screen == "tasks" else None)
-
-
-async def test_a_row_that_was_moved_to_stays_selected_when_the_list_is_filled_at_that_moment() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        grid = pilot.app.screen.query_one(Grid)
-        rows_now, below = grid._shown, grid._shown[1].key
-        grid.action_cursor_down()
-        grid.show(rows_now[1:])
-        await settled(pilot)
-        assert grid.current == below
-        assert grid._shown[grid.cursor_row].key == below
-
-
-async def test_words_that_were_kept_are_cleared_from_the_description_too() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "slash", *"vec", "enter", "d", "escape")
-        assert len(rows(text_of(pilot.app))) == len(TASKS)
 
 
 async def test_enter_opens_the_task_and_escape_goes_back_to_the_list() -> None:
@@ -185,15 +165,6 @@ async def test_other_keys_lead_from_an_open_task_to_the_list(key: str) -> None:
         assert isinstance(pilot.app.screen.focused, Grid if key == "d" else Input)
 
 
-async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_terminal() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        last = text_of(pilot.app).splitlines()[-1]
-        assert all(word in last for word in ("Submit", "Board", "Runs", "Feed", "Find", "View", "Help"))
-        await press(pilot, "f")
-        assert isinstance(pilot.app.screen, FeedScreen)
-
-
 async def test_the_selection_is_there_after_a_restart_and_a_filter_is_not(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     for expected in (None, "prefixsum"):
@@ -205,13 +176,6 @@ async def test_the_selection_is_there_after_a_restart_and_a_filter_is_not(tmp_pa
             else:
                 assert rows(text_of(app)) == [task.name for task in TASKS]
                 assert app.screen.query_one(Grid).current == expected
-
-
-async def test_the_best_rank_and_its_time_stand_in_the_list() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["vectoradd"])
-        assert row.split()[-5:] == ["3.10", "ms", "#1", "9", "d"]
 
 
 async def test_boards_without_the_user_show_their_number_of_users() -> None:
@@ -331,13 +295,6 @@ async def test_what_is_shown_is_copied() -> None:
         assert pilot.app.clipboard == REFERENCE
 
 
-async def test_the_board_of_the_selected_task_is_one_key_away() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert isinstance(pilot.app.screen, StandingsScreen)
-
-
 async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -372,16 +329,6 @@ async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there
         assert rows(text_of(again)) == soonest
 
 
-async def test_another_order_keeps_the_selected_task() -> None:
-    async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "down", "down")
-        grid = pilot.app.screen.query_one(Grid)
-        for key in ("O", "o", "o", "O"):
-            await press(pilot, key)
-            assert grid.current == "identity"
-
-
 async def test_tasks_that_were_never_read_load_no_longer() -> None:
     board = FakeBoard(failures={"tasks": StorageError("the disk is full")})
     async with app_on(board).run_test(size=(100, 24)) as pilot:
@@ -393,18 +340,6 @@ async def test_tasks_that_were_never_read_load_no_longer() -> None:
         await press(pilot, "f5")
         assert "identity" in text_of(pilot.app)
         assert "No data" not in text_of(pilot.app)
-
-
-async def test_tasks_without_a_best_time_are_last_in_both_directions() -> None:
-    async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
-        await settled(pilot)
-        for keys in (("o", "o", "o"), ("O",)):
-            await press(pilot, *keys)
-            assert "▲Best" in text_of(pilot.app) or keys == ("O",)
-            lines = [line for line in text_of(pilot.app).splitlines() if rows(line)]
-            has_rank = ["#" in line for line in lines]
-            assert any(has_rank)
-            assert has_rank == sorted(has_rank, reverse=True)
 
 
 async def test_a_task_without_a_gpu_here_says_so_in_the_list_and_the_reason_below_it() -> None:

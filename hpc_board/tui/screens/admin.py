@@ -12,18 +12,20 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.admin_views import BoardState, PersonKey, PersonState
+from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, LogKey, limit_of
+from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.user_board import BoardRequest
+from hpc_board.errors import InputError
 from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Page, both_ways, forward, whole
+from hpc_board.tui.paging import Page, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
@@ -275,7 +277,6 @@ class AdminScreen(BoardScreen):
             [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "all other modes together")],
             "Limit it",
             act,
-            _limits_fault,
         )
 
     def action_rerun(self) -> None:
@@ -285,13 +286,13 @@ class AdminScreen(BoardScreen):
         name = board.name
 
         def plan(lines: tuple[str, ...]) -> _Reruns:
-            top = int(lines[0])
+            top = _users_of(lines[0])
             gpus = tuple(word for word in lines[1].replace(",", " ").split() if word.lower() != "all")
             return _Reruns(name, top, gpus, self.board.submissions.rerun_plan(name, top=top, gpus=gpus))
 
         lines = [Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True), Line("GPUs", "all")]
         question = f"Rerun the best submissions to the previous version of {name}?"
-        self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun, _users_fault)
+        self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun)
 
     def _ask_to_rerun(self, reruns: _Reruns) -> None:
         sent = [each for each in reruns.candidates if each.source is not None]
@@ -409,10 +410,9 @@ class AdminScreen(BoardScreen):
         lines: Sequence[Line],
         words: str,
         act: Callable[[tuple[str, ...]], str],
-        fault: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
         """Ask for lines, pass them to `act`, and show the message that it returns."""
-        self._ask_lines(question, lines, words, act, self._show_decided, fault)
+        self._ask_lines(question, lines, words, act, self._show_decided)
 
     def _ask_lines(
         self,
@@ -421,7 +421,6 @@ class AdminScreen(BoardScreen):
         words: str,
         answer: Callable[[tuple[str, ...]], T],
         then: Callable[[T], None],
-        fault: Callable[[tuple[str, ...]], str],
         said: str = "",
     ) -> None:
         """Ask for lines, pass them to `answer` in a thread, and its result to `then`; on an error, ask again."""
@@ -429,10 +428,10 @@ class AdminScreen(BoardScreen):
         def take(given: tuple[str, ...] | None) -> None:
             if given is not None and self._is_free():
                 typed = [replace(line, value=text) for line, text in zip(lines, given, strict=True)]
-                self._ask_again = partial(self._ask_lines, question, typed, words, answer, then, fault)
+                self._ask_again = partial(self._ask_lines, question, typed, words, answer, then)
                 self.ask(_DECISION, lambda: answer(given), then)
 
-        self.app.push_screen(AskLines(question, lines, words, fault, said), take)
+        self.app.push_screen(AskLines(question, lines, words, said), take)
 
     def _is_free(self) -> bool:
         if self.is_open(_DECISION):
@@ -459,10 +458,10 @@ class AdminScreen(BoardScreen):
     def _people(self, words: str) -> Page[PersonState]:
         order = admin_tables.person_order(self._pane_of("people").sorting)
 
-        def read(behind: PersonKey | None, limit: int) -> tuple[PersonState, ...]:
-            return self.board.admin_views.people(order=order, behind=behind, limit=limit, part=words)
+        def read(span: Span) -> tuple[PersonState, ...]:
+            return self.board.admin_views.people(order=order, behind=span.after, limit=span.limit, part=words)
 
-        return forward(read, order.key)
+        return paged(read, order.key)
 
     def _runs(self, words: str) -> Page[Run]:
         pane = self._pane_of("runs")
@@ -471,20 +470,20 @@ class AdminScreen(BoardScreen):
             self.board.runs.list, everyone=True, user=pane.scope or None, mode=Mode.RANKED, words=words, order=order
         )
 
-        def read(limit: int, *, behind: Any = None, ahead: Any = None, from_end: bool = False) -> Sequence[Run]:
-            past, first = (None if key is None else order.at(key) for key in (behind, ahead))
-            return listed(limit=limit, behind=past, ahead=first, from_end=from_end)
+        def read(span: Span) -> Sequence[Run]:
+            past, first = (None if key is None else order.at(key) for key in (span.after, span.before))
+            return listed(limit=span.limit, behind=past, ahead=first, from_end=span.at_end)
 
-        return both_ways(read, order.key)
+        return paged(read, order.key, backwards=True)
 
     def _log(self, words: str) -> Page[Decision]:
         order = admin_tables.log_order(self._pane_of("log").sorting)
 
-        def read(before: LogKey | None, limit: int) -> tuple[Decision, ...]:
-            number = None if before is None else abs(before[2])
-            return self.board.moderation.decisions(limit=limit, before=number, words=words.split(), order=order)
+        def read(span: Span) -> tuple[Decision, ...]:
+            number = None if span.after is None else abs(span.after[2])
+            return self.board.moderation.decisions(limit=span.limit, before=number, words=words.split(), order=order)
 
-        return forward(read, order.key)
+        return paged(read, order.key)
 
     @on(Sections.Chosen)
     def _open_page(self, event: Sections.Chosen) -> None:
@@ -521,19 +520,11 @@ class AdminScreen(BoardScreen):
         self.action_show(page)
 
 
-def _limits_fault(lines: tuple[str, ...]) -> str:
-    try:
-        for line in lines:
-            limit_of(line)
-    except ValueError as error:
-        return f"{error}."
-    return ""
-
-
-def _users_fault(lines: tuple[str, ...]) -> str:
-    users = lines[0]
-    fits = users.isascii() and users.isdecimal() and len(users) < 10 and 1 <= int(users) <= _RERUN_USERS_MAX
-    return "" if fits else f"Users: a number from 1 to {_RERUN_USERS_MAX}."
+def _users_of(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= _RERUN_USERS_MAX):
+        hint = f"Use a number from 1 to {_RERUN_USERS_MAX}."
+        raise InputError(f"invalid number of users {one_line(text, 40)!r}.", hint=hint)
+    return int(text)
 
 
 def _first_of(left: Sequence[str]) -> str:

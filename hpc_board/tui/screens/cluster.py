@@ -81,7 +81,6 @@ class ClusterScreen(BoardScreen):
             cells=self._cells,
             details=self._details,
             scrolls=True,
-            waiting="Checking the GPUs …",
             nothing=lambda: "No GPUs yet.\n`gpus` in the settings names them.",
             title="Cluster",
             heading=lambda status: status.gpu.name,

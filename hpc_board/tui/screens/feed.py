@@ -15,7 +15,7 @@ from hpc_board.report.feeds import feed_change, feed_line, former_score
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Order, Page, forward
+from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column
@@ -69,7 +69,6 @@ class FeedScreen(BoardScreen):
             cells=self._cells,
             order=_NEWEST,
             details=_details,
-            waiting="Loading the feed …",
             nothing=lambda: (
                 f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.\n"
                 "Press Esc, then s to submit a file in mode ranked."
@@ -126,10 +125,10 @@ class FeedScreen(BoardScreen):
     def _pages(self, _: str) -> Page[FeedEntry]:
         task = self._only
 
-        def read(before: int | None, limit: int) -> tuple[FeedEntry, ...]:
-            return self.board.standings.feed(task=task, before=before, limit=limit)
+        def read(span: Span) -> tuple[FeedEntry, ...]:
+            return self.board.standings.feed(task=task, before=span.after, limit=span.limit)
 
-        return forward(read, _NEWEST.key)
+        return paged(read, _NEWEST.key)
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

@@ -1,6 +1,6 @@
 """The dialog for decisions that need one or two lines of text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -28,8 +28,7 @@ class Line(msgspec.Struct, frozen=True):
 class AskLines(ModalScreen[tuple[str, ...] | None]):
     """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
-    `fault` returns the error in the texts, which the form shows, so that the user can correct them. `said` is the
-    initial message, such as an error of the board on the same texts.
+    `said` is the initial message, such as an error of the board on the same texts.
     """
 
     CSS_PATH = "ask_lines.tcss"
@@ -45,14 +44,12 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         question: str,
         lines: Sequence[Line],
         act: str,
-        fault: Callable[[tuple[str, ...]], str] = lambda _: "",
         said: str = "",
     ) -> None:
         super().__init__()
         self._question = question
         self._lines = tuple(lines)
         self._act = act
-        self._fault = fault
         self._said = said
 
     def compose(self) -> ComposeResult:
@@ -85,10 +82,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
                 self._show_message(f"{line.name} is required.")
                 field.focus()
                 return
-        if fault := self._fault(given):
-            self._show_message(fault)
-        else:
-            self.dismiss(given)
+        self.dismiss(given)
 
     def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,11 +26,12 @@ from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.paging import Order, Page, both_ways
+from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells, run_order
+from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import drawn, facts
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
@@ -38,6 +39,9 @@ _STEPS_MAX = 16
 
 _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
+
+_IN_SIGHT = 8
+"""The first runs, which a small terminal shows, too."""
 
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
@@ -104,15 +108,13 @@ class RunsScreen(BoardScreen):
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
         kind = Kind(
-            COLUMNS[self._list],
+            self._columns,
             key=lambda line: str(line.run.id),
             cells=self._cells,
             sorted_by=lambda sorting: _order(run_order(sorting)),
             remembered="runs",
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
-            unfit="No run matches",
-            waiting="Loading the runs …",
             nothing=self._nothing,
             submission=lambda line: line.run.submission,
             title="Runs",
@@ -125,7 +127,7 @@ class RunsScreen(BoardScreen):
             self.pane.select_once_read(str(self._selected_at_first))
         elif selected := self.memory.get("runs", "selected", 0):
             # An older one would hide the new runs.
-            self.pane.select_once_read(str(selected), beside_first=True)
+            self.pane.select_once_read(str(selected), among=_IN_SIGHT)
         self._show_scope()
         self.pane.grid.focus()
         self.look_again()
@@ -173,7 +175,7 @@ class RunsScreen(BoardScreen):
         self.refresh_bindings()
         self.pane.unchoose()
         self._show_scope()
-        self.pane.set_columns(COLUMNS[self._list])
+        self.pane.set_columns(self._columns)
 
     def action_filter(self) -> None:
         self.pane.open_filter()
@@ -259,17 +261,17 @@ class RunsScreen(BoardScreen):
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
 
-        def read(limit: int, *, behind: Any = None, ahead: Any = None, from_end: bool = False) -> Sequence[Line]:
+        def read(span: Span) -> Sequence[Line]:
             nonlocal left
             runs = self.board.runs.list(
                 everyone=everyone,
                 gpu=self._gpu,
                 words=words,
-                limit=limit,
+                limit=span.limit,
                 order=order,
-                behind=None if behind is None else order.at(behind),
-                ahead=None if ahead is None else order.at(ahead),
-                from_end=from_end,
+                behind=None if span.after is None else order.at(span.after),
+                ahead=None if span.before is None else order.at(span.before),
+                from_end=span.at_end,
             )
             started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
@@ -277,7 +279,7 @@ class RunsScreen(BoardScreen):
             steps = self._steps(running)
             return [Line(run, step=steps.get(run.id), started=started.get(run.id)) for run in runs]
 
-        return both_ways(read, _order(order).key)
+        return paged(read, _order(order).key, backwards=True)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """Return the current steps of these runs, without those whose progress file is unreadable."""
@@ -292,8 +294,8 @@ class RunsScreen(BoardScreen):
         return steps
 
     @property
-    def _list(self) -> RunList:
-        return RunList.EVERYONE if self._everyone else RunList.OWN
+    def _columns(self) -> tuple[Column, ...]:
+        return EVERYONE if self._everyone else OWN
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, VerticalScroll
+from textual.containers import Container, VerticalScroll
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
@@ -73,7 +73,7 @@ class TasksScreen(BoardScreen):
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes of the standings"),
-        Binding("slash", "filter", "Find", key_display="/", tooltip="Filter the tasks by the words that you type"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the tasks by the words that you type"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),
         *(
@@ -102,7 +102,6 @@ class TasksScreen(BoardScreen):
     pane: getters.query_one[ListPane[Task]] = getters.query_one(ListPane)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
-    filter_input = getters.query_one("#filter", Input)
 
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
@@ -114,7 +113,6 @@ class TasksScreen(BoardScreen):
         """The user's ranks in the tasks that were shown before."""
         self._shown: str | None = None
         """The task beside the list, which is the selected one once the cursor rests."""
-        self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
         self._opens_later = False
@@ -128,7 +126,8 @@ class TasksScreen(BoardScreen):
                     _COLUMNS,
                     key=lambda task: task.name,
                     cells=self._cells,
-                    unfit="No task matches",
+                    filter_words="words of a name, a language, GPUs or the first line",
+                    searched=_searched,
                     nothing=self._nothing,
                     title="Tasks",
                     remembered="tasks",
@@ -148,7 +147,7 @@ class TasksScreen(BoardScreen):
 
     def begin(self) -> None:
         self.show_place("Tasks")
-        self._wanted = self.memory.get("tasks", "selected", "") or None
+        self.pane.select_once_read(self.memory.get("tasks", "selected", ""))
         self.grid.focus()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -195,18 +194,8 @@ class TasksScreen(BoardScreen):
 
     def action_filter(self) -> None:
         self._set_reading(is_reading=False)
-        if not self.query("#search"):
-            line = Horizontal(id="search")
-            self.query_one("#panes").mount(line)
-            # Mounted here, so that the field takes the focus at once.
-            line.mount(Static(toned("/", Tone.ACCENT), classes="sign", markup=False), _filter_input())
-        self._show_search(is_shown=True)
-        # At once: the next key belongs to the field.
-        self.set_focus(self.filter_input)
-
-    def _show_search(self, *, is_shown: bool) -> None:
-        for line in self.query("#search"):
-            line.display = is_shown
+        self.pane.open_filter()
+        self.refresh_bindings()
 
     def action_part(self, step: int) -> None:
         if not self._has_parts:
@@ -287,14 +276,13 @@ class TasksScreen(BoardScreen):
         if self.has_class("-reading"):
             self._go_to_list()
             return
-        for field in self.query("#filter").results(Input):
-            field.value = ""
-        self._show_search(is_shown=False)
+        if self.pane.is_filtered:
+            self.pane.narrow("")
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the filter key while the user types, sorting beside an open task, and writing without a starter."""
-        if action == "filter" and isinstance(self.focused, Input):
+        if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
         if action in ("sort", "reverse") and self.has_class("-reading"):
             return None
@@ -337,26 +325,6 @@ class TasksScreen(BoardScreen):
     def _selected(self) -> Task | None:
         return self.pane.selected if self._catalog else None
 
-    @property
-    def _words(self) -> list[str]:
-        return " ".join(field.value for field in self.query("#filter").results(Input)).casefold().split()
-
-    @property
-    def _found(self) -> str | None:
-        """Return the task with the best match for the filter; the selected one wins ties."""
-        words = " ".join(self._words)
-        names = [task.name for task in self._tasks_shown]
-        if not words or not names:
-            return None
-        here = self.grid.current
-        return min(names, key=lambda name: (_distance(name.casefold(), words), name != here))
-
-    @property
-    def _tasks_shown(self) -> list[Task]:
-        words = self._words
-        tasks = self._catalog.tasks if self._catalog else ()
-        return [task for task in tasks if all(word in _searched(task) for word in words)]
-
     def _ask_own(self) -> None:
         """Read the user's ranks, which are shown in the list of tasks, and the boards of the selected one."""
         if self._catalog is not None:
@@ -367,16 +335,6 @@ class TasksScreen(BoardScreen):
     def _ask_places(self, task: Task, *, patient: bool = False) -> None:
         """Read the first places of a task and the user's own."""
         self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name), patient=patient)
-
-    @on(Input.Changed, "#filter")
-    def _narrow(self) -> None:
-        self._show_rows(self._found)
-
-    @on(Input.Submitted, "#filter")
-    def _leave_filter(self) -> None:
-        if not self.filter_input.value.strip():
-            self._show_search(is_shown=False)
-        self.grid.focus()
 
     def _show_no_tasks(self, error: BoardError) -> None:
         """Show that there is no data, if the tasks have never been read."""
@@ -392,8 +350,7 @@ class TasksScreen(BoardScreen):
             self.fail("faults", catalog.faults[0])
         else:
             self.forget_failure("faults")
-        wanted, self._wanted = self._wanted, None
-        self._show_rows(wanted if any(task.name == wanted for task in catalog.tasks) else None)
+        self._show_rows()
         # An unchanged description keeps its scroll position.
         if before is None:
             self.query_one("#facts", Static).update("")
@@ -412,6 +369,7 @@ class TasksScreen(BoardScreen):
 
     @on(ListPane.Selected)
     def _select(self) -> None:
+        self._divide()
         self._show_selected()
         self.about.scroll_home(animate=False)
 
@@ -427,7 +385,7 @@ class TasksScreen(BoardScreen):
 
     @on(events.DescendantFocus)
     def _end_reading(self, event: events.DescendantFocus) -> None:
-        if event.widget is self.grid or event.widget in self.query("#filter"):
+        if self.pane in event.widget.ancestors:
             self._set_reading(is_reading=False)
 
     def _set_reading(self, *, is_reading: bool) -> None:
@@ -470,19 +428,14 @@ class TasksScreen(BoardScreen):
         self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
         self.notify(f"Starter written to {path}.", markup=False)
 
-    def _show_rows(self, select: str | None = None) -> None:
-        if self._catalog is None:
-            return
-        tasks = self._tasks_shown
-        self.set_class(not tasks, "-nothing")
-        self.pane.words, self.pane.unfiltered = " ".join(self._words), str(len(self._catalog.tasks))
-        self.pane.show_all(tasks, select=select)
-        self._divide()
-        if not tasks:
-            self._show_selected()
+    def _show_rows(self) -> None:
+        if self._catalog is not None:
+            self.pane.show_all(self._catalog.tasks)
+            self._divide()
 
     def _divide(self) -> None:
-        """Give the list beside a task the width that its columns need, within bounds."""
+        """Give the list beside a task the width that its columns need, within bounds; an empty one has all of it."""
+        self.set_class(self.pane.is_empty, "-nothing")
         panel = self.query_one("#list")
         if not self.has_class("-wide") or self.has_class("-nothing"):
             panel.styles.width = None
@@ -601,28 +554,10 @@ class TasksScreen(BoardScreen):
         return self.board.standings.pages(task.name, gpus, limit=1)
 
 
-class _Search(Input):
-    """The field of the search, whose keys are in the last line."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Keep", tooltip="Keep the words"),
-        Binding("escape", "screen.back", "Clear", tooltip="Clear the words and close the field"),
-    ]
-
-
-def _filter_input() -> Input:
-    return _Search(placeholder="Search tasks", compact=True, id="filter")
-
-
 def _searched(task: Task) -> str:
     """Return the text that a filter searches."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
     return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
-
-
-def _distance(name: str, words: str) -> int:
-    """Return the rank of a match: 0 for the name itself, 1 for its beginning, 2 for a part of it, 3 for none."""
-    return 0 if name == words else 1 if name.startswith(words) else 2 if words in name else 3
 
 
 def _first(task: Task) -> str | None:

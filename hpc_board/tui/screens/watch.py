@@ -30,10 +30,9 @@ from hpc_board.tui.formatting import listing
 from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import COLUMNS, Line, RunList, cells
+from hpc_board.tui.run_cells import WATCHED, Line, cells
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
-from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
 
@@ -76,8 +75,6 @@ _FIRST_WORDS = (
     "No submissions yet. Save the file in your editor to submit it in mode test; its report appears here. The watch "
     "ends when you leave this screen."
 )
-
-_SAVED = Column("saved", "Saved", 8)
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -152,8 +149,7 @@ class WatchScreen(BoardScreen):
         yield Static(id="standing", markup=False)
         yield ProgressLine(id="progress-line")
         with Container(id="panes"):
-            first, *others = COLUMNS[RunList.WATCHED]
-            kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells, title="Runs")
+            kind = Kind(WATCHED, key=lambda run: str(run.id), cells=self._cells, title="Runs")
             yield ListPane(kind, id="sent-list", grid_id="sent")
             yield Blocks("Newest run", id="newest")
 
@@ -288,7 +284,7 @@ class WatchScreen(BoardScreen):
 
     def _cells(self, run: Run) -> dict[str, Text]:
         saved = toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED)
-        return {_SAVED.key: saved, **cells(Line(run, step=self._steps.get(run.id)))}
+        return {"saved": saved, **cells(Line(run, step=self._steps.get(run.id)))}
 
     def _show_standing(self) -> None:
         if self._paused:

@@ -1,34 +1,34 @@
 """The board of one GPU: its rows, the marks between them, and a summary line."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
-from hpc_board.domain.score_interval import full_score_text, wide_interval_text
+from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
+from hpc_board.model.task import ISOLATED
+from hpc_board.model.text import one_line
+from hpc_board.report.formatting import score_text
 from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import GAP, SIDES, Column
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.standing_cells import Layout, cells, columns, name_cells
 
 _NARROW_BELOW = 78
+"""The cells of a pane below which its rows have the trust in one word."""
+
 _BAR = "bar"
 _BARS = {190: 60, 150: 30, 100: 20, 64: 12}
 """The cells of a row's bar by the least width of the pane."""
-
-_EDGES = 2
-"""The cells of a pane's left and right edge."""
 
 _SHARE_CELLS = 6
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -48,14 +48,6 @@ _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda pl
 def _marked_as(row: Standing | Mark | Run) -> int | None:
     """Return the submission whose mark a row shows; the reference has only that of the leader's run."""
     return None if isinstance(row, Mark) and row.kind is MarkKind.REFERENCE else row.submission
-
-
-def _bar(share: float, cells: int) -> str:
-    """Return a bar for a share of the leader's speed, with the share."""
-    room = cells - _SHARE_CELLS
-    eighths = max(1, round(8 * room * min(1.0, share)))
-    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-    return f"{bar:<{room}} {100 * share:3.0f} %"
 
 
 class BoardPane(ListPane[Placed]):
@@ -81,7 +73,7 @@ class BoardPane(ListPane[Placed]):
         id: str,  # noqa: A002 - Textual's name for it
     ) -> None:
         kind = Kind(
-            columns(Layout.WIDE),
+            _columns([], 0),
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
@@ -100,15 +92,13 @@ class BoardPane(ListPane[Placed]):
         self._own_runs = False
         self._fastest_s = math.inf
         self._bar_cells = 0
-        self._columns = columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
         yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
-        self._fit()
-        self.read_on()
+        self.prepare()
 
     @property
     def has_size(self) -> bool:
@@ -125,16 +115,14 @@ class BoardPane(ListPane[Placed]):
         del scope
         self.post_message(self.Searched(words))
 
-    def show(self, parts: Iterable[Part[Placed]]) -> None:
-        parts = tuple(parts)
-        for part in parts:
-            if self._own_runs != part.about[-1]:
-                self._fastest_s = math.inf
-            self.page, self._removed, self._own_runs = part.about
-            self._fastest_s = min(self._fastest_s, *(placed.row.score_s for placed in part.items), math.inf)
+    def show(self, part: Part[Placed]) -> None:
+        if self._own_runs != part.about[-1]:
+            self._fastest_s = math.inf
+        self.page, self._removed, self._own_runs = part.about
+        self._fastest_s = min(self._fastest_s, *(placed.row.score_s for placed in part.items), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
-        super().show(parts)
+        super().show(part)
         self._show_about()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
@@ -149,48 +137,21 @@ class BoardPane(ListPane[Placed]):
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown = self._line(line)
-        found = cells(shown)
-        score_s = line.score_s
-        found[_BAR] = Text()
+        score_s, bar = line.score_s, ""
         if self._bar_cells and score_s and self._fastest_s < math.inf:
             bar = _bar(self._fastest_s / score_s, self._bar_cells)
-            found[_BAR] = Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)
-        return found
+        return {**_cells(shown), _BAR: Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
 
     def prepare(self) -> None:
-        self._fit()
-
-    def _fit(self) -> None:
-        bar_cells, fitting = self._bar_cells, self._fitting_columns()
-        if fitting != self._columns:
-            self._columns = fitting
-            self.grid.set_columns(fitting)
-        if bar_cells != self._bar_cells:
+        """Show the columns that these rows need."""
+        lines = [self._line(placed.row) for placed in self.window.items]
+        before, width = self._bar_cells, self.size.width
+        has_bars = bool(lines) and self.screen.has_class("-huge")
+        self._bar_cells = next((bar for least, bar in _BARS.items() if has_bars and width >= least), 0)
+        marks = map(self._line, self.page.marks if self.page else ())
+        self.grid.set_columns(_columns([*lines, *marks], width, self._bar_cells, own_runs=self._own_runs))
+        if before != self._bar_cells:
             self.redraw_known()
-
-    def _fitting_columns(self) -> tuple[Column, ...]:
-        rows, is_narrow = [placed.row for placed in self.window.items], self.size.width < _NARROW_BELOW
-        lines = [*map(self._line, rows), *map(self._line, self.page.marks if self.page else ())]
-        wide, narrow = Layout.WIDE, Layout.NARROW
-        if any(wide_interval_text(row.score_s, row.interval) for row in rows):
-            wide, narrow = Layout.WIDE_WITH_INTERVALS, Layout.NARROW_WITH_INTERVALS
-        found = columns(narrow if is_narrow else wide, lines)
-        if self._own_runs:
-            found = tuple(replace(each, label="Remark") if each.key == "user" else each for each in found)
-        if any(row.overlaps_above for row in rows):
-            found = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in found)
-        # Only a huge terminal has room for bars, and no bar cuts a name or takes the place of the ages.
-        names = max((name_cells(line) for line in lines), default=0)
-        staying = [each for each in found if not each.from_width or each.key == "age"]
-        kept = [max(each.width, names if each.key == "user" else 0) + GAP for each in staying]
-        room = self.size.width - _EDGES - SIDES - sum(kept) - GAP
-        bars = (
-            bar
-            for least, bar in _BARS.items()
-            if self.size.width >= least and room >= bar and rows and self.screen.has_class("-huge")
-        )
-        self._bar_cells = next(bars, 0)
-        return (*found, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else found
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
@@ -218,3 +179,73 @@ class BoardPane(ListPane[Placed]):
         own = full_score_text(page.own.score_s, page.own.interval)
         where = f"You are {page.own.rank:,} of {page.total:,} on {self.gpu}, with {own}."
         return toned(where + removed, Tone.OWN)
+
+
+def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
+    """Return the columns of a pane of this width, without intervals and speedups where no line has any.
+
+    A bar leaves before a name is cut or the age has no room, and after the other columns.
+    """
+    ties = any(line.rank.startswith(OVERLAPS) for line in lines)
+    has_intervals = any(line.interval for line in lines)
+    is_narrow = width < _NARROW_BELOW
+    speedup = Column("speedup", "Speedup", 7, right=True, from_width=40 if is_narrow and has_intervals else 0)
+    found = (
+        Column("rank", "Rank", 6 if ties else 5, right=True),
+        Column("user", "Remark" if own_runs else "User", 10, grows=True, most=26),
+        Column("score", "Score", 8, right=True),
+        Column("interval", "Interval", 18) if has_intervals else None,
+        speedup if any(line.speedup for line in lines) else None,
+        Column("file", "File", 9, from_width=62, most=32),
+        Column("age", "Age", 6, right=True, from_width=50),
+        Column("submitted", "Submitted", 16, from_width=108),
+        Column("run", "Run", 6, right=True, from_width=86),
+        Column("brief trust", "Trust", 8) if is_narrow or has_intervals else Column("trust", "Trust", 8, most=18),
+        Column(_BAR, "Of top speed", bar_cells, from_width=51) if bar_cells else None,
+    )
+    return tuple(column for column in found if column is not None)
+
+
+def _cells(line: Line) -> dict[str, Text]:
+    """Return the cells of a line by column."""
+    row = line.row
+    match row:
+        case Run():
+            tone = warning = caution = Tone.BAD
+        case Mark():
+            tone, warning, caution = Tone.GOOD, Tone.WAITING, Tone.MUTED
+        case Standing(emulated=emulated):
+            tone = Tone.OWN if line.is_own else Tone.PLAIN
+            warning = caution = Tone.WAITING if emulated else Tone.MUTED
+    return {
+        "rank": toned(line.rank, tone),
+        "user": toned(line.user("counts"), tone),
+        "score": toned(score_text(row.score_s), tone),
+        "interval": toned(line.interval, Tone.MUTED if isinstance(row, Standing) else Tone.PLAIN),
+        "speedup": toned(line.speedup, tone),
+        "file": toned(row.file_name, Tone.MUTED),
+        "age": toned(line.age, Tone.MUTED),
+        "submitted": toned(line.date, Tone.MUTED),
+        "run": toned(line.run, Tone.MUTED),
+        "trust": toned(line.trust("own eval"), caution),
+        "brief trust": toned(_brief_trust(row), warning),
+    }
+
+
+def _brief_trust(row: Standing | Mark | Run) -> str:
+    match row:
+        case Run():
+            return "removed"
+        case Standing() | Mark() if row.emulated:
+            return "emulated"
+        case Standing(harness=harness, trust=trust):
+            return one_line(trust) if harness == ISOLATED else "own eval"
+    return ""
+
+
+def _bar(share: float, cells: int) -> str:
+    """Return a bar for a share of the leader's speed, with the share."""
+    room = cells - _SHARE_CELLS
+    eighths = max(1, round(8 * room * min(1.0, share)))
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return f"{bar:<{room}} {100 * share:3.0f} %"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import msgspec
-from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events, getters, on
@@ -34,38 +33,6 @@ _BESIDE_BARS = 6
 _MESSAGE_CHARACTERS_MAX = 8000
 _PHASES = {"test": "test", "benchmark": "bench"}
 _STATE_TONES = {"running": Tone.ACCENT, "pass": Tone.GOOD}
-
-_NUMBER = Column("number", "#", 3, right=True)
-_REFERENCE = Column("reference", "Ref", 8, right=True, from_width=76)
-_SPEEDUP = Column("speedup", "Speedup", 7, right=True, from_width=70)
-_OF_CALLS = (
-    _NUMBER,
-    Column("phase", "Phase", 5),
-    Column("outcome", "Outcome", 7, most=20),
-    Column("time", "Median", 8, right=True),
-    _REFERENCE,
-    _SPEEDUP,
-    Column("scatter", "Std error", 10, right=True),
-    Column("samples", "Calls", 5, right=True, from_width=64),
-    Column("case", "Case", 8, grows=True),
-)
-_OF_ROWS = (
-    _NUMBER,
-    Column("phase", "Phase", 5),
-    Column("outcome", "Outcome", 7, most=20),
-    Column("time", "Time", 8, right=True),
-    Column("reference", "Ref", 8, right=True, from_width=86),
-    _SPEEDUP,
-    Column("scatter", "Interval", 15, most=18),
-    Column("samples", "Samples", 7, right=True, from_width=98),
-    Column("case", "Case", 8, grows=True),
-)
-_UNTIMED = (
-    _NUMBER,
-    Column("phase", "Phase", 5),
-    Column("outcome", "Outcome", 7, most=20),
-    Column("case", "Case", 8, grows=True),
-)
 
 
 class _Numbered(msgspec.Struct, frozen=True):
@@ -98,13 +65,12 @@ class CasesPane(Container):
 
     def compose(self) -> ComposeResult:
         kind = Kind(
-            _OF_CALLS,
+            _columns([]),
             key=lambda each: str(each.index),
             cells=_cells,
             details=self._details,
             scrolls=True,
             opens=False,
-            waiting="",
             title="Cases",
             heading=lambda each: f"{each.case.phase.capitalize()} {each.case.index + 1}",
         )
@@ -169,18 +135,29 @@ def _head(names: str) -> str:
     return f"Case: {names}" if names else "Case"
 
 
-def _columns(cases: Sequence[Case | BegunCase], names: str) -> tuple[Column, ...]:
+def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column, ...]:
     """Return the columns for these cases, without those of times or of the reference if no case has any.
 
     The head of the last one has the `names` of the numbers that all cases consist of.
     """
     timings = [case.timing for case in cases if isinstance(case, Case) and case.timing]
-    chosen: tuple[Column, ...] = _OF_ROWS if any(map(in_rows, timings)) else _OF_CALLS
-    if not timings:
-        chosen = _UNTIMED
-    elif not any(timing.baseline_ns for timing in timings):
-        chosen = tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
-    return *chosen[:-1], replace(chosen[-1], label=_head(names))
+    by_rows, has_reference = any(map(in_rows, timings)), any(timing.baseline_ns for timing in timings)
+    times = (
+        Column("time", "Time" if by_rows else "Median", 8, right=True),
+        Column("reference", "Ref", 8, right=True, from_width=86 if by_rows else 76) if has_reference else None,
+        Column("speedup", "Speedup", 7, right=True, from_width=70) if has_reference else None,
+        Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True),
+        Column("samples", "Samples", 7, right=True, from_width=98)
+        if by_rows
+        else Column("samples", "Calls", 5, right=True, from_width=64),
+    )
+    return (
+        Column("number", "#", 3, right=True),
+        Column("phase", "Phase", 5),
+        Column("outcome", "Outcome", 7, most=20),
+        *(column for column in times if timings and column is not None),
+        Column("case", _head(names), 8, grows=True),
+    )
 
 
 def _cells(each: _Numbered) -> dict[str, Text]:

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from textual import events, on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
@@ -55,20 +54,19 @@ class FilterLine(Horizontal, can_focus=False):
     class Closed(Message):
         """The end of the input, with or without words."""
 
-    def __init__(self, sign: str, placeholder: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(self, placeholder: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self._sign = sign
         self._placeholder = placeholder
         self.display = False
 
-    def compose(self) -> ComposeResult:
-        yield Static(toned(self._sign, Tone.ACCENT), classes="sign", markup=False)
-        yield _Field(placeholder=self._placeholder, compact=True, max_length=200)
-
     def open(self, words: str) -> None:
         """Show the field with these words, and focus it."""
+        if not self.children:
+            # Here, as few lists are filtered, and the first one is not to wait for it.
+            field = _Field(placeholder=self._placeholder, compact=True, max_length=200)
+            self.mount(Static(toned("/", Tone.ACCENT), classes="sign", markup=False), field)
         self.display = True
-        field = self.query_one(Input)
+        field = self.query_one(_Field)
         with self.prevent(Input.Changed):
             field.value = words
         field.cursor_position = len(words)
@@ -78,17 +76,14 @@ class FilterLine(Horizontal, can_focus=False):
             # The page of the field is not shown yet.
             field.focus()
 
-    def action_keep(self) -> None:
-        self._close()
-
     def action_clear(self) -> None:
         if self.query_one(Input).value:
             with self.prevent(Input.Changed):
                 self.query_one(Input).value = ""
             self.post_message(self.Changed(""))
-        self._close()
+        self.action_keep()
 
-    def _close(self) -> None:
+    def action_keep(self) -> None:
         # At once, before the message is handled: the next key may be pressed already.
         self.display = False
         beside = self.parent.query(Widget) if self.parent is not None else ()

@@ -13,9 +13,9 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.message import Message
-from textual.reactive import var
 from textual.widgets import DataTable
 
+from hpc_board.report.plain import fitting, narrow
 from hpc_board.tui.palette import Tone, toned
 
 GAP = 1
@@ -87,11 +87,8 @@ class _Line:
 class Grid(DataTable[_Line]):
     """Textual's table with one cell a row: the columns that fit. It keeps the selection on updates.
 
-    It posts changes of the selection, and rows that the user opens if it `opens` rows.
+    Its user opens rows if it `opens` rows.
     """
-
-    is_fitted: var[bool] = var(False)
-    """True once the table has a width, and thus columns and rows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Open", tooltip="Open the selected row", id="list.open"),
@@ -105,20 +102,6 @@ class Grid(DataTable[_Line]):
         Binding("ctrl+u", "half_page(-1)", show=False, id="list.half_page_up"),
     ]
 
-    class Highlighted(Message):
-        """A change of the selected row; None for an empty table."""
-
-        def __init__(self, key: str | None) -> None:
-            super().__init__()
-            self.key = key
-
-    class Chosen(Message):
-        """A row that the user opened."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
     class HeadClicked(Message):
         """A click on the head of a column that sorts."""
 
@@ -126,11 +109,12 @@ class Grid(DataTable[_Line]):
             super().__init__()
             self.key = key
 
-    class Top(Message):
-        """A jump to the first known row; the list may have rows before it."""
+    class Jumped(Message):
+        """A jump to the first or last known row; the list may have others before or after it."""
 
-    class Bottom(Message):
-        """A jump to the last known row; the list may have rows after it."""
+        def __init__(self, *, to_end: bool) -> None:
+            super().__init__()
+            self.to_end = to_end
 
     def __init__(
         self,
@@ -147,28 +131,35 @@ class Grid(DataTable[_Line]):
         self._longest: dict[str, int] = {}
         """The longest cell of each column so far; columns do not shrink while a list is filtered."""
         self._sorting = Sorting()
-        self._layout: tuple[tuple[str, int], ...] = ()
-        self._to_right: frozenset[str] = frozenset()
-        """The columns that are aligned to the right."""
+        self._layout: tuple[tuple[Column, int], ...] = ()
+        """The columns that have room, and their widths; empty before the table has a width."""
         self._shown: tuple[Row, ...] = ()
-        self._current: str | None = None
+        self._selected: str | None = None
+        """The key of the row to select once the table has a width."""
+        self._next_top: int | None = None
+        """The first row in sight after the next refresh; a refilled table is at its top until then."""
 
     @property
     def current(self) -> str | None:
         """Return the key of the row under the cursor, without a delay by messages."""
         if not self._layout:
-            return self._current
+            return self._selected
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
 
     @property
     def column_keys(self) -> tuple[str, ...]:
         """Return the keys of the columns that have room."""
-        return tuple(key for key, _ in self._layout)
+        return tuple(column.key for column, _ in self._layout)
 
     @property
     def screenful(self) -> int:
         """Return the number of rows that fit, or a default before the table has a size."""
         return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
+
+    @property
+    def first_in_sight(self) -> int:
+        """Return the index of the first row in sight."""
+        return int(self.scroll_offset.y) if self._next_top is None else self._next_top
 
     @property
     def full_width(self) -> int:
@@ -182,11 +173,11 @@ class Grid(DataTable[_Line]):
 
     def action_scroll_top(self) -> None:
         super().action_scroll_top()
-        self.post_message(self.Top())
+        self.post_message(self.Jumped(to_end=False))
 
     def action_scroll_bottom(self) -> None:
         super().action_scroll_bottom()
-        self.post_message(self.Bottom())
+        self.post_message(self.Jumped(to_end=True))
 
     def action_half_page(self, by: int) -> None:
         if self._shown:
@@ -198,69 +189,58 @@ class Grid(DataTable[_Line]):
 
         A row that does not fit beside the first ones is selected in the middle.
         """
-        current = self.current
-        old, known = self._shown, {row.key: row for row in self._shown}
+        current, old = select or self.current, self._shown
+        known = {row.key: row for row in old}
         self._shown = tuple(_unless_same(row, known.get(row.key)) for row in rows)
-        keys, begin = [row.key for row in self._shown], list(known)
-        goes_on = bool(old) and keys[: len(old)] == begin
         self._note_longest(old)
-        if not self._layout:
-            self._current = select or current
-        elif (layout := self._fitting(self.size.width)) != self._layout:
-            self._layout = layout
-            self._rebuild(select or current, anew=select is not None)
-        elif goes_on and select is None:
+        layout = self._layout and self._fitting(self.size.width)
+        goes_on = bool(old) and [row.key for row in self._shown[: len(old)]] == list(known)
+        if layout == self._layout and goes_on and select is None:
             for index, (before, row) in enumerate(zip(old, self._shown, strict=False)):
                 if before is not row:
                     self.update_cell_at(Coordinate(index, 0), _Line(row, self._segments))
             for row in self._shown[len(old) :]:
                 self.add_row(_Line(row, self._segments), key=row.key)
         else:
-            self._refill(select or current, anew=select is not None)
+            self._layout = layout
+            self._fill(current, centred=select is not None)
 
     def set_sorting(self, sorting: Sorting) -> None:
         """Show in its head by which column the table is sorted."""
         if sorting != self._sorting:
             self._sorting = sorting
-            if self._layout:
-                self._rebuild(self.current)
+            self._fill(self.current)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Replace the columns."""
-        layout, heads = self._layout, [column.label for column in self._all_columns]
-        self._all_columns = tuple(columns)
-        self._longest = {}
+        """Replace the columns, unless they are the same."""
+        if tuple(columns) == self._all_columns:
+            return
+        current, self._all_columns, self._longest = self.current, tuple(columns), {}
         self._note_longest()
-        self._fit()
-        # Columns of other names with the same widths have the same layout.
-        if layout and layout == self._layout and heads != [column.label for column in columns]:
-            self._rebuild(self.current)
+        if self._layout:
+            self._layout = self._fitting(self.size.width)
+            self._fill(current)
 
     @on(events.Resize)
     def _fit(self) -> None:
-        width = self.size.width
-        if not width:
-            return
-        layout = self._fitting(width)
-        if layout != self._layout:
+        if (width := self.size.width) and (layout := self._fitting(width)) != self._layout:
             current, self._layout = self.current, layout
-            self._rebuild(current)
-            self.is_fitted = True
+            self._fill(current)
 
-    def _fitting(self, width: int) -> tuple[tuple[str, int], ...]:
+    def _fitting(self, width: int) -> tuple[tuple[Column, int], ...]:
         """Return the columns that fit into `width` cells, and their widths."""
         columns = [column for column in self._all_columns if width >= column.from_width]
-        wanted = {column.key: self._wanted(column) for column in columns}
-
-        def spare() -> int:
-            return width - SIDES - sum(wanted[column.key] + GAP for column in columns)
-
-        while spare() < 0 and any(column.from_width for column in columns):
-            columns.remove(max(columns, key=lambda column: column.from_width))
-        while spare() < 0 and (cut := [each for each in columns if wanted[each.key] > each.width]):
-            wanted[max(cut, key=lambda column: wanted[column.key]).key] -= 1
-        more = spare() // max(1, sum(column.grows for column in columns))
-        return tuple((each.key, max(4, wanted[each.key] + self._growth(each, more, width))) for each in columns)
+        room = width - SIDES - GAP
+        leaving = sorted((each for each in columns if each.from_width), key=lambda each: -each.from_width)
+        kept = fitting([*map(self._wanted, columns)], map(columns.index, leaving), room, GAP)
+        columns = [columns[index] for index in kept]
+        widths = [*map(self._wanted, columns)]
+        excess = sum(widths) + GAP * (len(widths) - 1) - room
+        more = -narrow(widths, [column.width for column in columns], excess) // max(
+            1, sum(each.grows for each in columns)
+        )
+        grown = [each + self._growth(column, more, width) for column, each in zip(columns, widths, strict=True)]
+        return tuple((column, max(4, each)) for column, each in zip(columns, grown, strict=True))
 
     def _growth(self, column: Column, most: int, width: int) -> int:
         if not column.grows or width < _ROOMY_FROM:
@@ -279,74 +259,51 @@ class Grid(DataTable[_Line]):
                 longest = max((row.cells[column.key].cell_len for row in rows), default=0)
                 self._longest[column.key] = max(self._longest.get(column.key, 0), longest)
 
-    def _rebuild(self, current: str | None, *, anew: bool = False) -> None:
-        labels = {column.key: column for column in self._all_columns}
-        self._to_right = frozenset(column.key for column in self._all_columns if column.right)
-        with self.prevent(DataTable.RowHighlighted):
-            self.clear(columns=True)
-            heads = (self._head(labels[key], width) for key, width in self._layout)
-            self.add_column(Text(" ").append_text(Text(" " * GAP).join(heads)), width=self.size.width)
-        self._refill(current, anew=anew)
-
     def _head(self, column: Column, width: int) -> Text:
         """Return the head of a column, with an arrow on the side of the free cells if the table is sorted by it."""
         label = column.label
         if column.key == self._sorting.key:
             arrow = "▼" if self._sorting.descending else "▲"
             label = f"{arrow}{label}" if column.right else f"{label}{arrow}"
-        return self._fitted(Text(label), column.key, width)
+        return _fitted(Text(label), column, width)
 
-    def _refill(self, select: str | None, *, anew: bool = False) -> None:
-        top, before = self.scroll_offset.y, self.cursor_row
-        with self.prevent(DataTable.RowHighlighted):
-            self.clear()
-            for row in self._shown:
-                self.add_row(_Line(row, self._segments), key=row.key)
-            keys = [row.key for row in self._shown]
-            index = keys.index(select) if select in keys else max(0, min(before, len(keys) - 1))
-            if keys:
-                self.move_cursor(row=index, scroll=False)
-        self._note(keys[index] if keys else None)
-        # The selected row stays on its line of the screen; a list at its top stays there.
-        y = top + index - before if top else 0
-        if anew:
-            y = 0 if index < self.screenful else max(0, index - self.size.height // 2)
-        self.call_after_refresh(self._return_to, y)
+    def _fill(self, select: str | None, *, centred: bool = False) -> None:
+        """Show all rows anew, and select one: in the middle, or on its line of the screen; a list at its top stays."""
+        if not self._layout:
+            self._selected = select
+            return
+        top, before = self.first_in_sight, self.cursor_row
+        keys = [row.key for row in self._shown]
+        index = keys.index(select) if select in keys else max(0, min(before, len(keys) - 1))
+        if centred:
+            self._next_top = 0 if index < self.screenful else index - self.size.height // 2
+        else:
+            self._next_top = max(0, top + index - before) if top else 0
+        self.clear(columns=True)
+        heads = (self._head(column, width) for column, width in self._layout)
+        self.add_column(Text(" ").append_text(Text(" " * GAP).join(heads)), width=self.size.width)
+        for row in self._shown:
+            self.add_row(_Line(row, self._segments), key=row.key)
+        self.move_cursor(row=index, scroll=False)
+        self.call_after_refresh(self._scroll_to_next_top)
 
-    def _return_to(self, y: int) -> None:
-        self.scroll_to(y=y, animate=False, immediate=True)
+    def _scroll_to_next_top(self) -> None:
+        top, self._next_top = self._next_top, None
+        self.scroll_to(y=top, animate=False, immediate=True)
         self.move_cursor(row=self.cursor_row)
 
     def _segments(self, row: Row) -> Iterator[Segment]:
         """Yield the sign and the cells of a row as its columns have room for them."""
         yield Segment(row.sign or " ", self.app.console.get_style(Tone.OWN.value) if row.sign else None)
-        for key, width in self._layout:
-            text = row.cells[key]
+        for column, width in self._layout:
+            text = row.cells[column.key]
             if text.spans or text.cell_len > width:
-                yield from self._fitted(text, key, width).render(self.app.console)
+                yield from _fitted(text, column, width).render(self.app.console)
             else:
                 room = " " * (width - text.cell_len)
-                padded = f"{room}{text.plain}" if key in self._to_right else f"{text.plain}{room}"
+                padded = f"{room}{text.plain}" if column.right else f"{text.plain}{room}"
                 yield Segment(padded, self.app.console.get_style(text.style, default=Style.null()))
             yield Segment(" " * GAP)
-
-    def _fitted(self, text: Text, key: str, width: int) -> Text:
-        cell = text.copy()
-        cell.no_wrap = True
-        cell.truncate(width, overflow="ellipsis")
-        cell.align("right" if key in self._to_right else "left", width)
-        return cell
-
-    def _note(self, key: str | None) -> None:
-        if key != self._current:
-            self._current = key
-            self.post_message(self.Highlighted(key))
-
-    @on(DataTable.RowHighlighted)
-    def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        event.stop()
-        # The cursor may have moved since.
-        self._note(self.current)
 
     @on(DataTable.HeaderSelected)
     def _on_header_selected(self, event: DataTable.HeaderSelected) -> None:
@@ -358,30 +315,23 @@ class Grid(DataTable[_Line]):
         if place is None or place.y >= self.header_height:
             return
         x = place.x - 1
-        sorts = {column.key for column in self._all_columns if column.sorts}
-        for key, width in self._layout:
-            if 0 <= x < width + GAP and key in sorts:
-                self.post_message(self.HeadClicked(key))
+        for column, width in self._layout:
+            if 0 <= x < width + GAP and column.sorts:
+                self.post_message(self.HeadClicked(column.key))
             x -= width + GAP
 
-    @on(DataTable.RowSelected)
-    def _on_row_selected(self, event: DataTable.RowSelected) -> None:
-        event.stop()
-        # The event of a table that was just emptied has no key.
-        key = getattr(event.row_key, "value", None)
-        if key is not None:
-            self.post_message(self.Chosen(key))
+
+def _fitted(text: Text, column: Column, width: int) -> Text:
+    cell = text.copy()
+    cell.no_wrap = True
+    cell.truncate(width, overflow="ellipsis")
+    cell.align("right" if column.right else "left", width)
+    return cell
 
 
 def _unless_same(row: Row, known: Row | None) -> Row:
     """Return the `known` row if it looks the same, which is drawn already."""
-    if known is None or known is row:
+    if known is None or known is row or known != row:
         return row
-    if known.sign != row.sign or known.cells.keys() != row.cells.keys():
-        return row
-    is_same = all(_is_same(cell, known.cells[key]) for key, cell in row.cells.items())
-    return known if is_same else row
-
-
-def _is_same(cell: Text, known: Text) -> bool:
-    return cell is known or (cell.plain == known.plain and cell.style == known.style and cell.spans == known.spans)
+    # Texts of different styles are equal.
+    return known if all(cell.style == known.cells[key].style for key, cell in row.cells.items()) else row

@@ -1,7 +1,6 @@
 """The list of the app: a panel that is read page by page, a filter, and a panel about the selected item."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum, auto
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
@@ -35,30 +34,15 @@ _REST_SECONDS = 0.05
 """The time after which the cursor rests; a key that is held down repeats sooner."""
 
 
-class _Edge(Enum):
-    """The end of a list to select once it has been read."""
-
-    TOP = auto()
-    END = auto()
-
-
-def _no_submission(_: object) -> int | None:
-    return None
-
-
-def _no_heading(_: object) -> str:
-    return ""
-
-
 class Kind(msgspec.Struct, Generic[T], frozen=True):
     """The type of a list's items: columns, order, cells and details.
 
     - `order` is optional for a list that is read as a whole.
     - `details` returns the text on the selected item below the table; `scrolls` makes it scrollable by keys.
-    - `filter_words` is the placeholder of the filter, empty for a list without one; `unfit` begins the message that
-      no item matches.
+    - `filter_words` is the placeholder of the filter, empty for a list without one. `searched` returns the text of an
+      item that the filter of a list without pages searches.
     - `opens` is whether Enter opens a screen for an item.
-    - `waiting` is the text below the table until the list has been read, `nothing` returns that of an empty list.
+    - `nothing` returns the text of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
     - A list whose columns sort is sorted by the first of them until the user chooses another one, which the app
@@ -76,12 +60,11 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     scrolls: bool = False
     opens: bool = True
     filter_words: str = ""
-    unfit: str = "No row matches"
-    waiting: str = "Loading …"
+    searched: Callable[[T], str] = str
     nothing: Callable[[], str] = str
-    submission: Callable[[Any], int | None] = _no_submission
+    submission: Callable[[Any], int | None] | None = None
     title: str = ""
-    heading: Callable[[T], str] = _no_heading
+    heading: Callable[[T], str] | None = None
     remembered: str = ""
     sorted_by: Callable[[Sorting], Order[T]] | None = None
     values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
@@ -90,7 +73,8 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 class ListPane(Vertical, Generic[T]):
     """A list that shows the pages it is given, and posts `Wanted` for others.
 
-    `pages` returns the page function for the words of the filter; a list without it gets all items at once.
+    `pages` returns the page function for the words of the filter; a list without it gets all items at once, and filters
+    them by itself.
     """
 
     marked: var[int | None] = var(None)
@@ -139,10 +123,10 @@ class ListPane(Vertical, Generic[T]):
         self.words = ""
         self.scope = ""
         """A name that restricts the list in addition to the words."""
-        self.unfiltered = ""
-        """The length of the list without its filter, "712" or "40+"; empty if it is unknown."""
         self.remark = ""
         """The end of the title, such as the place of a match among all."""
+        self._unfiltered = ""
+        """The length of the list without its filter, "712" or "40+"; empty if it is unknown."""
         self._kind = kind
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
@@ -154,23 +138,18 @@ class ListPane(Vertical, Generic[T]):
         self._window = Window(self._order)
         self._turn = 0
         self._is_known = False
-        self._is_narrowing = False
-        """True from a change of the words until the list has been read by them."""
-        self._is_filling = False
         self._rows: dict[str, Row] = {}
         self._items: dict[str, Any] = {}
         self._indexes: list[int] = []
-        self._index_of: dict[str, int] = {}
-        """The index of a line's item in the window, by the line's key."""
         self._rest: Timer | None = None
         """The timer of a cursor that has just moved."""
         self._described: str | None = None
         """The row whose details are shown."""
-        self._heading = ""
         self._wanted: str | None = None
-        self._is_wanted_above = False
-        """True if the wanted item is selected only beside the first one."""
-        self._edge: _Edge | None = None
+        self._wanted_among: int | None = None
+        """The number of first items among which the wanted one is selected; None for all."""
+        self._edge: int | None = None
+        """The index of the line to select once the list has been read, at its top or at its end."""
         self._reported: str | None = None
         self._chosen: dict[str, T] = {}
         """The items that Space has selected; other pages may have them."""
@@ -178,16 +157,18 @@ class ListPane(Vertical, Generic[T]):
     def compose(self) -> ComposeResult:
         yield Grid(self._columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
         if self._kind.filter_words:
-            yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
+            yield FilterLine(self._kind.filter_words, id=f"{self.id}-filter")
         yield Static(classes="empty", markup=False)
         if self._kind.details is not None:
             with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
-                yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
+                yield Static(toned("Loading …", Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
         self.grid.set_sorting(self._sorting)
-        self.watch(self.grid, "scroll_y", self._scroll, init=False)
-        self.watch(self.grid, "is_fitted", self._select_wanted, init=False)
+        self.watch(self.grid, "scroll_y", self.read_on, init=False)
+
+    def on_resize(self) -> None:
+        self.read_on()
 
     def watch_marked(self, before: int | None, marked: int | None) -> None:
         if before != marked:
@@ -257,8 +238,8 @@ class ListPane(Vertical, Generic[T]):
     @property
     def place(self) -> int | None:
         """Return the position of the selected item in the list, from 0; None if unknown."""
-        index = self._index_of.get(self.grid.current or "")
-        return None if index is None else self._window.place_of(index)
+        row = self.grid.cursor_row
+        return self._window.place_of(self._indexes[row]) if 0 <= row < len(self._indexes) else None
 
     @property
     def is_filtered(self) -> bool:
@@ -267,7 +248,7 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        return self._is_known and not self._is_narrowing and not self._items
+        return self._is_known and not self._items
 
     @property
     def is_moving(self) -> bool:
@@ -279,29 +260,47 @@ class ListPane(Vertical, Generic[T]):
         """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
 
-    def reading(self) -> tuple[Callable[[], Sequence[Part[T]]], Callable[[Sequence[Part[T]]], None]]:
-        """Return the question for the visible pages, to run in a thread, and the handler of its answer."""
+    def reading(self) -> tuple[Callable[[], Part[T]], Callable[[Part[T]], None]]:
+        """Return the question for the visible page, to run in a thread, and the handler of its answer."""
         if self._pages is None:
             raise RuntimeError(f"the list {self.id} has no pages")
-        page = self._pages(self.words)
-        spans = self._window.spans(self._first_in_sight, self.grid.screenful)
-        return lambda: [page(span) for span in spans], partial(self._take, self._turn)
+        span = self._window.span(self._first_in_sight, self.grid.screenful)
+        return partial(self._pages(self.words), span), partial(self._take, self._turn)
 
-    def show(self, parts: Iterable[Part[T]]) -> None:
-        """Show pages in addition to the known items."""
-        read: set[str] = set()
-        for part in parts:
-            arranged = replace(part, items=self._arranged(part.items)) if self._kind.values else part
-            self._window = self._window.with_part(arranged)
-            read |= set(map(self._kind.key, part.items))
-        self._show_window(read)
+    def _take(self, turn: int, part: Part[T]) -> None:
+        # The filter may have changed since the question.
+        if turn == self._turn:
+            self.show(part)
+
+    def show(self, part: Part[T]) -> None:
+        """Show a page in addition to the known items."""
+        if self._kind.values:
+            part = replace(part, items=self._arranged(part.items))
+        self._window, self._is_known = self._window.with_part(part), True
+        read, lines = set(map(self._kind.key, part.items)), list(self.lines())
+        known = {key: row for key, row in self._rows.items() if key not in read}
+        self._rows = {key: known[key] if key in known else Row(key, self.cells_of(line)) for _, key, line in lines}
+        self._items = {key: line for _, key, line in lines}
+        self._indexes = [index for index, _, _ in lines]
+        self._chosen = {key: self._items.get(key, item) for key, item in self._chosen.items()}
+        self.prepare()
+        self._show_rows(self._key_to_select())
+        if self.is_moving:
+            self._show_title()
+        else:
+            self._show_selected()
+        # The page may have been read before the table had its size.
+        self.read_on()
 
     def show_all(self, items: Iterable[T], *, select: str | None = None) -> None:
         """Show the whole list, and select the item with the key `select`, or else keep the selection."""
         self.forget()
-        self._wanted, self._is_wanted_above = select, False
         self._given = tuple(items)
-        self.show([whole(self._given)])
+        if select is not None:
+            self.select_once_read(select)
+        self._unfiltered = str(len(self._given))
+        words, searched = self.words.casefold().split(), self._kind.searched
+        self.show(whole([item for item in self._given if all(word in searched(item).casefold() for word in words)]))
 
     def fail(self, _: BoardError) -> None:
         """Show that there is no data, if no page has been read yet."""
@@ -318,18 +317,13 @@ class ListPane(Vertical, Generic[T]):
         """Read the list again from `begin` on, and select the item with the key `select`, or else that at the edge."""
         self.forget()
         self._window = replace(self._window, begin=begin)
-        self._wanted, self._is_wanted_above = select, False
-        self._edge = _Edge.END if begin.at_end else _Edge.TOP if begin.after is None else None
+        self.select_once_read(select)
+        self._edge = -1 if begin.at_end else 0 if begin.after is None else None
         self.grid.scroll_home(animate=False)
 
-    def select_once_read(self, key: str, *, beside_first: bool = False) -> None:
-        """Select the item with this key if the next pages have it; `beside_first` only if it fits beside the first."""
-        self._wanted, self._is_wanted_above = key, beside_first
-
-    def _select_wanted(self) -> None:
-        """Select the wanted item once the table has its size, if the list has been read before."""
-        if self._is_known and self._wanted is not None:
-            self._show_rows(self._key_to_select())
+    def select_once_read(self, key: str | None, *, among: int | None = None) -> None:
+        """Select the item with this key if the next page has it, `among` its first items if given."""
+        self._wanted, self._wanted_among = key, among
 
     def redraw_details(self) -> None:
         """Redraw the details of the selected item."""
@@ -349,13 +343,11 @@ class ListPane(Vertical, Generic[T]):
         return self._sorting
 
     def sort_by_next(self) -> None:
-        """Sort by the next column."""
-        # An order without an arrow would be a riddle.
-        known = [column for column in self._sort_columns if column.key in self.grid.column_keys]
-        if not known:
-            return
-        here = next((place for place, column in enumerate(known) if column.key == self._sorting.key), -1)
-        self._sort(known[(here + 1) % len(known)])
+        """Sort by the next column that is shown: an order without an arrow would be a riddle."""
+        shown = [column.key for column in self._sort_columns if column.key in self.grid.column_keys]
+        if shown:
+            here = shown.index(self._sorting.key) if self._sorting.key in shown else -1
+            self._sort_by(shown[(here + 1) % len(shown)])
 
     def sort_reversed(self) -> None:
         """Reverse the order."""
@@ -373,7 +365,7 @@ class ListPane(Vertical, Generic[T]):
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns, and read the list anew, in its first order if it was sorted by a column that is gone."""
         self._columns = tuple(columns)
-        self.unfiltered = ""
+        self._unfiltered = ""
         self.grid.set_columns(columns)
         if all(column.key != self._sorting.key for column in self._sort_columns):
             self._sort(self._sort_columns[0])
@@ -425,12 +417,22 @@ class ListPane(Vertical, Generic[T]):
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope, and select the first match; keep the selection without words."""
         if not self.is_filtered and self._window.items:
-            self.unfiltered = self.length
+            self._unfiltered = self.length
         self.words, self.scope = words, scope
-        self._is_narrowing = True
         self._chosen = {}
+        if self._pages is None:
+            self._edge = 0 if words else None
+            self.show_all(self._given, select=self._best_match(words) or self.grid.current)
+            return
         self.jump(Span(), select=None if words else self.grid.current)
         self.post_message(self.Wanted(self, anew=True))
+
+    def _best_match(self, words: str) -> str | None:
+        """Return the key that the words name best: that which equals them, begins with them, or has them."""
+        keys = [self.grid.current or "", *map(self._kind.key, self._given)]
+        fits = (str.__eq__, str.startswith, str.__contains__)
+        found = (key for fit in fits for key in keys if fit(key.casefold(), words.casefold()))
+        return next(found, None) if words else None
 
     def lines(self) -> Iterator[tuple[int, str, Any]]:
         """Yield the lines of the table: index of the item in the window, key, object."""
@@ -446,7 +448,7 @@ class ListPane(Vertical, Generic[T]):
 
     def redraw_ages(self) -> None:
         """Redraw the rows in sight, whose cells may have ages, and the details."""
-        line = max(0, int(self.grid.scroll_offset.y))
+        line = self.grid.first_in_sight
         keys = list(self._items)[line : line + self.grid.screenful]
         # The rows of a list that is read anew are gone, and still shown.
         if self.display and keys and all(key in self._rows for key in keys):
@@ -464,76 +466,32 @@ class ListPane(Vertical, Generic[T]):
         self._show_rows()
 
     def read_on(self) -> None:
-        """Request the pages close to the visible ones."""
-        if self._is_known and self._is_filling and self._window.above:
-            return
-        if not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful):
+        """Request the page close to the visible one."""
+        lacks = not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful)
+        if self._pages is not None and lacks:
             self.post_message(self.Wanted(self, anew=False))
-
-    def _scroll(self) -> None:
-        if self._is_known:
-            self.read_on()
-
-    def _take(self, turn: int, parts: Sequence[Part[T]]) -> None:
-        # The filter may have changed since the question.
-        if turn == self._turn:
-            self._is_narrowing = False
-            self.show(parts)
-
-    def _show_window(self, read: set[str]) -> None:
-        self._is_known = True
-        lines = list(self.lines())
-        known = {key: row for key, row in self._rows.items() if key not in read}
-        self._rows = {key: known[key] if key in known else Row(key, self.cells_of(line)) for _, key, line in lines}
-        self._items = {key: line for _, key, line in lines}
-        self._indexes = [index for index, _, _ in lines]
-        self._index_of = {key: index for index, key, _ in lines}
-        self._chosen = {key: self._items.get(key, item) for key, item in self._chosen.items()}
-        self.prepare()
-        # A refilled table is at its top until the next refresh restores its position.
-        self._is_filling = True
-        self._show_rows(self._key_to_select())
-        self.grid.call_after_refresh(self._end_filling)
-        if self.is_moving:
-            self._show_title()
-        else:
-            self._show_selected()
 
     def _show_rows(self, select: str | None = None) -> None:
         marked = self.marked
         self.grid.show((self._signed(key, row, marked) for key, row in self._rows.items()), select=select)
 
     def _signed(self, key: str, row: Row, marked: int | None) -> Row:
-        is_marked = marked is not None and self._kind.submission(self._items[key]) == marked
+        submission = self._kind.submission
+        is_marked = marked is not None and submission is not None and submission(self._items[key]) == marked
         sign = SELECTED if key in self._chosen else MARKED if is_marked else ""
         return row if row.sign == sign else replace(row, sign=sign)
 
     def _key_to_select(self) -> str | None:
-        if self._is_wanted_above and not self.grid.is_fitted:
-            return None  # the room for rows is unknown
-        wanted, self._wanted = self._wanted, None
         keys = list(self._items)
-        if wanted in keys[: self.grid.screenful if self._is_wanted_above else None]:
-            found = wanted
-        elif keys and self._edge is _Edge.TOP and not self._window.above:
-            found = keys[0]
-        elif keys and self._edge is _Edge.END and not self._window.below:
-            found = keys[-1]
-        else:
-            return None
-        self._edge = None
-        return found
-
-    def _end_filling(self) -> None:
-        self._is_filling = False
-        # The first page may have been read before the table had its size; the screen may have closed since.
-        window = self._window
-        if self.query(Grid) and window.below and len(window.items) < self.grid.screenful:
-            self.read_on()
+        wanted, edge = self._wanted, self._edge
+        self._wanted = self._edge = None
+        if wanted in keys[: self._wanted_among]:
+            return wanted
+        return keys[edge] if keys and edge is not None else None
 
     @property
     def _first_in_sight(self) -> int:
-        line = min(int(self.grid.scroll_offset.y), len(self._indexes) - 1)
+        line = min(self.grid.first_in_sight, len(self._indexes) - 1)
         return self._indexes[line] if line >= 0 else 0
 
     def _show_selected(self) -> None:
@@ -552,9 +510,11 @@ class ListPane(Vertical, Generic[T]):
         item = self.selected
         if item is not None and self._kind.details is not None:
             self.query_one(".details", Static).update(self._kind.details(item))
-        self._show_heading("" if item is None else self._kind.heading(item))
+        heading = "" if item is None or self._kind.heading is None else self._kind.heading(item)
+        for panel in self.query(".selected"):
+            panel.border_title = toned(heading, limit=60)
         nothing = (
-            f"{self._kind.unfit} “{self._filter}”.\nPress / to change the filter, Esc to clear it."
+            f"No row matches “{self._filter}”.\nPress / to change the filter, Esc to clear it."
             if self.is_filtered
             else self._kind.nothing()
         )
@@ -570,8 +530,8 @@ class ListPane(Vertical, Generic[T]):
         """Show the position in the list and the filter on the panel of the table."""
         title = f"{self._kind.title} {self.count}" if self._kind.title and self._is_known else self._kind.title
         # The number of matches is unknown while more may follow.
-        if title and self.is_filtered and self.unfiltered and not self.length.endswith("+"):
-            title += f" of {self.unfiltered}"
+        if title and self.is_filtered and self._unfiltered and not self.length.endswith("+"):
+            title += f" of {self._unfiltered}"
         parts = (
             title,
             f"{len(self._chosen)} selected" if self._chosen else "",
@@ -584,12 +544,6 @@ class ListPane(Vertical, Generic[T]):
     def _filter(self) -> str:
         return " ".join(filter(None, (self.scope, self.words)))
 
-    def _show_heading(self, heading: str) -> None:
-        if heading != self._heading:
-            self._heading = heading
-            for panel in self.query(".selected"):
-                panel.border_title = toned(heading, limit=60)
-
     def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
         if self._reported != self.grid.current:
@@ -597,40 +551,34 @@ class ListPane(Vertical, Generic[T]):
             self.post_message(self.Selected())
         self.screen.refresh_bindings()
 
-    @on(Grid.Highlighted)
-    def _select(self, event: Grid.Highlighted) -> None:
+    @on(Grid.RowHighlighted)
+    def _select(self, event: Grid.RowHighlighted) -> None:
         event.stop()
+        self._stop_rest()
+        # The cursor may have moved since.
         if self._described is None:
             self._show_selected()
-            return
-        # A cursor that moves on needs no details, which take longer than a frame.
-        self._stop_rest()
-        if event.key != self._described:
+        elif self.grid.current != self._described:
+            # A cursor that moves on needs no details, which take longer than a frame.
             self._rest = self.set_timer(_REST_SECONDS, self._show_selected)
 
-    @on(Grid.Chosen)
-    def _choose(self, event: Grid.Chosen) -> None:
+    @on(Grid.RowSelected)
+    def _choose(self, event: Grid.RowSelected) -> None:
         event.stop()
-        if event.key in self._items:
-            self.post_message(self.Chosen(self._items[event.key]))
+        # The event of a table that was just emptied has no key.
+        if (key := getattr(event.row_key, "value", None)) in self._items:
+            self.post_message(self.Chosen(self._items[key]))
 
     @on(Grid.HeadClicked)
     def _click_head(self, event: Grid.HeadClicked) -> None:
         event.stop()
         self._sort_by(event.key)
 
-    @on(Grid.Top)
-    def _go_to_top(self, event: Grid.Top) -> None:
+    @on(Grid.Jumped)
+    def _go_on(self, event: Grid.Jumped) -> None:
         event.stop()
-        if self._window.above:
-            self.jump(Span())
-            self.post_message(self.Wanted(self, anew=True))
-
-    @on(Grid.Bottom)
-    def _go_to_end(self, event: Grid.Bottom) -> None:
-        event.stop()
-        if self._window.below and self._pages is not None:
-            self.jump(Span(at_end=True))
+        if self._pages is not None and (self._window.below if event.to_end else self._window.above):
+            self.jump(Span(at_end=event.to_end))
             self.post_message(self.Wanted(self, anew=True))
 
     @on(FilterLine.Changed)

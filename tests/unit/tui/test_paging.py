@@ -4,64 +4,48 @@ from collections.abc import Sequence
 
 import pytest
 
-from hpc_board.tui.paging import Order, Page, Part, Span, Window, forward, part_of, whole
+from hpc_board.tui.paging import Order, Part, Span, Window, paged, part_of
 
 BY_NUMBER: Order[int] = Order(int)
 NEWEST: Order[int] = Order(int, descending=True)
 BY_PLACE: Order[tuple[int, str]] = Order(lambda item: item[0], identity=lambda item: item[1], by_place=True)
 
 
-def part(*items: int, after: int | None = None, limit: int = 3) -> Part[int]:
-    return part_of(Span(limit, after), items)
-
-
-def seen(*parts: Part[int], order: Order[int] = BY_NUMBER) -> tuple[list[int], bool]:
-    """The items that are known after these parts, and whether the list goes on below them."""
-    known: Window[int] = Window(order)
-    for each in parts:
-        known = known.with_part(each)
-    return list(known.items), known.below
+def part(*items: int, after: int | None = None) -> Part[int]:
+    return part_of(Span(3, after), items)
 
 
 def known(count: int, *, above: bool = False, below: bool = True) -> Window[int]:
     return Window(BY_NUMBER, items=tuple(range(count)), above=above, below=below)
 
 
-def test_parts_follow_one_another_to_the_end() -> None:
-    assert seen(part(1, 2, 3)) == ([1, 2, 3], True)
-    assert seen(part(1, 2, 3), part(4, 5, 6, after=3)) == ([1, 2, 3, 4, 5, 6], True)
-    assert seen(part(1, 2, 3), part(4, 5, after=3)) == ([1, 2, 3, 4, 5], False)
-
-
-def test_new_items_come_before_the_known_ones() -> None:
-    assert seen(part(3, 4, 5), part(6, after=5), part(1, 3, 4)) == ([1, 3, 4, 5, 6], False)
-
-
-def test_a_part_in_the_middle_is_replaced_alone() -> None:
-    assert seen(part(1, 2, 3), part(4, 6, 7, after=3), part(3, 4, 5, after=2)) == ([1, 2, 3, 4, 5, 6, 7], True)
-    assert seen(part(1, 2, 3), part(4, 5, 6, after=3), part(3, 4, 6, after=2)) == ([1, 2, 3, 4, 6], True)
-
-
-def test_what_has_gone_leaves_the_part_that_covers_it() -> None:
-    assert seen(part(1, 2, 3), part(1, 3, 5)) == ([1, 3, 5], True)
-    assert seen(part(1, 2), part(2)) == ([2], False)
-    assert seen(part(1, 2), part()) == ([], False)
-
-
-def test_a_part_behind_a_forgotten_item_is_left_out() -> None:
-    before = part(30, 31, 32), part(33, 34, 35, after=32)
-    assert seen(*before, part(1, 2, 3), part(34, 35, 36, after=33)) == ([1, 2, 3], True)
-    assert seen(*before, part(1, 2, 3), part(34, after=33)) == ([1, 2, 3], True)
-    assert seen(part(), part(34, after=33)) == ([], False)
-
-
-def test_a_gap_is_never_shown_as_none() -> None:
-    assert seen(part(30, 31, 32), part(after=32), part(1, 2, 3)) == ([1, 2, 3], True)
+@pytest.mark.parametrize(
+    ("parts", "items", "below"),
+    [
+        # Parts follow one another to the end.
+        ([part(1, 2, 3), part(4, 5, 6, after=3)], [1, 2, 3, 4, 5, 6], True),
+        ([part(1, 2, 3), part(4, 5, after=3)], [1, 2, 3, 4, 5], False),
+        # New items come before the known ones, and in the middle.
+        ([part(3, 4, 5), part(6, after=5), part(1, 3, 4)], [1, 3, 4, 5, 6], False),
+        ([part(1, 2, 3), part(4, 6, 7, after=3), part(3, 4, 5, after=2)], [1, 2, 3, 4, 5, 6, 7], True),
+        # An item that has gone leaves the part that covers it.
+        ([part(1, 2, 3), part(4, 5, 6, after=3), part(3, 4, 6, after=2)], [1, 2, 3, 4, 6], True),
+        ([part(1, 2), part()], [], False),
+        # A part behind an unknown item is left out, and a gap is never shown as none.
+        ([part(30, 31, 32), part(1, 2, 3), part(34, 35, 36, after=33)], [1, 2, 3], True),
+        ([part(30, 31, 32), part(after=32), part(1, 2, 3)], [1, 2, 3], True),
+    ],
+)
+def test_parts_are_joined_to_the_known_items(parts: Sequence[Part[int]], items: list[int], below: bool) -> None:
+    window: Window[int] = Window(BY_NUMBER)
+    for each in parts:
+        window = window.with_part(each)
+    assert (list(window.items), window.below) == (items, below)
 
 
 def test_what_comes_first_may_be_the_greatest() -> None:
-    parts = part(9, 8, 7), part(6, 5, after=7), part(10, 9, 8)
-    assert seen(*parts, order=NEWEST) == ([10, 9, 8, 7, 6, 5], False)
+    window = Window(NEWEST).with_part(part(9, 8, 7)).with_part(part(6, 5, after=7)).with_part(part(10, 9, 8))
+    assert (window.items, window.below) == ((10, 9, 8, 7, 6, 5), False)
 
 
 def test_a_list_is_read_from_its_end_upwards() -> None:
@@ -69,29 +53,28 @@ def test_a_list_is_read_from_its_end_upwards() -> None:
     assert (end.items, end.above, end.below) == ((97, 98, 99), True, False)
     more = end.with_part(part_of(Span(3, before=97), (94, 95, 96)))
     assert (more.items, more.above, more.below) == ((94, 95, 96, 97, 98, 99), True, False)
-    top = more.with_part(part_of(Span(3, before=94), (92, 93)))
-    assert (top.items, top.above, top.below) == ((*range(92, 100),), False, False)
-    assert not end.with_part(part_of(Span(3, before=97), ())).above
+    # A page that goes up covers the items in sight, of which 95 has gone.
+    top = more.with_part(part_of(Span(5, before=96), (92, 93, 94)))
+    assert (top.items, top.above, top.below) == ((92, 93, 94, 96, 97, 98, 99), False, False)
 
 
-def test_what_is_in_sight_is_read_with_as_much_below_it_and_the_first_items() -> None:
-    assert Window(BY_NUMBER).spans(0, 3) == Window(BY_NUMBER).spans(7, 3) == known(10).spans(0, 3) == [Span(6)]
-    assert known(10).spans(4, 3) == [Span(3), Span(6, after=3)]
-    assert known(10).spans(50, 3) == [Span(3), Span(6, after=8)]
-
-
-def test_a_window_that_begins_in_the_middle_is_read_upwards_near_its_top_alone() -> None:
-    middle = known(10, above=True)
-    assert middle.spans(0, 3) == [Span(3, before=0)]
-    assert middle.spans(2, 3) == [Span(3, before=0), Span(6, after=1)]
-    assert middle.spans(4, 3) == [Span(6, after=3)]
-
-
-def test_an_empty_window_begins_where_it_is_told_to_until_something_was_read() -> None:
-    jumped = Window(BY_PLACE, begin=Span(after=679))
-    assert jumped.spans(0, 10) == [Span(20, after=679)]
-    gone = jumped.with_part(part_of(Span(20, after=679), (), total=5))
-    assert gone.spans(0, 10) == [Span(20)]
+@pytest.mark.parametrize(
+    ("window", "first", "span"),
+    [
+        (Window(BY_NUMBER), 7, Span(6)),
+        (known(10), 0, Span(6)),
+        (known(10), 2, Span(8)),
+        (known(10), 4, Span(6, after=3)),
+        (known(10), 50, Span(6, after=8)),
+        (known(10, above=True), 1, Span(6, before=4)),
+        (known(2, above=True), 0, Span(6, before=1)),
+        (known(10, above=True), 4, Span(6, after=3)),
+        (Window(BY_NUMBER, begin=Span(after=679)), 0, Span(6, after=679)),
+        (Window(BY_NUMBER, begin=Span(after=679)).with_part(part(after=679)), 0, Span(6)),
+    ],
+)
+def test_a_page_has_what_is_in_sight_and_what_is_about_to_be(window: Window[int], first: int, span: Span) -> None:
+    assert window.span(first, 3) == span
 
 
 @pytest.mark.parametrize(
@@ -110,58 +93,29 @@ def rows(first: int, count: int, total: int = 100, *, gone: int | None = None) -
     return Part(Span(count, first - 1 if first else None), tuple(items), first > 0, first + count < total, total)
 
 
-def names(window: Window[tuple[int, str]]) -> list[int]:
-    return [int(name[1:]) for _, name in window.items]
-
-
-def by_place(*parts: Part[tuple[int, str]]) -> Window[tuple[int, str]]:
+def by_place(*parts: Part[tuple[int, str]]) -> list[int]:
     window: Window[tuple[int, str]] = Window(BY_PLACE)
     for each in parts:
         window = window.with_part(each)
-    return window
+    assert window.place_of(0) == window.items[0][0]
+    return [int(name[1:]) for _, name in window.items]
 
 
-def test_pages_that_touch_are_joined_and_others_take_their_place() -> None:
-    joined = by_place(rows(0, 10), rows(5, 10), rows(15, 5))
-    assert (joined.above, names(joined)) == (False, list(range(20)))
-    assert names(joined.with_part(rows(0, 10))) == list(range(20))
-    apart = joined.with_part(rows(40, 10))
-    assert (apart.above, apart.place_of(0), names(apart)) == (True, 40, list(range(40, 50)))
-    assert names(apart.with_part(rows(30, 12))) == list(range(30, 50))
-    assert names(apart.with_part(rows(30, 10))) == list(range(30, 50))
-    assert by_place(rows(80, 10)).below
-    assert not by_place(rows(80, 10), rows(90, 10), rows(85, 5)).below
+def test_pages_by_place_are_joined_unless_rows_have_moved() -> None:
+    assert by_place(rows(0, 10), rows(5, 10), rows(15, 5)) == list(range(20))
+    assert by_place(rows(0, 20), rows(0, 10)) == list(range(20))
+    assert by_place(rows(0, 30), rows(10, 10, gone=3)) == list(range(11, 21))
+    assert by_place(rows(0, 30), rows(0, 10, gone=3)) == [0, 1, 2, *range(4, 11)]
+    assert by_place(rows(0, 30), rows(10, 5, total=99)) == list(range(10, 15))
 
 
-def test_rows_that_have_moved_are_not_shown_twice() -> None:
-    known_rows = by_place(rows(0, 30))
-    moved = known_rows.with_part(rows(10, 10, gone=3))
-    assert (moved.above, names(moved)) == (True, list(range(11, 21)))
-    assert names(known_rows.with_part(rows(0, 10, gone=3))) == [0, 1, 2, *range(4, 11)]
-    assert names(known_rows.with_part(rows(10, 5, total=99))) == list(range(10, 15))
-    assert known_rows.with_part(part_of(Span(10, 29), (), total=5)).items == ()
+@pytest.mark.parametrize(("backwards", "length", "first"), [(False, 1200, 0), (True, 1200, 0), (True, 9000, 8995)])
+def test_the_end_of_a_list_is_read_with_all_of_it_unless_it_is_long(backwards: bool, length: int, first: int) -> None:
+    def read(span: Span) -> Sequence[int]:
+        begin = length - span.limit if span.at_end else 0 if span.after is None else span.after + 1
+        return range(begin, min(begin + span.limit, length))
 
-
-def test_a_list_without_a_way_back_is_read_to_its_end() -> None:
-    asked: list[tuple[int | None, int]] = []
-
-    def read(after: int | None, limit: int) -> Sequence[int]:
-        asked.append((after, limit))
-        first = 0 if after is None else after + 1
-        return range(first, min(first + limit, 1200))
-
-    page: Page[int] = forward(read, int)
+    page = paged(read, int, backwards=backwards)
     assert page(Span(5, after=3)).items == (4, 5, 6, 7, 8)
     end = page(Span(5, at_end=True))
-    assert (end.items, end.above, end.below) == ((*range(1200),), False, False)
-    assert asked == [(3, 5), (None, 500), (499, 500), (999, 500)]
-
-
-def test_a_length_that_is_told_once_stays_until_another_is_told() -> None:
-    told = Window(BY_NUMBER).with_part(part_of(Span(3), (1, 2, 3), total=90)).with_part(part(4, 5, 6, after=3))
-    assert (told.total, told.with_part(part_of(Span(3), (0, 1, 2), total=91)).total) == (90, 91)
-
-
-def test_a_list_that_is_read_in_one_go_has_all() -> None:
-    window = Window(BY_NUMBER).with_part(whole((3, 1, 2)))
-    assert (window.items, window.below, window.total) == ((3, 1, 2), False, 3)
+    assert (end.items, end.above, end.below) == ((*range(first, length),), first > 0, False)
