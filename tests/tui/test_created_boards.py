@@ -56,12 +56,3 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: any("course_one" in line and "23 h" in line for line in text_of(app).splitlines()))
         assert grid.current == "course_two"
-
-
-async def test_a_database_that_cannot_be_read_is_told_and_the_app_stays(tmp_path: Path) -> None:
-    place = recorded(tmp_path)
-    (tmp_path / "board").mkdir()
-    (tmp_path / "board" / "board.db").write_bytes(b"no database at all" * 100)
-    app = app_on(Board(config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "or move the file aside" in text_of(app))
