@@ -308,45 +308,30 @@ def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(
     assert not judged_before(folder, SLURM.job_environment)
 
 
-def left_by_attempt(folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, **facts: str) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", str(count))
-    result = Result(1, "n", "test", Verdict.INFRA_ERROR, "", (), job_id="7", restart_count=count, provenance=facts)
-    (folder / "result.json").write_text(result.to_json())
-    (folder / "progress.jsonl").write_text("{}\n")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", str(count + 1))
-
-
-def test_a_job_that_is_begun_again_after_a_whole_result_leaves_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("environ", "facts", "text", "judged", "left"),
+    [
+        ({"SLURM_RESTART_COUNT": "1"}, {}, None, True, ["progress.jsonl", "result.json"]),
+        ({"SLURM_RESTART_COUNT": "1"}, {"interrupted": "SIGTERM"}, None, False, ["progress.0.jsonl", "result.0.json"]),
+        ({"SLURM_RESTART_COUNT": "1"}, {}, "{", False, ["progress.0.jsonl", "result.0.json"]),
+        ({"SLURM_RESTART_COUNT": "1", "SLURM_JOB_ID": "8"}, {}, None, False, ["progress.0.jsonl", "result.0.json"]),
+        ({}, {}, None, False, ["progress.jsonl", "result.json"]),
+    ],
+    ids=["whole", "interrupted", "unreadable", "another job", "first attempt"],
+)
+def test_what_an_earlier_attempt_left_is_the_result_or_set_aside(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    facts: dict[str, str],
+    text: str | None,
+    judged: bool,
+    left: list[str],
 ) -> None:
-    left_by_attempt(tmp_path, 0, monkeypatch)
-    assert judged_before(tmp_path, SLURM.job_environment)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", "result.json"]
-    monkeypatch.setenv("SLURM_JOB_ID", "8")
-    assert not judged_before(tmp_path, SLURM.job_environment)
-
-
-def test_a_job_that_is_begun_again_after_an_interruption_sets_aside_what_that_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left_by_attempt(tmp_path, 0, monkeypatch, interrupted="SIGTERM")
-    assert not judged_before(tmp_path, SLURM.job_environment)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.0.jsonl", "result.0.json"]
-    assert not judged_before(tmp_path, SLURM.job_environment)
-
-
-def test_a_result_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left_by_attempt(tmp_path, 1, monkeypatch)
-    (tmp_path / "result.json").write_text("{")
-    assert not judged_before(tmp_path, SLURM.job_environment)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.1.jsonl", "result.1.json"]
-
-
-def test_a_job_that_is_begun_for_the_first_time_sets_nothing_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left_by_attempt(tmp_path, 0, monkeypatch)
-    monkeypatch.delenv("SLURM_RESTART_COUNT")
-    assert not judged_before(tmp_path, SLURM.job_environment)
-    assert (tmp_path / "result.json").exists()
+    result = Result(1, "n", "test", Verdict.INFRA_ERROR, "", (), job_id="7", provenance=facts)
+    (tmp_path / "result.json").write_text(result.to_json() if text is None else text)
+    (tmp_path / "progress.jsonl").write_text("{}\n")
+    for name, value in {"SLURM_JOB_ID": "7", **environ}.items():
+        monkeypatch.setenv(name, value)
+    assert judged_before(tmp_path, SLURM.job_environment) is judged
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
