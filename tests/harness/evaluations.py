@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.harness.confine.sandbox import landlock_abi
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
@@ -169,3 +172,22 @@ def evaluate(
 def progress(folder: Path) -> list[dict[str, Any]]:
     """The lines of the progress file."""
     return [json.loads(line) for line in (folder / job_folder.PROGRESS).read_text().splitlines()]
+
+
+_CONFINING = """
+import os, sys
+ROOT = {root!r}
+sys.path.insert(0, ROOT)
+from hpc_board.harness.confine import sandbox
+"""
+
+
+def said_confined(source: str, *words: object, **environ: str) -> str:
+    """The output of a Python program that confines itself by the harness's `sandbox`; the harness is in `ROOT`."""
+    if landlock_abi() < 1:
+        pytest.skip("this kernel has no Landlock")
+    program = _CONFINING.format(root=str(Path(__file__).parents[2])) + source
+    command = [sys.executable, "-c", program, *map(str, words)]
+    done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

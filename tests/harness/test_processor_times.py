@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,41 +17,27 @@ WALL_NS = 100
 BEFORE = ProcessorTimes(run_ns=300, wait_ns=50, sleeps=3, others_ns=1000, last_pid=7, siblings=frozenset({5, 6}))
 
 
-def after(**changes: object) -> ProcessorTimes:
-    values = {"run_ns": 310, "wait_ns": 90, "sleeps": 5, "others_ns": 1000, "last_pid": 7, **changes}
-    values.setdefault("siblings", frozenset({5, 6}))
-    return ProcessorTimes(**values)  # type: ignore[arg-type]
-
-
-def test_waiting_is_excused_while_nothing_else_of_the_submission_ran() -> None:
-    assert after().waited_since(BEFORE, WALL_NS) == 40
-
-
-@pytest.mark.parametrize(("others_ns", "excused"), [(1030, 10), (1040, 0), (5000, 0)])
-def test_the_work_of_its_other_threads_and_processes_is_taken_off(others_ns: int, excused: float) -> None:
-    assert after(others_ns=others_ns).waited_since(BEFORE, WALL_NS) == excused
-
-
 @pytest.mark.parametrize(
-    "changes",
-    [{"last_pid": 8}, {"last_pid": None}, {"siblings": frozenset({5})}, {"siblings": frozenset({5, 6, 9})}],
-    ids=["begun", "unknown", "ended", "another"],
+    ("changes", "excused"),
+    [
+        ({}, 40),
+        ({"others_ns": 1030}, 10),
+        ({"others_ns": 1040}, 0),
+        ({"others_ns": 5000}, 0),
+        ({"others_ns": 0}, 40),
+        ({"run_ns": 360}, 40),
+        ({"run_ns": 375}, 25),
+        ({"run_ns": 500}, 0),
+        ({"sleeps": 6}, 0),
+        ({"last_pid": 8}, 0),
+        ({"last_pid": None}, 0),
+        ({"siblings": frozenset({5})}, 0),
+        ({"siblings": frozenset({5, 6, 9})}, 0),
+    ],
 )
-def test_nothing_is_excused_where_a_process_has_begun_or_ended(changes: dict[str, object]) -> None:
-    assert after(**changes).waited_since(BEFORE, WALL_NS) == 0
-
-
-def test_an_account_that_goes_down_excuses_no_more_than_the_waiting() -> None:
-    assert after(others_ns=0).waited_since(BEFORE, WALL_NS) == 40
-
-
-@pytest.mark.parametrize(("run_ns", "excused"), [(360, 40), (375, 25), (500, 0)])
-def test_a_thread_does_not_wait_while_it_runs(run_ns: int, excused: float) -> None:
-    assert after(run_ns=run_ns).waited_since(BEFORE, WALL_NS) == excused
-
-
-def test_nothing_is_excused_where_the_thread_has_slept_in_a_call() -> None:
-    assert after(sleeps=6).waited_since(BEFORE, WALL_NS) == 0
+def test_waiting_is_excused_while_nothing_else_of_the_submission_ran(changes: dict[str, Any], excused: float) -> None:
+    after = replace(BEFORE, **{"run_ns": 310, "wait_ns": 90, "sleeps": 5, **changes})
+    assert after.waited_since(BEFORE, WALL_NS) == excused
 
 
 @pytest.fixture

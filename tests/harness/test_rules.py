@@ -19,7 +19,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
+from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder, said_confined
 from tests.harness.harness_file import Edit, edited
 
 TENSORS = """
@@ -172,21 +172,15 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, want
 
 
 THREADED = """
-import sys, threading, time
-sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.confine import sandbox
-if sys.argv[2] == "2":
+import threading, time
+if sys.argv[1] == "2":
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-print(sandbox.landlock_abi() > 0, sandbox.confine([sys.argv[1]], []) > 0)
+print(sandbox.confine([ROOT], []) > 0)
 """
 
 
 def test_a_process_of_several_threads_is_not_called_confined() -> None:
-    command = [sys.executable, "-c", THREADED, str(Path(__file__).parents[2])]
-    said = [subprocess.run([*command, count], capture_output=True, text=True, check=True).stdout for count in "12"]
-    if said[0] == "False False\n":
-        pytest.skip("this kernel has no Landlock")
-    assert said == ["True True\n", "True False\n"]
+    assert [said_confined(THREADED, count) for count in "12"] == ["True\n", "False\n"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is root")
@@ -225,17 +219,13 @@ def test_the_root_of_a_user_namespace_is_no_root() -> None:
 
 
 READS = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.confine import sandbox
-if not sandbox.confine(sandbox.readable_folders(os.environ, [sys.argv[1]], []), []):
-    sys.exit("no Landlock")
+sandbox.confine(sandbox.readable_folders(os.environ, [ROOT], []), [])
 
 import pwd, ssl, subprocess
 from pathlib import Path
 ssl.create_default_context()
 print(pwd.getpwuid(0).pw_name, subprocess.run(["sh", "-c", "echo shell"], capture_output=True, text=True).stdout)
-for name in sys.argv[2:]:
+for name in sys.argv[1:]:
     try:
         with open(name):
             print("read", name)
@@ -247,21 +237,14 @@ for name in sys.argv[2:]:
 def test_of_the_node_s_configuration_a_worker_reads_what_programs_need_alone() -> None:
     wanted = ["/etc/passwd", "/etc/ld.so.cache"]
     others = [str(path) for path in map(Path, ("/etc/shadow", "/etc/hostname", "/etc/fstab")) if path.exists()]
-    command = [sys.executable, "-c", READS, str(Path(__file__).parents[2]), *wanted, *others]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.stderr == "no Landlock\n":
-        pytest.skip("this kernel has no Landlock")
     expected = ["root shell", "", *(f"read {each}" for each in wanted), *(f"refused {each}" for each in others)]
-    assert done.stdout.splitlines() == expected, done.stderr
+    assert said_confined(READS, *wanted, *others).splitlines() == expected
 
 
 NAMES_THREADS = """
-import os, sys, threading
-sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.confine import sandbox
-sandbox.gpu_devices = lambda: sys.argv[2:]
-if not sandbox.confine([sys.argv[1]], []):
-    sys.exit("no Landlock")
+import threading
+sandbox.gpu_devices = lambda: sys.argv[1:]
+sandbox.confine([ROOT], [])
 
 def written(path):
     try:
@@ -286,22 +269,14 @@ done.set()
 def test_a_worker_on_a_node_with_a_gpu_names_its_own_threads_which_cuda_must_do_to_start(
     devices: list[str], outcome: str
 ) -> None:
-    command = [sys.executable, "-c", NAMES_THREADS, str(Path(__file__).parents[2]), *devices]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.stderr == "no Landlock\n":
-        pytest.skip("this kernel has no Landlock")
-    assert done.stdout == outcome, done.stderr
+    assert said_confined(NAMES_THREADS, *devices) == outcome
 
 
 MOVES = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.confine import sandbox
-sandbox.landlock_abi = lambda: int(sys.argv[3])
-scratch = sys.argv[2]
+sandbox.landlock_abi = lambda: int(sys.argv[2])
+scratch = sys.argv[1]
 os.mkdir(f"{scratch}/inner")
-if not sandbox.confine([sys.argv[1]], [scratch]):
-    sys.exit("no Landlock")
+sandbox.confine([ROOT], [scratch])
 with open(f"{scratch}/inner/made", "w") as file:
     file.write("text")
 os.replace(f"{scratch}/inner/made", f"{scratch}/kept")
@@ -319,9 +294,7 @@ def test_a_file_moves_to_another_folder_as_in_triton_s_cache_whatever_the_versio
 ) -> None:
     if sandbox.landlock_abi() < abi:
         pytest.skip(f"this kernel has no Landlock of version {abi}")
-    command = [sys.executable, "-c", MOVES, str(Path(__file__).parents[2]), str(tmp_path), str(abi)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == "['inner', 'kept'] [] text\nFileNotFoundError\n", done.stderr
+    assert said_confined(MOVES, tmp_path, abi) == "['inner', 'kept'] [] text\nFileNotFoundError\n"
 
 
 DIALS = """
@@ -335,13 +308,6 @@ def outcome(of):
     return "done"
 def dialled(port):
     return outcome(lambda mine: mine.connect(("127.0.0.1", port))), outcome(lambda mine: mine.bind(("127.0.0.1", 0)))
-"""
-CONFINES = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.confine import sandbox
-{confine}
-print(*dialled(int(sys.argv[2])))
 """
 needs_landlock_for_tcp = pytest.mark.skipif(sandbox.landlock_abi() < 4, reason="this kernel has no Landlock for TCP")
 
@@ -357,15 +323,12 @@ def port() -> Iterator[int]:
     ("confine", "outcome"),
     [
         ("sandbox.confine([], [])", "EACCES"),
-        ("sandbox.confine_compiler([], sys.argv[1])", "EACCES"),
+        ("sandbox.confine_compiler([], ROOT)", "EACCES"),
         ("sandbox.confine([], [], scoped=False)", "done"),
     ],
 )
 def test_landlock_alone_closes_tcp_but_to_what_a_profiler_starts(confine: str, outcome: str, port: int) -> None:
-    source = DIALS + CONFINES.format(confine=confine)
-    command = [sys.executable, "-c", source, str(Path(__file__).parents[2]), str(port)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said.split() == [outcome, outcome]
+    assert said_confined(f"{DIALS}{confine}\nprint(*dialled({port}))").split() == [outcome, outcome]
 
 
 @needs_landlock_for_tcp
