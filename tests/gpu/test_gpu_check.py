@@ -4,12 +4,10 @@ import ast
 import hashlib
 import importlib.util
 import json
-import os
 import runpy
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,7 +16,6 @@ import pytest
 
 from hpc_board.harness.device.device import CudaDevice
 from hpc_board.harness.job_spec import facts as job_facts
-from hpc_board.harness.processes.tree import ended
 from hpc_board.model.result import Verdict
 from tests.gpu.doubles import CHECK
 from tests.harness.test_device import Gpu
@@ -139,12 +136,6 @@ def test_an_older_python_can_read_as_far_as_the_refusal() -> None:
     assert lines.index("if sys.version_info < (3, 10):") < lines.index("import children")
 
 
-@pytest.mark.parametrize("path", [*CHEATS, *sorted((HERE / "submissions").glob("*.py"))], ids=lambda path: path.stem)
-def test_a_submission_is_python_that_defines_the_kernel(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert "custom_kernel" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-
-
 @pytest.mark.parametrize("path", CHEATS, ids=lambda path: path.stem)
 def test_a_cheat_names_verdicts_that_there_are(path: Path) -> None:
     code = path.read_text()
@@ -154,9 +145,9 @@ def test_a_cheat_names_verdicts_that_there_are(path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_the_cheats_can_be_imported_where_there_is_no_gpu() -> None:
+def test_the_cheats_define_their_kernel_where_there_is_no_gpu() -> None:
     pytest.importorskip("torch")
-    code = "import runpy, sys; [runpy.run_path(path) for path in sys.argv[1:]]"
+    code = "import runpy, sys; [runpy.run_path(path)['custom_kernel'] for path in sys.argv[1:]]"
     subprocess.run([sys.executable, "-c", code, *CHEATS], check=True, env={"CUDA_VISIBLE_DEVICES": ""})
 
 
@@ -175,37 +166,6 @@ def test_programs_are_found_where_the_harness_is_told_to_look(tmp_path: Path) ->
     cutlass = tmp_path / "cutlass"
     found = check.programs({"CUTLASS_PATH": str(cutlass)}, missing)
     assert found["cutlass headers"] == str(cutlass / "include")
-
-
-def test_a_child_is_killed_with_its_descendants_in_other_sessions(tmp_path: Path) -> None:
-    children, pids = loaded("children"), tmp_path / "pids"
-    code = f"""
-import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.fork() or os.setsid()
-open({str(pids)!r}, "a").write(f"{{os.getpid()}}\\n")
-time.sleep(1000)
-"""
-
-    def check() -> None:
-        children.adopt()
-        ended = children.run([sys.executable, "-c", code], 1.0, tmp_path / "printed")
-        os._exit(0 if ended.status is None and not ended.held else 1)
-
-    assert in_a_process(check) == 0
-    assert len(pids.read_text().split()) == 2
-    assert [pid for pid in map(int, pids.read_text().split()) if not ended(pid)] == []
-
-
-def in_a_process(call: Callable[[], None]) -> int:
-    """The exit status of a process that makes a call, since a subreaper's effects would stay in this one."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            call()
-        finally:
-            os._exit(9)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_the_premises_of_the_clock_are_measured() -> None:

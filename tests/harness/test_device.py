@@ -136,53 +136,31 @@ class Event:
         return (end.at_ns - self.at_ns) / 1e6
 
 
-def elapsed_ns(default_ns: int, side_ns: int = 0) -> int:
-    gpu = Gpu()
-    device = CudaDevice(gpu, gpu.clock)
-    value, found = device.timed(lambda: gpu.launch(default_ns, side_ns), [], cold=False)
-    assert value == "a value"
-    return round(found)
-
-
-def test_work_on_the_default_stream_takes_what_lies_between_its_events() -> None:
-    assert elapsed_ns(30_000) == 30_000
-
-
-def test_a_side_stream_that_ends_first_costs_nothing() -> None:
-    assert elapsed_ns(30_000, side_ns=20_000) == 30_000
-
-
-def test_work_left_on_a_side_stream_counts_until_it_ends() -> None:
-    assert elapsed_ns(10_000, side_ns=500_000) == 500_000
-    assert elapsed_ns(0, side_ns=140_000) == 140_000
-
-
-def returned(call: Callable[[Gpu], Any]) -> Any:
-    gpu = Gpu()
-    return CudaDevice(gpu, gpu.clock).timed(lambda: call(gpu), [], cold=False)[0]
-
-
 def launched(gpu: Gpu, default_ns: int, side_ns: int) -> Tensor:
     gpu.launch(default_ns, side_ns)
     tensor: Tensor = gpu.Tensor(max(gpu.ends_ns.values()))
     return tensor
 
 
-def test_what_the_default_stream_has_done_is_in_the_value() -> None:
-    assert returned(lambda gpu: launched(gpu, 30_000, 0)) == "right"
-    assert returned(lambda gpu: [launched(gpu, 5_000, 0), {"a": launched(gpu, 30_000, 20_000)}]) == [
-        "right",
-        {"a": "right"},
-    ]
-
-
-def test_what_another_stream_does_later_is_missing_in_the_value_however_soon_it_ends() -> None:
-    assert returned(lambda gpu: launched(gpu, 1_000, side_ns=2_000)) == "stale"
-    assert returned(lambda gpu: (launched(gpu, 1_000, side_ns=2_000),)) == ("stale",)
-
-
-def test_two_events_that_cannot_be_told_apart_make_a_time_that_is_not_zero() -> None:
-    assert elapsed_ns(0) == 1
+@pytest.mark.parametrize(
+    ("default_ns", "side_ns", "elapsed_ns", "value"),
+    [
+        (30_000, 0, 30_000, "right"),
+        (30_000, 20_000, 30_000, "right"),
+        (10_000, 500_000, 500_000, "stale"),
+        (0, 140_000, 140_000, "stale"),
+        (1_000, 2_000, 1_000, "stale"),
+        (0, 0, 1, "right"),
+    ],
+    ids=["alone", "side ends first", "side ends last", "all on the side", "side ends soon after", "nothing"],
+)
+def test_work_counts_until_all_streams_end_and_the_value_is_that_of_the_default_stream(
+    default_ns: int, side_ns: int, elapsed_ns: int, value: str
+) -> None:
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+    found, found_ns = device.timed(lambda: [{"a": launched(gpu, default_ns, side_ns)}], [], cold=False)
+    assert (found, round(found_ns)) == ([{"a": value}], elapsed_ns)
 
 
 def test_a_stream_that_a_call_leaves_as_the_current_one_changes_nothing() -> None:
