@@ -24,7 +24,8 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, device_peak
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Paragraph
+from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.rooflines import has_roofline, roofline_report
@@ -313,12 +314,14 @@ class ReportScreen(BoardScreen):
     def _show_roof(self) -> None:
         if (read := self._read) is None:
             return
+        waits = "" if read.run.state.ended else " yet; they come with the result"
+        blocks: tuple[Block, ...] = (Paragraph(f"No times{waits}."),)
         if read.result is not None:
             width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
-            self.roof.show(roofline_report(read.result, read.best, width, height))
-        else:
-            waits = "" if read.run.state.ended else " yet; they come with the result"
-            self.roof.show([Paragraph(f"No times{waits}.")])
+            blocks = roofline_report(read.result, read.best, width, height)
+        if len(blocks) == 1:
+            blocks = (*blocks, Paragraph("Press 2 for the cases.", ReportTone.QUIET))
+        self.roof.show(blocks)
 
     @property
     def _has_code(self) -> bool:
