@@ -841,10 +841,10 @@ def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Cho
             from hpc_board.tui.screens.submit import SubmitScreen
 
             return SubmitScreen(board, now, choice, edited=edited, of_run=of_run)
-        case targets.Watch(file, task, gpus, options):
-            from hpc_board.tui.screens.watch import Watched, WatchScreen
+        case targets.Watch():
+            from hpc_board.tui.screens.watch import WatchScreen
 
-            return WatchScreen(board, now, Watched(file, task, gpus, options))
+            return WatchScreen(board, now, target)
         case targets.Runs(gpu, everyone, first):
             from hpc_board.tui.screens.runs import RunsScreen
 

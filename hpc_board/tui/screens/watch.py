@@ -77,15 +77,6 @@ _FIRST_WORDS = (
 )
 
 
-class Watched(msgspec.Struct, frozen=True):
-    """A watched file, and the task, the GPUs and the job options of its submissions."""
-
-    file: Path
-    task: str
-    gpus: tuple[str, ...]
-    options: str = ""
-
-
 class _WatchedRead(msgspec.Struct, frozen=True):
     """The runs of a watched file, the current steps of those in flight, and the report of the newest."""
 
@@ -120,7 +111,7 @@ class WatchScreen(BoardScreen):
     standing = getters.query_one("#standing", Static)
     progress_line = getters.query_one(ProgressLine)
 
-    def __init__(self, board: Board, now: Clock, watched: Watched) -> None:
+    def __init__(self, board: Board, now: Clock, watched: targets.Watch) -> None:
         super().__init__(board, now)
         self._watched = watched
         self._saves = Saves(watched.file)
