@@ -124,9 +124,11 @@ def runs(
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
     actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
-    from hpc_board.runs.drafts import mode_called
+    kind, outcome = None, None if state is None else outcome_called(state)
+    if mode is not None:
+        from hpc_board.runs.drafts import mode_called
 
-    kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
+        kind = mode_called(mode)
     order = RunOrder(sort_column_called(sort), reverse)
     board = open_()
     refresh(board)
