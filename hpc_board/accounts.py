@@ -97,11 +97,10 @@ def unknown_accounts(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_known(name: str) -> bool:
+    if not name.startswith(GROUP):
+        return is_user(name)
     try:
-        if name.startswith(GROUP):
-            grp.getgrnam(name.removeprefix(GROUP))
-        elif not name.isdigit():
-            pwd.getpwnam(name)
+        grp.getgrnam(name.removeprefix(GROUP))
     except (KeyError, ValueError):
         return False
     return True
@@ -120,6 +119,24 @@ def home(environ: Mapping[str, str]) -> Path:
             "this account has no home folder: HOME is not set, and the machine has no entry for its user.",
             hint="Set HOME to a folder that this account can write.",
         ) from error
+
+
+def own_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Return hpc-board's folder in the one that `variable` names, such as $XDG_DATA_HOME, or in ~/`default`.
+
+    Raises:
+        InputError: the user has no home folder.
+    """
+    given = Path(environ.get(variable, ""))
+    return (given if given.is_absolute() else home(environ) / default) / "hpc-board"
+
+
+def user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Return the folder of `own_folder`; a user without a home folder has one that does not exist."""
+    try:
+        return own_folder(environ, variable, default)
+    except InputError:
+        return Path("/nonexistent/hpc-board")
 
 
 def login_name() -> str:

@@ -214,24 +214,6 @@ def shown_path(path: Path) -> str:
     return one_line(str(path), 300)
 
 
-def user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
-    """Return hpc-board's folder in the one that `variable` names, such as $XDG_STATE_HOME, or in ~/`default`.
-
-    A user without a home folder has one that does not exist.
-    """
-    given = Path(environ.get(variable, ""))
-    if not given.is_absolute():
-        given = (Path(environ["HOME"]) if environ.get("HOME") else _home()) / default
-    return given / "hpc-board"
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/nonexistent")
-
-
 def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = open_followed) -> str:
     """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes, which `open_` opens.
 

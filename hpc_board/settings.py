@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
+from hpc_board.accounts import own_folder
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.domain.service_address import SshAddress, service_address
@@ -34,7 +35,7 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
-from hpc_board.settings_file import Found, found, own_folder, straight, text_of
+from hpc_board.settings_file import Found, found, straight, text_of
 from hpc_board.yaml_sections import Line, Name, Part, Place, Section
 
 if TYPE_CHECKING:

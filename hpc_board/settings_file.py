@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from hpc_board.accounts import home, others_write
+from hpc_board.accounts import others_write, own_folder
 from hpc_board.errors import InputError
 from hpc_board.files import open_followed, read_text, shown_path
 from hpc_board.model.files import open_regular
@@ -150,16 +150,6 @@ def _is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def own_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
-    """Return hpc-board's folder in the one that `variable` names, such as $XDG_DATA_HOME, or in ~/`default`.
-
-    Raises:
-        InputError: the user has no home folder.
-    """
-    given = Path(environ.get(variable, ""))
-    return (given if given.is_absolute() else home(environ) / default) / "hpc-board"
 
 
 def straight(path: Path) -> Path:

@@ -245,7 +245,7 @@ class Document:
             if len(text) > _NUMBER_CHARACTERS_MAX:
                 return self._unexpected(node, wanted, place)
             try:
-                value = _number(node)
+                value = yaml.constructor.SafeConstructor().construct_object(node)
             except (ValueError, LookupError, OverflowError):
                 # An explicit tag makes PyYAML read a text that is of another kind: `!!bool maybe`, `!!int ""`.
                 return self._unexpected(node, wanted, place)
@@ -271,18 +271,6 @@ class Document:
 def _fields(type_: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
     """Return the fields of a Struct by their names in documents."""
     return {field.encode_name: field for field in msgspec.structs.fields(type_)}
-
-
-def _number(node: yaml.ScalarNode) -> Any:
-    """Return a number, a truth value or nothing as PyYAML reads it; plain decimals need no constructor of PyYAML's.
-
-    Raises:
-        ValueError, LookupError, OverflowError: the text is of another kind than its tag.
-    """
-    text = node.value
-    if node.tag == f"{_TAG}int" and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
-        return int(text)
-    return yaml.constructor.SafeConstructor().construct_object(node)
 
 
 def _composed(text: str) -> yaml.Node | None:

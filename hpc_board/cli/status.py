@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from hpc_board.accounts import user_folder
 from hpc_board.board import Board
 from hpc_board.cli.options import Open, examples, json_option
 from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-from hpc_board.files import read_text, user_folder, write_whole
+from hpc_board.files import read_text, write_whole
 from hpc_board.report.blocks import Heading
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views.runs import LookView

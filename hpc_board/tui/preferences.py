@@ -13,8 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
+from hpc_board.accounts import user_folder
 from hpc_board.errors import BoardError, InputError, StorageError
-from hpc_board.files import read_text, user_folder, write_whole
+from hpc_board.files import read_text, write_whole
 
 SETTINGS_NAME = "app.yaml"
 STATE_NAME = "app.json"
