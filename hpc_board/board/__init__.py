@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hpc_board.board.admin_views import AdminViews
     from hpc_board.board.administration import Administration
     from hpc_board.board.context import Context, Installation
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
+    from hpc_board.board.moderation import Moderation
     from hpc_board.board.runs import Runs
     from hpc_board.board.standings import Standings
     from hpc_board.board.submissions import Submissions
     from hpc_board.board.tasks import Tasks
-    from hpc_board.boards.admin_views import AdminViews
-    from hpc_board.boards.moderation import Moderation
     from hpc_board.domain.change import Change
     from hpc_board.domain.roles import Role
     from hpc_board.errors import BoardError
@@ -174,16 +174,6 @@ class Board:
     @cached_property
     def admin_views(self) -> "AdminViews":
         """Overviews of leaderboards and users, for admins and creators."""
-        from hpc_board.boards.admin_views import AdminViews
+        from hpc_board.board.admin_views import AdminViews
 
-        context = self.context
-        return AdminViews(
-            context.store,
-            context.user,
-            context.role,
-            context.settings.roles,
-            context.require,
-            self.tasks.catalog,
-            context.editor.visible,
-            context.role_of,
-        )
+        return AdminViews(self.context, self.tasks)

@@ -18,9 +18,9 @@ from hpc_board.store import Store
 from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
+    from hpc_board.board.moderation import Moderation
     from hpc_board.boards.comparison import ChangesShown
     from hpc_board.boards.editor import BoardUser, LeaderboardEditor
-    from hpc_board.boards.moderation import Moderation
     from hpc_board.catalog.known_tasks import TaskCache
     from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
@@ -171,6 +171,11 @@ class Context:
         check_own(self.settings.board)
         return self.role_of(self.user)
 
+    @property
+    def is_admin(self) -> bool:
+        """Whether the user is an admin."""
+        return self.role is Role.ADMIN
+
     def role_of(self, user: str) -> Role:
         """Return the role of `user`."""
         roles = self.settings.roles
@@ -230,9 +235,9 @@ class Context:
     @cached_property
     def moderation(self) -> "Moderation":
         """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
-        from hpc_board.boards.moderation import Moderation
+        from hpc_board.board.moderation import Moderation
 
-        return Moderation(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
+        return Moderation(self)
 
     def has_runs_in_flight(self) -> bool:
         """Return whether any run has not ended."""

@@ -439,7 +439,7 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
 
 
 def _may_read(context: "Context", run: Run) -> bool:
-    return may_read_code(context.user, run.user, admin=context.role.may_act_as(Role.ADMIN), shown_to_others=False)
+    return may_read_code(context.user, run.user, admin=context.is_admin, shown_to_others=False)
 
 
 def _may_have_profile(run: Run) -> bool:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.board.context import Context, harness
+from hpc_board.board.moderation import best_candidates, named_candidates
 from hpc_board.board.runs import readable
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import OptionRules
-from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.moderation import Rerun, may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Submission, unknown_submission
@@ -77,7 +77,7 @@ class Submissions:
                 find_task=find_task,
                 gpus=self._context.settings.gpus,
                 now=now,
-                after_deadline=self._context.role is Role.ADMIN,
+                after_deadline=self._context.is_admin,
                 served=self._context.installation.served,
             )
             for each in requests
@@ -124,7 +124,9 @@ class Submissions:
         plan = self._plan(drafts, array)
         if self._context.has_database():
             new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
-            self._context.store.submissions.check(new, by_rules=self._by_rules, of_settings=self._is_of_settings)
+            self._context.store.submissions.check(
+                new, by_rules=not self._context.is_admin, of_settings=self._is_of_settings
+            )
         return plan.previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
@@ -149,14 +151,10 @@ class Submissions:
             SchedulerRefused: the scheduler refused every job.
         """
         drafts = self._drafts(requests)
-        if self._by_rules and self._context.installation.served:
+        by_rules = not self._context.is_admin
+        if by_rules and self._context.installation.served:
             self._check_room(sum(len(draft.gpus) for draft in drafts))
-        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=self._by_rules)
-
-    @property
-    def _by_rules(self) -> bool:
-        """Whether the rules of the board bind the user, who is no admin."""
-        return not self._context.role.may_act_as(Role.ADMIN)
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=by_rules)
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -300,7 +298,9 @@ class Submissions:
             Refused: it belongs to another user.
         """
         found = self.get(submission)
-        self._context.moderation.check_reader(found, shown_to_others=self._shown_to_others(found))
+        user, shown_to_others = self._context.user, self._shown_to_others(found)
+        if not may_read_code(user, found.user, admin=self._context.is_admin, shown_to_others=shown_to_others):
+            check_owner(found, user)
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
     def _shown_to_others(self, submission: Submission) -> bool:

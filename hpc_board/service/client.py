@@ -24,15 +24,15 @@ from hpc_board.service.doors.unix import fault_of, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
+    from hpc_board.board.admin_views import AdminViews
     from hpc_board.board.administration import Administration
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
+    from hpc_board.board.moderation import Moderation
     from hpc_board.board.runs import Runs
     from hpc_board.board.standings import Standings
     from hpc_board.board.submissions import Submissions
     from hpc_board.board.tasks import Tasks
-    from hpc_board.boards.admin_views import AdminViews
-    from hpc_board.boards.moderation import Moderation
     from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task

@@ -23,8 +23,8 @@ PARTS: Mapping[str, str] = {
     "standings": "hpc_board.board.standings:Standings",
     "leaderboards": "hpc_board.board.leaderboards:Leaderboards",
     "submissions": "hpc_board.board.submissions:Submissions",
-    "moderation": "hpc_board.boards.moderation:Moderation",
-    "admin_views": "hpc_board.boards.admin_views:AdminViews",
+    "moderation": "hpc_board.board.moderation:Moderation",
+    "admin_views": "hpc_board.board.admin_views:AdminViews",
     "admin": "hpc_board.board.administration:Administration",
 }
 """The classes of the parts of `Board`, by attribute."""

@@ -5,8 +5,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, cast
 
-from hpc_board.boards.admin_views import AdminViews
-from hpc_board.boards.moderation import Moderation
+from hpc_board.board.admin_views import AdminViews
+from hpc_board.board.moderation import Moderation
 from hpc_board.domain.admin_views import BY_NAME, BoardState, LimitUse, PersonKey, PersonOrder, PersonState
 from hpc_board.domain.board_options import (
     BoardOptions,

@@ -2,12 +2,11 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
-import msgspec
-
-from hpc_board.boards.moderation import Require
+from hpc_board.board.context import Context
+from hpc_board.board.tasks import Tasks
 from hpc_board.domain.admin_views import (
     BY_NAME,
     BoardState,
@@ -20,35 +19,24 @@ from hpc_board.domain.admin_views import (
     ban_value,
 )
 from hpc_board.domain.board_options import Visibility
-from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
-from hpc_board.domain.roles import GROUP, Role, Roles
-from hpc_board.domain.user_board import CreatedBoard
-from hpc_board.store import Store
+from hpc_board.domain.roles import GROUP, Role
 
 _SORTED_MAX = 100_000
 """The most users that are sorted by another column than their names."""
 
 
-class AdminViews(msgspec.Struct, frozen=True):
-    """Overviews for `user`, whose role is `role`: an admin sees everything, a creator their own leaderboards.
+class AdminViews:
+    """Overviews for a user: an admin sees everything, a creator their own leaderboards."""
 
-    `roles` are those of the settings; `role_of` returns a user's role.
-    """
-
-    store: Store
-    user: str
-    role: Role
-    roles: Roles
-    require: Require
-    tasks: Callable[[], Catalog]
-    created: Callable[[], tuple[CreatedBoard, ...]]
-    role_of: Callable[[str], Role]
+    def __init__(self, context: Context, tasks: Tasks) -> None:
+        self._context = context
+        self._tasks = tasks
 
     def stop(self) -> Decision | None:
         """Return the decision that stopped submissions; None while the board takes them."""
-        return self.store.moderation.stopped()
+        return self._context.store.moderation.stopped()
 
     def boards(self) -> tuple[BoardState, ...]:
         """Return the leaderboards that the user may change, by name.
@@ -56,11 +44,15 @@ class AdminViews(msgspec.Struct, frozen=True):
         Raises:
             Refused: the user is no creator.
         """
-        self.require(Role.CREATOR, "administer boards")
-        made = {board.name: board for board in self.created() if board.options.changeable_by(self.user, self.role)}
-        tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
-        limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
-        sent = self.store.moderation.sent_since(utc_now() - LIMITED_PERIOD)
+        self._context.require(Role.CREATOR, "administer boards")
+        made = {
+            board.name: board
+            for board in self._context.editor.visible()
+            if board.options.changeable_by(self._context.user, self._context.role)
+        }
+        tasks = [task for task in self._tasks.catalog().tasks if self._context.role is Role.ADMIN or task.name in made]
+        limits = {decision.subject: each for decision, each in self._context.store.moderation.limits()}
+        sent = self._context.store.moderation.sent_since(utc_now() - LIMITED_PERIOD)
         boards = []
         for task in tasks:
             here = [each for each in sent if each.board == task.name]
@@ -89,17 +81,17 @@ class AdminViews(msgspec.Struct, frozen=True):
         Raises:
             Refused: the user is no admin.
         """
-        self.require(Role.ADMIN, "administer users")
+        self._context.require(Role.ADMIN, "administer users")
         now = utc_now()
         chosen = self._names_in_order(order, behind, limit, part, now)
-        limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
-        sent = self.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
-        found = self.store.moderation.user_states(chosen, now)
+        limits = {decision.subject: each for decision, each in self._context.store.moderation.limits()}
+        sent = self._context.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
+        found = self._context.store.moderation.user_states(chosen, now)
         people = []
         for name in chosen:
             ban, newest_at = found[name]
             own = [each for each in sent if each.user == name]
-            role = self.role_of(name)
+            role = self._context.role_of(name)
             people.append(
                 PersonState(
                     name,
@@ -117,7 +109,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         self, order: PersonOrder, behind: PersonKey | None, limit: int, part: str, now: datetime
     ) -> Collection[str]:
         """Return the names that `people` lists, in order."""
-        moderation = self.store.moderation
+        moderation = self._context.store.moderation
         if order == BY_NAME:
             after = "" if behind is None else behind[2]
             known = moderation.user_names(after=after, limit=limit, part=part)
@@ -140,7 +132,8 @@ class AdminViews(msgspec.Struct, frozen=True):
         return [name for _, _, name in first]
 
     def _names_in_roles(self, after: str, part: str) -> Collection[str]:
-        names = (*self.roles.admins, *self.roles.creators, *self.roles.participants)
+        roles = self._context.settings.roles
+        names = (*roles.admins, *roles.creators, *roles.participants)
         fitting = (name for name in names if name > after and part.lower() in name.lower())
         return {name for name in fitting if not name.startswith(GROUP)}
 

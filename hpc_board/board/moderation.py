@@ -1,10 +1,9 @@
 """Moderation of a board: bans, stops, limits, removals, and users' notes on their submissions."""
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
@@ -23,7 +22,6 @@ from hpc_board.domain.moderation import (
     Decision,
     Limits,
     LogOrder,
-    may_read_code,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission
@@ -34,29 +32,26 @@ from hpc_board.model.text import one_line
 from hpc_board.runs import drafts
 from hpc_board.store import RunQuery, Store
 
+if TYPE_CHECKING:
+    from hpc_board.board.context import Context
+    from hpc_board.store.moderation import ModerationGateway
+
 _NAME_CHARACTERS_MAX = 64
 
 
-class Require(Protocol):
-    """A check of the user's role."""
+class Moderation:
+    """Moderation by one user, as far as their role permits.
 
-    def __call__(self, least: Role, what: str) -> None:
-        """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
-        ...
-
-
-class Moderation(msgspec.Struct, frozen=True):
-    """Moderation by one `user`, as far as `require` permits.
-
-    `hidden` returns the names of leaderboards that are hidden from the user. Methods that only admins may call raise
-    Refused for others, and methods with a reason raise InputError for one that is too long or not one line.
+    Methods that only admins may call raise Refused for others, and methods with a reason raise InputError for one that
+    is too long or not one line.
     """
 
-    store: Store
-    user: str
-    admin: bool
-    require: Require
-    hidden: Callable[[], Collection[str]] = frozenset
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+
+    @property
+    def _decisions(self) -> "ModerationGateway":
+        return self._context.store.moderation
 
     # Users and the whole board
 
@@ -68,12 +63,12 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             InputError: no user can have this name, or the end is not in the future.
         """
-        self.require(Role.ADMIN, "ban users")
+        self._context.require(Role.ADMIN, "ban users")
         self._check_known(user)
         because, now = _reason(reason, needed=True), utc_now()
         ends_at = drafts.end_given(until, now, what="end of the ban", option="--until") if until.strip() else None
         end = "" if ends_at is None else ends_at.isoformat()
-        return self.store.moderation.switch(Decision(BAN, USER, user, self.user, now, because, end))
+        return self._decisions.switch(Decision(BAN, USER, user, self._context.user, now, because, end))
 
     def unban(self, user: str, reason: str = "") -> bool:
         """End the ban of `user` and return whether one held.
@@ -81,32 +76,32 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             InputError: no user can have this name.
         """
-        self.require(Role.ADMIN, "unban users")
+        self._context.require(Role.ADMIN, "unban users")
         _check_name(user)
         return self._switch(UNBAN, USER, user, _reason(reason))
 
     def bans(self) -> tuple[Decision, ...]:
         """Return the bans that hold, by user."""
-        self.require(Role.ADMIN, "list bans")
-        return self.store.moderation.bans(utc_now())
+        self._context.require(Role.ADMIN, "list bans")
+        return self._decisions.bans(utc_now())
 
     def stop(self, reason: str = "") -> bool:
         """Refuse the submissions of all but admins, and return whether the board took them before."""
-        self.require(Role.ADMIN, "stop the board")
+        self._context.require(Role.ADMIN, "stop the board")
         return self._switch(STOP, EVERYTHING, "", _reason(reason))
 
     def start(self, reason: str = "") -> bool:
         """Take all submissions again, and return whether the board was stopped."""
-        self.require(Role.ADMIN, "start the board")
+        self._context.require(Role.ADMIN, "start the board")
         return self._switch(START, EVERYTHING, "", _reason(reason))
 
     def _switch(self, action: str, kind: str, subject: str, reason: str) -> bool:
-        return self.store.moderation.switch(Decision(action, kind, subject, self.user, utc_now(), reason))
+        return self._decisions.switch(Decision(action, kind, subject, self._context.user, utc_now(), reason))
 
     def _check_known(self, user: str) -> None:
         _check_name(user)
-        if not self.store.moderation.knows_user(user) and not is_user(user):
-            nearest = self.store.moderation.nearest_user(user)
+        if not self._decisions.knows_user(user) and not is_user(user):
+            nearest = self._decisions.nearest_user(user)
             raise InputError(
                 f"unknown user {user}, without submissions.{nearest}",
                 hint="`hpc-board runs --all` lists users with runs.",
@@ -120,7 +115,7 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             InputError: a limit is out of range.
         """
-        self.require(Role.ADMIN, "limit submissions")
+        self._context.require(Role.ADMIN, "limit submissions")
 
         for limit in (limits.ranked, limits.other):
             if limit is not None and not 0 <= limit <= LIMIT_MAX:
@@ -129,12 +124,12 @@ class Moderation(msgspec.Struct, frozen=True):
         def change(present: Limits) -> Limits:
             return Limits(*((present if each in kept else limits).of(each) for each in Category))
 
-        return self.store.moderation.set_limits(board, change, self.user, utc_now())
+        return self._decisions.set_limits(board, change, self._context.user, utc_now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
         """Return the visible leaderboards with limits, by name, each with the decision that set them."""
-        hidden = self.hidden()
-        return tuple(found for found in self.store.moderation.limits() if found[0].subject not in hidden)
+        hidden = self._context.editor.hidden()
+        return tuple(found for found in self._decisions.limits() if found[0].subject not in hidden)
 
     # Submissions of others
 
@@ -144,8 +139,8 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             InputError: no submission has one of the numbers, one is removed already, or the reason is empty.
         """
-        self.require(Role.ADMIN, "remove submissions")
-        self.store.moderation.remove(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason, needed=True))
+        self._context.require(Role.ADMIN, "remove submissions")
+        self._decisions.remove(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason, needed=True))
 
     def readmit(self, numbers: Collection[int], reason: str = "") -> None:
         """Return removed submissions to the standings, all or none.
@@ -153,8 +148,8 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             InputError: no submission has one of the numbers, or one is not removed.
         """
-        self.require(Role.ADMIN, "readmit submissions")
-        self.store.moderation.readmit(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason))
+        self._context.require(Role.ADMIN, "readmit submissions")
+        self._decisions.readmit(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason))
 
     def decisions(
         self,
@@ -171,17 +166,8 @@ class Moderation(msgspec.Struct, frozen=True):
         `before` is the number of a decision; only those after it in the order, by default older ones, are returned.
         Each has all of `words` in its fields.
         """
-        self.require(Role.ADMIN, "read the audit log")
-        return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words, order=order)
-
-    def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
-        """Require that the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
-
-        Raises:
-            Refused: the user may not.
-        """
-        if not may_read_code(self.user, found.user, admin=self.admin, shown_to_others=shown_to_others):
-            drafts.check_owner(found, self.user)
+        self._context.require(Role.ADMIN, "read the audit log")
+        return self._decisions.log(user=user, board=board, limit=limit, before=before, words=words, order=order)
 
     # Submissions of one's own
 
@@ -192,11 +178,11 @@ class Moderation(msgspec.Struct, frozen=True):
             InputError: the text is empty, too long or not one line, or the submission has too many notes.
             Refused: the submission belongs to another user.
         """
-        drafts.check_owner(found, self.user)
+        drafts.check_owner(found, self._context.user)
         if not text.strip():
             raise InputError("the note is empty.", hint="Enter a text.")
         drafts.check_note(text)
-        self.store.moderation.add_note(found.id, text.strip(), self.user, utc_now())
+        self._decisions.add_note(found.id, text.strip(), self._context.user, utc_now())
 
     # Submitting
 
@@ -206,7 +192,7 @@ class Moderation(msgspec.Struct, frozen=True):
         Raises:
             Refused: the board takes no submissions, or none of the user's.
         """
-        return self.store.moderation.check_open(self.user, utc_now(), admin=self.admin)
+        return self._decisions.check_open(self._context.user, utc_now(), admin=self._context.is_admin)
 
 
 def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
