@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.listing import RunQuery
     from hpc_board.store.moderation import ModerationGateway
-    from hpc_board.store.overview import OverviewGateway
     from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
@@ -100,10 +99,3 @@ class Store:
         from hpc_board.store.export import ExportGateway
 
         return ExportGateway(self.file)
-
-    @cached_property
-    def overview(self) -> "OverviewGateway":
-        """The state of the whole board at a glance."""
-        from hpc_board.store.overview import OverviewGateway
-
-        return OverviewGateway(self.file)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.pruned import PrunedRun
@@ -45,6 +46,22 @@ SELECT run_details.id AS run, created_at, coalesce(ended_at, at) AS ended_at,
  WHERE documents.run IN (SELECT value FROM json_each(:runs))
 """
 """The starts of jobs by their own clocks."""
+
+
+_STATES_IN_FLIGHT = """
+SELECT submissions.task, events.state, submissions.submitted_at
+  FROM in_flight
+ CROSS JOIN runs ON runs.id = in_flight.run
+ CROSS JOIN submissions ON submissions.id = runs.submission
+ CROSS JOIN events ON events.id = (SELECT MAX(newest.id) FROM events AS newest WHERE newest.run = in_flight.run)
+"""
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    """The runs in flight: their number by state, and the submission of the oldest that does not run yet."""
+
+    by_state: dict[RunState, int]
+    oldest_waiting: datetime | None
 
 
 class RunGateway:
@@ -323,6 +340,20 @@ class RunGateway:
         """Return whether any run has not ended."""
         with self._file.reading() as db:
             return db.row("in_flight", "TRUE", ()) is not None
+
+    def counts_in_flight(self, *, hidden: Collection[str]) -> InFlight:
+        """Count the runs in flight, except for those of the tasks in `hidden`."""
+        by_state: dict[RunState, int] = {}
+        waiting: list[datetime] = []
+        with self._file.reading() as db:
+            for row in db.query(_STATES_IN_FLIGHT):
+                if row["task"] in hidden:
+                    continue
+                state = decoded(RunState, row["state"])
+                by_state[state] = by_state.get(state, 0) + 1
+                if state.unsent or state is RunState.QUEUED:
+                    waiting.append(moment(row["submitted_at"]))
+        return InFlight(by_state, min(waiting, default=None))
 
     def unfinished_of(self, user: str) -> int:
         """Return the number of a user's runs that have not ended."""

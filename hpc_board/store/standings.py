@@ -4,7 +4,10 @@ Equal scores share a rank and leave a gap behind it; among them, the earlier sub
 """
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
@@ -82,6 +85,23 @@ SELECT DISTINCT submissions.user, submissions.code_sha256
  WHERE submissions.task = :task AND submissions.task_version = :version AND submissions.mode = 'ranked'
    AND (results.verdict = 'pass' OR EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id))
 """
+
+
+# The index that ranks `scores` has each of these columns.
+_LEADERBOARDS = """
+SELECT gpu, COUNT(*) AS runs, MAX(submitted_at) AS last_at
+  FROM scores
+ WHERE task = :task AND task_version = :task_version
+ GROUP BY gpu
+"""
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """The activity on a leaderboard: the number of runs that count there, and the submission of the last of them."""
+
+    gpu: str
+    runs: int
+    last_at: datetime
 
 
 class Listed(NamedTuple):
@@ -191,6 +211,12 @@ class StandingsGateway:
         with self._file.reading() as db:
             rows = db.query(_VERSION_BEFORE, {"task": task, "version": version})
             return next((row["task_version"] for row in rows), None)
+
+    def activity(self, task: str, task_version: str) -> tuple[Activity, ...]:
+        """Return the leaderboards of a version of a task that have entries, by the name of the GPU."""
+        with self._file.reading() as db:
+            rows = db.query(_LEADERBOARDS, {"task": task, "task_version": task_version})
+            return tuple(decoded(Activity, row) for row in rows)
 
     # A run, and a user
 

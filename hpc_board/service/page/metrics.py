@@ -30,7 +30,7 @@ def metrics_text(board: "Board", counts: Counts, gauges: Gauges) -> bytes:
 
 def _of_runs(board: "Board") -> Iterator[str]:
     context = board.context
-    found = context.store.overview.in_flight(hidden=context.editor.hidden())
+    found = context.store.runs.counts_in_flight(hidden=context.editor.hidden())
     yield from _family(
         "runs",
         "gauge",

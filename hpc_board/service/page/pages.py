@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hpc_board.board.context import Installation
     from hpc_board.model.task import Task
     from hpc_board.store.additions import Marks
-    from hpc_board.store.overview import Activity
+    from hpc_board.store.standings import Activity
 
 FEED_MAX = 100
 """The maximum number of changes on the page of the feed."""
@@ -174,7 +174,7 @@ def _lines(board: "Board", task: "Task") -> Iterator[_Line]:
 
 def _activity(board: "Board", task: "Task") -> "list[Activity]":
     """Return the leaderboards of a task with entries, in the settings' order of GPUs."""
-    found = {each.gpu: each for each in board.context.store.overview.activity(task.name, task.version)}
+    found = {each.gpu: each for each in board.context.store.standings.activity(task.name, task.version)}
     return [found[gpu.name] for gpu in board.gpus.all() if gpu.name in found]
 
 

@@ -846,14 +846,14 @@ def test_the_overview_counts_runs_that_count_and_those_in_flight(board: Recorded
     passed(board, "bob", 2e-3, gpu="H100")
     board.add(status_of(RunState.QUEUED), user="ada")
     board.add(status_of(RunState.RUNNING), user="ada")
-    assert [(each.gpu, each.runs) for each in store.overview.activity(task.name, task.version)] == [
+    assert [(each.gpu, each.runs) for each in store.standings.activity(task.name, task.version)] == [
         ("CPU", 2),
         ("H100", 1),
     ]
-    found = store.overview.in_flight(hidden=())
+    found = store.runs.counts_in_flight(hidden=())
     assert found.by_state == {RunState.QUEUED: 1, RunState.RUNNING: 1}
     assert found.oldest_waiting is not None
-    assert store.overview.in_flight(hidden=(task.name,)).by_state == {}
+    assert store.runs.counts_in_flight(hidden=(task.name,)).by_state == {}
 
 
 def test_the_service_makes_two_sockets_and_no_more(board: Recorded, folder: Path) -> None:
