@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -48,11 +49,14 @@ class Category(StrEnum):
         return "ranked submissions" if self is Category.RANKED else "test, benchmark, profile and sanitize submissions"
 
 
+Limit = Annotated[int, msgspec.Meta(ge=0, le=LIMIT_MAX)]
+
+
 class Limits(msgspec.Struct, frozen=True):
     """The maximum submissions per user, leaderboard, category and hour; None for no limit."""
 
-    ranked: int | None = None
-    other: int | None = None
+    ranked: Limit | None = None
+    other: Limit | None = None
 
     def of(self, category: Category) -> int | None:
         """Return the limit for this category."""
@@ -60,9 +64,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the limits as text for `from_json`."""
-        import json
-
-        return json.dumps({"ranked": self.ranked, "other": self.other})
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Limits":
@@ -71,13 +73,7 @@ class Limits(msgspec.Struct, frozen=True):
         Raises:
             ValueError: it is no such text.
         """
-        import json
-
-        value = json.loads(text)
-        found = [value.get(str(category)) for category in Category] if isinstance(value, dict) else [-1]
-        if not all(each is None or (type(each) is int and 0 <= each <= LIMIT_MAX) for each in found):
-            raise ValueError(f"a limit is a whole number up to {LIMIT_MAX}")
-        return cls(*found)
+        return msgspec.json.decode(text, type=cls)
 
 
 NO_LIMITS = Limits()

@@ -116,21 +116,6 @@ def test_notes_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
     assert "unseen" not in page
 
 
-def test_parquet_has_lists_of_notes(board: Recorded, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    remarked(board)
-    assert call(board, "--format", "parquet", "-o", tmp_path / "runs.parquet").exit_code == 0
-    first, _ = parquet.read_table(tmp_path / "runs.parquet").to_pylist()
-    assert first["notes"] == ["four values per thread", "=1+1, no conflicts"]
-
-
-def test_only_the_best_run_of_each_user_holds_a_rank_and_equal_ones_share_it(board: Recorded) -> None:
-    for user, score_s in (("ada", 3e-3), ("ada", 2e-3), ("bob", 2e-3), ("eve", 4e-3), ("eve", 5e-3)):
-        passed(board, score_s, user=user)
-    rows = read_csv(call(board, "--format", "csv").stdout)
-    assert [row["rank"] for row in rows] == ["", "1", "1", "3", ""]
-
-
 @pytest.mark.parametrize("text", FORMULAS)
 def test_no_text_is_a_formula_and_each_can_be_read_again(board: Recorded, text: str) -> None:
     passed(board, 1e-3, file_name=text, user=text)
@@ -181,11 +166,6 @@ def test_json_has_the_standings_and_the_same_rows(board: Recorded) -> None:
     rows = read_csv(call(board, "--format", "csv").stdout)
     assert [list(row) for row in found["runs"]] == [list(row) for row in rows] == [[each.name for each in COLUMNS]] * 2
     assert found["runs"][0]["waited_s"] is None
-
-
-def test_json_of_an_empty_board_can_be_read(board: Recorded) -> None:
-    found = json.loads(call(board, "--format", "json").stdout)
-    assert found["runs"] == found["boards"] == []
 
 
 def test_the_submitted_files_come_where_they_are_asked_for(board: Recorded) -> None:
@@ -327,20 +307,6 @@ def test_without_pyarrow_parquet_says_what_to_install(board: Recorded) -> None:
     assert done.returncode == 2, done.stderr
     assert "pip install 'hpc-board[parquet]'" in done.stderr
     assert not (board.folder / "runs.parquet").exists()
-
-
-def test_the_export_of_others_runs_needs_no_library_that_submitting_does_not(board: Recorded) -> None:
-    passed(board, 1e-3)
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "hpc_board", "admin", "export", "--format", "csv"],
-        cwd=board.folder,
-        env=board.environ(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert not loaded & {"pyarrow", "textual", "jinja2", "paramiko", "pandas", "numpy"}
 
 
 def test_the_page_of_the_manual_lists_every_column() -> None:

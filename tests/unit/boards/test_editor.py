@@ -373,15 +373,6 @@ def test_create_refuses_a_task_that_no_gpu_of_it_runs(place: Recorded) -> None:
     assert "none of its GPUs here (MI300) runs that." in done.stderr
 
 
-def test_create_takes_python_tasks_for_gpus_of_amd(place: Recorded) -> None:
-    with_amd(place)
-    done = call(place, "create", "echo", task_folder(place.folder / "echo", text=TASK + "gpus: [MI300]\n"))
-    assert (done.exit_code, "runs on" in done.stderr) == (0, False)
-    kernel = place.folder / "echo.py"
-    kernel.write_text("def custom_kernel(data):\n    return data\n")
-    assert call(place, "submit", kernel, "--task", "echo", "--dry-run").exit_code == 0
-
-
 def test_create_warns_of_named_gpus_that_run_no_language_of_the_task(place: Recorded) -> None:
     with_amd(place)
     folder = task_folder(place.folder / "echo", text=CUDA_TASK + "gpus: [H100, MI300]\n")
@@ -405,18 +396,6 @@ def test_ranked_runs_of_an_emulated_gpu_and_of_the_gpu_itself_share_no_standings
     assert call(place, *ranked, "--mode", "test").exit_code == 0
     with pytest.raises(InputError, match="its standings for vectoradd_py contain emulated runs"):
         of(place).submissions.rerun("vectoradd_py", [1], submissions=[1])
-
-
-def test_sync_tells_which_gpus_run_no_language_of_a_task(place: Recorded) -> None:
-    with_amd(place)
-    competition(place.folder, text=COMPETITION.replace("gpus: [H100]", "gpus: [H100, MI300]"))
-    task_folder(place.folder / "set" / "echo", text=CUDA_TASK)
-    task_folder(place.folder / "set" / "other", "other", CUDA_TASK + "gpus: [MI300]\n")
-    done = {each["name"]: each for each in read(place, "admin", "sync", place.folder / "practice.yaml", code=5)}
-    assert done["echo_v2"]["result"] == "created"
-    assert done["echo_v2"]["reason"].endswith("no submission in cu runs on MI300.")
-    assert done["other_v2"]["result"] == "skipped"
-    assert "none of its GPUs here (MI300) runs that." in done["other_v2"]["reason"]
 
 
 def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_says_so(place: Recorded) -> None:
@@ -456,18 +435,6 @@ def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
     created(first, folder, "echo")
     with pytest.raises(InputError, match="board echo exists already"):
         second.leaderboards.carry_out(request, {"echo": plan.after_change})
-
-
-def test_of_two_processes_that_make_a_board_at_once_one_does(place: Recorded) -> None:
-    folder = task_folder(place.folder / "echo")
-    command = [sys.executable, "-m", "hpc_board", "create", "echo", str(folder)]
-    both = [
-        subprocess.Popen(command, cwd=place.folder, env=place.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    told = [process.communicate(timeout=60)[1].decode() for process in both]
-    assert sorted(process.returncode for process in both) == [0, 2], told
-    assert len(of(place).leaderboards.history("echo")) == 1
 
 
 def test_what_became_of_each_board_is_found_by_an_index_alone(place: Recorded) -> None:
@@ -556,13 +523,6 @@ def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: 
     (done,) = of(place).leaderboards.carry_out(request, changes, force=True)
     assert [(each.gpu, each.users) for each in done.left] == [("CPU", 1)]
     assert of(place).tasks.get("echo").version != before.version
-
-
-def test_users_whose_submissions_were_all_removed_lose_nothing_by_a_new_version(place: Recorded) -> None:
-    folder = made(place)
-    run = passed(place, of(place).tasks.get("echo"), "eve")
-    assert call(place, "admin", "remove", str(run.submission), "--reason", "a copy").exit_code == 0
-    assert call(place, "update", "echo", changed(folder)).exit_code == 0
 
 
 def test_a_new_version_needs_no_force_on_an_empty_board(place: Recorded) -> None:
@@ -1260,16 +1220,6 @@ def test_what_the_competition_does_not_say_stays(place: Recorded) -> None:
     assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
 
 
-def test_what_a_competition_brought_is_shown_as_a_table(place: Recorded) -> None:
-    competition(place.folder)
-    done = call(place, "admin", "sync", place.folder / "practice.yaml")
-    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
-        ["BOARD", "RESULT"],
-        ["echo_v2", "created"],
-        ["other_v2", "created"],
-    ]
-
-
 # Starters and evals
 
 
@@ -1329,11 +1279,3 @@ def test_the_names_of_boards_are_completed(place: Recorded) -> None:
     made(place)
     done = place.hpc_board(_HPC_BOARD_COMPLETE="bash_complete", COMP_WORDS="hpc-board update ec", COMP_CWORD="2")
     assert "echo" in done.stdout
-
-
-def test_every_error_of_a_board_is_one_that_users_can_act_on(place: Recorded) -> None:
-    made(place, user="ada")
-    for words in (("update", "gone"), ("delete", "gone", "--yes"), ("create", "x", "nowhere"), ("create", "x", "./no")):
-        done = call(place, *words)
-        assert done.exit_code == 2
-        assert "hint:" in done.stderr

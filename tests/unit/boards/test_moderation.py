@@ -3,8 +3,6 @@
 import getpass
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +45,7 @@ from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
 from hpc_board.store.row_values import time_text
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import REPOSITORY, Recorded, once_drafted, result_of, timed_case
+from tests.unit.recorded import Recorded, once_drafted, result_of, timed_case
 from tests.values import replace, requested
 
 ADMIN = getpass.getuser()
@@ -195,13 +193,8 @@ def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"ranked": -1}', '{"ranked": true}', '{"other": "5"}', "{"])
 def test_limits_that_nobody_wrote_are_not_read(text: str) -> None:
-    with pytest.raises(ValueError, match=r"limit|Expecting"):
+    with pytest.raises(ValueError, match="Expected|truncated"):
         Limits.from_json(text)
-
-
-def test_limits_are_read_as_they_are_written() -> None:
-    for limits in (Limits(), Limits(0, 5), Limits(other=100_000)):
-        assert Limits.from_json(limits.to_json()) == limits
 
 
 # Limits on a board
@@ -302,57 +295,12 @@ def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
     assert re.search(r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\?\)", " ".join(row[3] for row in plan))
 
 
-CLIENT = """
-import sys
-from pathlib import Path
-from hpc_board import settings as config
-from hpc_board.board import Board
-from hpc_board.domain.draft import SubmissionRequest
-from hpc_board.errors import Refused
-from hpc_board.runs.drafts import read_source
-
-board = Board(config.load(Path(sys.argv[1]), {}), user="bob")
-plan = board.submissions._plan
-
-
-def plan_later(*drafts):
-    print("drafted", flush=True)
-    sys.stdin.readline()
-    return plan(*drafts)
-
-
-board.submissions._plan = plan_later
-try:
-    runs = board.submissions.submit([SubmissionRequest(read_source(Path(sys.argv[2])), mode="test")])
-    print("sent", *(run.id for run in runs))
-except Refused as error:
-    print("refused", error.message)
-"""
-
-
-def test_of_two_clients_that_submit_at_once_only_one_gets_the_last_place(place: Place) -> None:
-    kernel = place.files.kernel()
+def test_limit_that_was_reached_after_the_draft_refuses_the_submission(place: Place) -> None:
     place.call(ADMIN, "admin", "limit", "double", "--other", "1")
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-c", CLIENT, str(place.files.settings), str(kernel)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=REPOSITORY,
-        )
-        for _ in range(2)
-    ]
-    for client in clients:
-        assert client.stdout is not None
-        assert client.stdout.readline() == "drafted\n"
-    for client in clients:
-        assert client.stdin is not None
-        client.stdin.write("go\n")
-        client.stdin.flush()
-    said = sorted(client.communicate(timeout=60)[0] for client in clients)
-    assert said[0].startswith("refused Rate limit exceeded: you have sent 1 of at most 1 ")
-    assert said[1].startswith("sent ")
+    bob = place.board("bob")
+    once_drafted(bob, lambda: place.submitted("bob", mode=Mode.TEST))
+    with pytest.raises(Refused, match="you have sent 1 of at most 1 "):
+        bob.submissions.submit([requested(place.files.kernel())])
     assert len(place.store.runs.list(RunQuery(user="bob"))) == 1
 
 
@@ -425,8 +373,9 @@ def test_a_name_that_nobody_has_is_not_banned(place: Place) -> None:
     refused = place.call(ADMIN, "admin", "ban", "robertta", "--reason", "x")
     assert refused.exit_code == 2
     assert "roberta" in refused.stderr.replace("robertta", "")
-    for name in ("", "a\nb", "x" * 300):
-        assert place.call(ADMIN, "admin", "ban", name, "--reason", "x").exit_code == 2
+    for command, name in (("ban", ""), ("ban", "x" * 300), ("unban", "a\nb\x1b[31m")):
+        done = place.call(ADMIN, "admin", command, name, "--reason", "x")
+        assert (done.exit_code, "is not a valid user name." in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 501])
@@ -514,12 +463,6 @@ def test_a_removed_submission_leaves_the_standings_to_the_next_best(board: Recor
     mine.moderation.readmit([best.submission])
     assert ranks(mine) == [(1, "ada", best.id), (2, "bob", bobs.id)]
     assert mine.runs.get(best.id).remarks.removal is None
-
-
-def test_whoever_has_nothing_else_is_gone_from_the_board(board: Recorded) -> None:
-    only = timed(board, "ada", 1e-6)
-    board.board.moderation.remove([only.submission], "x")
-    assert ranks(board.board) == []
 
 
 def call(board: Recorded, user: str, *argv: str) -> Result:
@@ -769,23 +712,6 @@ def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> N
     assert (refused.exit_code, "owned by ada, not by bob" in refused.stderr) == (5, True)
 
 
-def test_a_board_that_shows_its_submissions_does_so_after_its_deadline(place: Place) -> None:
-    # Late enough for a busy machine to submit before it.
-    deadline = datetime.now(UTC) + timedelta(seconds=10)
-    words = ("--gpu", "CPU", "--deadline", deadline.isoformat(), "--show-code", "--yes")
-    made = place.call(ADMIN, "create", "open_double", "double", *words)
-    assert made.exit_code == 0, made.stderr
-    bob = place.board("bob")
-    draft = requested(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
-    (run,) = bob.submissions.submit([draft])
-    bob.runs.cancel(run.id)
-    number = str(run.submission)
-    assert place.call("eve", "code", number).exit_code == 5
-    assert place.call(ADMIN, "code", number).exit_code == 0
-    time.sleep(max(0.0, (deadline - datetime.now(UTC)).total_seconds()) + 0.1)
-    assert place.call("eve", "code", number).exit_code == 0
-
-
 def test_the_limits_of_a_closed_board_are_told_to_those_who_see_it(place: Place) -> None:
     words = ("--gpu", "CPU", "--closed", "--member", "bob", "--yes")
     assert place.call(ADMIN, "create", "secret", "double", *words).exit_code == 0
@@ -990,9 +916,3 @@ def test_milestones_take_nothing_from_their_authors_limit(place: Place) -> None:
     assert place.call("bob", *ranked).exit_code == 0
     place.submitted("bob")
     assert place.call("bob", *ranked).exit_code == 5
-
-
-def test_a_name_that_nobody_can_have_is_neither_banned_nor_unbanned(place: Place) -> None:
-    for command in ("ban", "unban"):
-        done = place.call(ADMIN, "admin", command, "a\nb\x1b[31m", "--reason", "x")
-        assert (done.exit_code, "'a b' is not a valid user name." in done.stderr) == (2, True), done.stderr
