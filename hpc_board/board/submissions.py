@@ -9,7 +9,7 @@ import msgspec
 
 from hpc_board.board.context import Context, harness
 from hpc_board.board.moderation import best_candidates, named_candidates
-from hpc_board.board.runs import readable
+from hpc_board.board.runs import Runs, readable
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
@@ -106,7 +106,7 @@ class Submissions:
             Refused: the run belongs to another user, or the user may not submit now.
         """
         self._check_open()
-        found = self._existing_run(run)
+        found = Runs(self._context).get(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
@@ -332,15 +332,8 @@ class Submissions:
         from hpc_board.boards.comparison import compare
 
         first, second = self.get(one), self.get(other)
-        try:
-            names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
-            found = compare(self._context.store, first, second, [*names])
-        except StorageError:
-            raise
-        except InputError as error:
-            meant = filter(None, map(self._hint_for_run, dict.fromkeys((one, other))))
-            raise InputError(error.message, hint=" ".join((*meant, error.hint))) from error
-        return [self._readable(each) for each in found]
+        names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
+        return [self._readable(each) for each in compare(self._context.store, first, second, [*names])]
 
     def _readable(self, compared: "Compared") -> "Compared":
         """Return a comparison whose results have the logs that the user may read."""
@@ -355,35 +348,12 @@ class Submissions:
             InputError: it is hidden from the user.
             Refused: it belongs to another user, and this one is no participant.
         """
-        try:
-            found = self._context.store.submissions.get(number)
-            if found.user != self._context.user:
-                self._context.require(Role.PARTICIPANT, "see the submissions of others")
-            if found.user != self._context.user and found.task in self._context.editor.hidden():
+        found = self._context.store.submissions.get(number)
+        if found.user != self._context.user:
+            self._context.require(Role.PARTICIPANT, "see the submissions of others")
+            if found.task in self._context.editor.hidden():
                 raise unknown_submission(number)
-        except StorageError:
-            raise
-        except InputError as error:
-            raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
         return found
-
-    def _existing_run(self, number: int) -> Run:
-        """Return a run that is visible to the user; few calls need the part of the board that has runs."""
-        from hpc_board.board.runs import Runs
-
-        return Runs(self._context).get(number)
-
-    def _hint_for_run(self, number: int) -> str:
-        """Return a hint if `number` is that of one of the user's runs; else an empty text."""
-        try:
-            run = self._existing_run(number)
-        except StorageError:
-            raise
-        except (InputError, Refused):
-            return ""
-        if run.user != self._context.user or run.submission == number:
-            return ""
-        return f"Run {run.id} belongs to submission {run.submission}: use that number."
 
 
 def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:

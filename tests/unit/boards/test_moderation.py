@@ -193,7 +193,7 @@ def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"ranked": -1}', '{"ranked": true}', '{"other": "5"}', "{"])
 def test_limits_that_nobody_wrote_are_not_read(text: str) -> None:
-    with pytest.raises(ValueError, match="Expected|truncated"):
+    with pytest.raises(ValueError, match=r"Expected|truncated"):
         Limits.from_json(text)
 
 

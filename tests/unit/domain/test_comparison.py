@@ -67,12 +67,6 @@ def test_a_difference_beyond_the_scatter_of_the_processes_is_shown_with_its_erro
     assert found.text == "2.00x faster (± 0.058x)"
 
 
-def test_a_slower_one_is_told_as_such() -> None:
-    found = difference(steady(5.0 * MS, 5.05 * MS, 4.95 * MS), steady(10.0 * MS, 10.1 * MS, 9.9 * MS))
-    assert found.speedup == pytest.approx(0.5)
-    assert found.text == "2.00x slower (± 0.058x)"
-
-
 def test_a_difference_within_the_scatter_of_the_processes_is_not_shown() -> None:
     found = difference(steady(10 * MS, 11 * MS, 9 * MS), steady(9.8 * MS, 11 * MS, 9.1 * MS))
     assert not found.shown
@@ -312,30 +306,6 @@ def test_a_number_that_is_no_submission_is_an_input_error(board: Recorded) -> No
     done = call(board, "compare", str(add(board, MS, MS).submission), "77")
     assert done.exit_code == 2
     assert "there is no submission 77" in done.stderr
-
-
-def test_numbers_of_runs_are_told_to_be_such(board: Recorded) -> None:
-    add(board, MS, MS)
-    add(board, MS, MS)
-    store = Store(board.board.settings.board / "board.db")
-    task, new = board.board.tasks.get("vectoradd_py"), NewRun("H100", "here", "", "t", "n", "self-run", False, "")
-    for tokens in (("t1", "t2"), ("t3",)):
-        store.submissions.add(
-            NewSubmission(
-                task=task,
-                user=board.board.user,
-                file_name="kernel.py",
-                code=b"",
-                mode=Mode.TEST,
-                note="",
-                at=AT,
-                runs=[replace(new, token=token) for token in tokens],
-            )
-        )
-    timeless = call(board, "compare", "1", "4")
-    assert timeless.exit_code == 2
-    assert "Run 4 belongs to submission 3: use that number." in timeless.stderr
-    assert "Run 1 belongs" not in timeless.stderr
 
 
 @pytest.mark.parametrize(("value", "digits", "text"), [(137.4, 2, "140"), (1234.0, 3, "1230"), (0.987, 2, "0.99")])
