@@ -14,7 +14,7 @@ from typing import IO, Any
 import msgspec
 
 from hpc_board import __version__
-from hpc_board.admin.export.columns import CODE, COLUMNS, Column, Kind, Row, Value
+from hpc_board.admin.export.columns import CODE, COLUMNS, Kind, Value, cells
 from hpc_board.boards.pages import page
 from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError
@@ -114,12 +114,11 @@ class Export(msgspec.Struct, frozen=True):
         return Written(self._write_csv(sink), 0)
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns of the runs."""
-        return (*COLUMNS, CODE) if self.with_code else COLUMNS
+    def _columns(self) -> dict[str, Kind]:
+        return {**COLUMNS, CODE: Kind.TEXT} if self.with_code else {**COLUMNS}
 
-    def _runs(self) -> Iterator[Row]:
-        return self.store.export.runs(self.chosen, with_code=self.with_code)
+    def _runs(self) -> Iterator[dict[str, Value]]:
+        return map(cells, self.store.export.runs(self.chosen, with_code=self.with_code))
 
     def _write_page(self, sink: IO[bytes]) -> Written:
         """Write the boards of present versions as one file for a browser: no external resource, all data escaped."""
@@ -156,13 +155,13 @@ class Export(msgspec.Struct, frozen=True):
 
     def _write_csv(self, sink: IO[bytes]) -> int:
         """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""
-        columns, count = self.columns, 0
+        count = 0
         text = TextIOWrapper(sink, encoding="utf-8", newline="")
         try:
             writer = csv.writer(text, lineterminator="\n")
-            writer.writerow([column.name for column in columns])
+            writer.writerow(self._columns)
             for row in self._runs():
-                writer.writerow([_csv_cell(column.value(row)) for column in columns])
+                writer.writerow(map(_csv_cell, row.values()))
                 count += 1
             text.flush()
         finally:
@@ -181,8 +180,7 @@ class Export(msgspec.Struct, frozen=True):
         sink.write(_json(head).removesuffix("}").encode() + b',\n"boards": [')
         boards = _write_lines(sink, map(self._board, self.store.export.ranked_boards(self.chosen)))
         sink.write(b'],\n"runs": [')
-        columns = self.columns
-        rows = ({column.name: _json_value(column.value(row)) for column in columns} for row in self._runs())
+        rows = ({name: _json_value(value) for name, value in row.items()} for row in self._runs())
         runs = _write_lines(sink, rows)
         sink.write(b"]}\n")
         return Written(runs, boards)
@@ -208,13 +206,12 @@ class Export(msgspec.Struct, frozen=True):
             Kind.BOOLEAN: pa.bool_(),
             Kind.MOMENT: pa.timestamp("us", tz="UTC"),
         }
-        columns, count = self.columns, 0
-        schema = pa.schema([(column.name, types[column.kind]) for column in columns])
+        count = 0
+        schema = pa.schema([(name, types[kind]) for name, kind in self._columns.items()])
         rows, size = self._runs(), _PARQUET_ROWS_WITH_CODE if self.with_code else _PARQUET_ROWS
         with parquet.ParquetWriter(sink, schema) as writer:
             while batch := list(islice(rows, size)):
-                cells: dict[str, list[Any]] = {column.name: [column.value(row) for row in batch] for column in columns}
-                writer.write_table(pa.Table.from_pydict(cells, schema=schema))
+                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
                 count += len(batch)
         return count
 

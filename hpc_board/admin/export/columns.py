@@ -1,14 +1,11 @@
 """The columns of exported runs; docs/boards.md has their meanings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
-from hpc_board.domain.moderation import Removal, Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.model.text import one_line
 
@@ -32,12 +29,69 @@ class Kind(StrEnum):
     MOMENT = "moment"
 
 
-class Column(msgspec.Struct, frozen=True):
-    """A column: its name, its type, and its value in a row."""
+_COLUMNS = (
+    (Kind.INTEGER, "run submission"),
+    (Kind.TEXT, "task task_version gpu user account file_name mode state verdict"),
+    (Kind.NUMBER, "score_s"),
+    (Kind.INTEGER, "rank"),
+    (Kind.MOMENT, "submitted_at started_at ended_at"),
+    (Kind.NUMBER, "waited_s ran_s"),
+    (Kind.TEXT, "cluster partition job_id node trust"),
+    (Kind.BOOLEAN, "emulated"),
+    (Kind.TEXT, "milestone code_sha256 harness_sha256 note message"),
+    (Kind.BOOLEAN, "removed"),
+    (Kind.TEXTS, "notes"),
+    (Kind.TEXT, "removed_by"),
+    (Kind.MOMENT, "removed_at"),
+    (Kind.TEXT, "removed_reason"),
+    (Kind.INTEGER, "rerun_of"),
+    (Kind.TEXT, "rerun_by"),
+    (Kind.NUMBER, "score_low_s score_high_s"),
+    (Kind.BOOLEAN, "overlaps_above"),
+    (Kind.NUMBER, "busy_processors"),
+)
+COLUMNS: Mapping[str, Kind] = {name: kind for kind, names in _COLUMNS for name in names.split()}
+"""All columns but CODE, in their order: a new one comes last, and none is renamed or removed."""
 
-    name: str
-    kind: Kind
-    value: Callable[[Row], Value]
+CODE = "code"
+"""The column with the text of the submitted file, for exports that have it."""
+
+
+def cells(row: Row) -> dict[str, Value]:
+    """Return the values of all columns in a row, by their names."""
+    removal, rerun = row["remarks"].removal, row["remarks"].rerun
+    notes = map(_line, (row["note"], *(note.text for note in row["remarks"].notes)))
+    # The end of the job is that by its own clock, else the time at which the board recorded it.
+    ended_at = (row["job_ended_at"] or row["state_since"]) if RunState(row["state"]).ended else None
+    sent, started, ended = (_moment(each) for each in (row["submitted_at"], row["started_at"], ended_at))
+    found = {
+        **row,
+        "ended_at": ended_at,
+        "waited_s": _seconds(sent, started),
+        "ran_s": _seconds(started, ended),
+        "notes": tuple(filter(None, notes)),
+        "removed_by": removal and removal.by_user,
+        "removed_at": removal and removal.at,
+        "removed_reason": removal and removal.reason,
+        "rerun_of": rerun and rerun.of_submission,
+        "rerun_by": rerun and rerun.by_user,
+    }
+    code = {} if row["code"] is None else {CODE: row["code"].decode("utf-8", "replace")}
+    return {**{name: _cell(found[name], kind) for name, kind in COLUMNS.items()}, **code}
+
+
+def _cell(value: Any, kind: Kind) -> Value:
+    if value is None:
+        return None
+    match kind:
+        case Kind.TEXT:
+            return _line(value) or None
+        case Kind.BOOLEAN:
+            return bool(value)
+        case Kind.MOMENT:
+            return _moment(value)
+    cell: Value = value
+    return cell
 
 
 @lru_cache(maxsize=4096)
@@ -45,93 +99,10 @@ def _line(text: str) -> str:
     return one_line(text, _CHARACTERS_MAX)
 
 
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
-
-
-def _ended(row: Row) -> datetime | None:
-    """Return the end of the job by its own clock; else the time at which the board recorded it."""
-    return _time(row["job_ended_at"] or row["state_since"]) if RunState(row["state"]).ended else None
+def _moment(value: str | datetime | None) -> datetime | None:
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return None if at is None else at.astimezone(UTC)
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:
     return None if start is None or end is None else max(0.0, (end - start).total_seconds())
-
-
-def _notes(row: Row) -> tuple[str, ...]:
-    return tuple(filter(None, map(_line, (row["note"], *(note.text for note in row["remarks"].notes)))))
-
-
-def _integer(name: str) -> Column:
-    return Column(name, Kind.INTEGER, lambda row: row[name])
-
-
-def _number(name: str) -> Column:
-    return Column(name, Kind.NUMBER, lambda row: row[name])
-
-
-def _text_column(name: str) -> Column:
-    return Column(name, Kind.TEXT, lambda row: None if row[name] is None else _line(row[name]) or None)
-
-
-def _flag(name: str) -> Column:
-    return Column(name, Kind.BOOLEAN, lambda row: None if row[name] is None else bool(row[name]))
-
-
-def _moment(name: str) -> Column:
-    return Column(name, Kind.MOMENT, lambda row: _time(row[name]))
-
-
-def _of_removal(name: str, kind: Kind, value: Callable[[Removal], Value]) -> Column:
-    return Column(name, kind, lambda row: row["remarks"].removal and value(row["remarks"].removal))
-
-
-def _of_rerun(name: str, kind: Kind, value: Callable[[Rerun], Value]) -> Column:
-    return Column(name, kind, lambda row: row["remarks"].rerun and value(row["remarks"].rerun))
-
-
-COLUMNS = (
-    _integer("run"),
-    _integer("submission"),
-    _text_column("task"),
-    _text_column("task_version"),
-    _text_column("gpu"),
-    _text_column("user"),
-    _text_column("account"),
-    _text_column("file_name"),
-    _text_column("mode"),
-    _text_column("state"),
-    _text_column("verdict"),
-    _number("score_s"),
-    _integer("rank"),
-    _moment("submitted_at"),
-    _moment("started_at"),
-    Column("ended_at", Kind.MOMENT, _ended),
-    Column("waited_s", Kind.NUMBER, lambda row: _seconds(_time(row["submitted_at"]), _time(row["started_at"]))),
-    Column("ran_s", Kind.NUMBER, lambda row: _seconds(_time(row["started_at"]), _ended(row))),
-    _text_column("cluster"),
-    _text_column("partition"),
-    _text_column("job_id"),
-    _text_column("node"),
-    _text_column("trust"),
-    _flag("emulated"),
-    _text_column("milestone"),
-    _text_column("code_sha256"),
-    _text_column("harness_sha256"),
-    _text_column("note"),
-    _text_column("message"),
-    _flag("removed"),
-    Column("notes", Kind.TEXTS, _notes),
-    _of_removal("removed_by", Kind.TEXT, lambda removal: _line(removal.by_user)),
-    _of_removal("removed_at", Kind.MOMENT, lambda removal: removal.at.astimezone(UTC)),
-    _of_removal("removed_reason", Kind.TEXT, lambda removal: _line(removal.reason) or None),
-    _of_rerun("rerun_of", Kind.INTEGER, lambda rerun: rerun.of_submission),
-    _of_rerun("rerun_by", Kind.TEXT, lambda rerun: _line(rerun.by_user)),
-    _number("score_low_s"),
-    _number("score_high_s"),
-    _flag("overlaps_above"),
-    _number("busy_processors"),
-)
-"""All columns but `code`, in their order: a new one comes last, and none is renamed or removed."""
-
-CODE = Column("code", Kind.TEXT, lambda row: row["code"].decode("utf-8", "replace"))

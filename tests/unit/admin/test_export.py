@@ -164,7 +164,7 @@ def test_json_has_the_standings_and_the_same_rows(board: Recorded) -> None:
     ]
     assert [(row["file_name"], row["rank"]) for row in found["runs"]] == [("=1", 1), ("kernel.py", 1)]
     rows = read_csv(call(board, "--format", "csv").stdout)
-    assert [list(row) for row in found["runs"]] == [list(row) for row in rows] == [[each.name for each in COLUMNS]] * 2
+    assert [list(row) for row in found["runs"]] == [list(row) for row in rows] == [[*COLUMNS]] * 2
     assert found["runs"][0]["waited_s"] is None
 
 
@@ -280,7 +280,7 @@ def test_parquet_has_the_same_rows_with_types(board: Recorded) -> None:
     done = call(board, "--format", "parquet", "-o", target, "--with-code")
     assert done.exit_code == 0, done.output
     table = parquet.read_table(target)
-    assert table.column_names == [column.name for column in (*COLUMNS, CODE)]
+    assert table.column_names == [*COLUMNS, CODE]
     first, second = table.to_pylist()
     assert (first["file_name"], first["rank"], first["score_s"], first["code"]) == ("=1", 1, 2e-3, KERNEL)
     assert first["submitted_at"] == AT
@@ -312,7 +312,7 @@ def test_without_pyarrow_parquet_says_what_to_install(board: Recorded) -> None:
 def test_the_page_of_the_manual_lists_every_column() -> None:
     page = (REPOSITORY / "docs" / "boards.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \|$", page, re.MULTILINE)
-    assert listed == [(column.name, str(column.kind)) for column in (*COLUMNS, CODE)]
+    assert listed == [*((name, str(kind)) for name, kind in COLUMNS.items()), (CODE, "text")]
 
 
 def html(board: Recorded) -> str:

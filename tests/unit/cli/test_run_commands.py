@@ -142,8 +142,6 @@ def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(boar
     assert "`hpc-board run ID` shows the submission of one." in " ".join(done.stderr.split())
 
 
-
-
 def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
     passing = result_of(Verdict.PASS, timed_case())
     fast = board.add(result=passing, score_s=1e-3)
