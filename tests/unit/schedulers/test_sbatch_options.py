@@ -105,6 +105,8 @@ def test_every_setting_becomes_its_option() -> None:
         "comment": "a=b c",
         "contiguous": "",
     }
+    assert set(options_for(with_options(gpu, sbatch=()), 60)) <= MANAGED
+    assert {str(style) for style in RequestStyle} - {"none"} <= MANAGED
 
 
 def test_two_constraints_are_joined_so_that_both_hold() -> None:
@@ -148,25 +150,6 @@ def test_slurm_may_requeue_only_where_retries_limit_it() -> None:
 def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the_whole() -> None:
     (fault,) = extra_faults(["--parti=x"])
     assert fault.startswith("--parti (short for --partition) is set by hpc-board itself")
-
-
-def test_the_settings_own_options_are_managed() -> None:
-    everything = with_options(
-        PLAIN,
-        request=Request(RequestStyle.GPUS, "1"),
-        account="a",
-        qos="q",
-        constraint="c",
-        reservation="r",
-        nodelist="n",
-        exclude="e",
-        cpus_per_task=1,
-        memory="1G",
-        exclusive=True,
-        gpu_freq="low",
-    )
-    assert set(options_for(everything, 60)) <= MANAGED
-    assert {str(style) for style in RequestStyle} - {"none"} <= MANAGED
 
 
 @pytest.mark.parametrize("extra", ["-p x", "comment=x", "--comment x", "--", "", "---x", "-comment=x", "--=x", "--X=1"])
