@@ -84,11 +84,11 @@ class LocalScheduler:
             for entry in filter(None, map(self._entry, jobs)):
                 if entry.end is not None:
                     continue
-                if entry.start is None:
+                if entry.device is None:
                     end = End(JobState.CANCELLED, "cancelled while it waited")
-                    self._queue.record_end(entry.ticket.number, end)
+                    self._queue.record_end(entry.number, end)
                 else:
-                    self._queue.request_cancel(entry.ticket.number)
+                    self._queue.request_cancel(entry.number)
         self._start_spoolers()
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
@@ -110,26 +110,25 @@ class LocalScheduler:
 
     def _entry(self, job: JobKey) -> Entry | None:
         entry = self._queue.entry(int(job.job_id)) if is_number(job.job_id) else None
-        return entry if entry is not None and entry.ticket.name == job.name else None
+        return entry if entry is not None and entry.name == job.name else None
 
     def _news(self, entry: Entry | None, entries: Sequence[Entry]) -> JobStatus:
         if entry is None:
             return JobStatus(JobState.MISSING, source="local: the queue has no such job")
-        ticket = entry.ticket
-        job_id = str(ticket.number)
+        job_id = str(entry.number)
         if entry.end is not None:
-            return JobStatus(entry.end.state, job_id, entry.end.reason, ticket.host, f"local: {entry.end.reason}")
-        if entry.start is not None:
+            return JobStatus(entry.end.state, job_id, entry.end.reason, entry.host, f"local: {entry.end.reason}")
+        if entry.device is not None:
             reason = "is being cancelled" if entry.cancelled else ""
-            source = f"local: runs on {ticket.pool} {entry.start.device}"
-            return JobStatus(JobState.RUNNING, job_id, reason, ticket.host, source)
-        position = [each.ticket for each in waiting(entries, ticket.host, ticket.pool)].index(ticket) + 1
+            source = f"local: runs on {entry.pool} {entry.device}"
+            return JobStatus(JobState.RUNNING, job_id, reason, entry.host, source)
+        position = [each.number for each in waiting(entries, entry.host, entry.pool)].index(entry.number) + 1
         reason = f"position {position} in the queue"
-        if position == 1 and ticket.host == self._queue.host:
-            own = running(entries, ticket.host, ticket.pool)
-            if len(own) < len(self._slots(ticket.pool)) and not self._free(ticket.pool, entries):
+        if position == 1 and entry.host == self._queue.host:
+            own = running(entries, entry.host, entry.pool)
+            if len(own) < len(self._slots(entry.pool)) and not self._free(entry.pool, entries):
                 reason = "waits until a job of another board has left the device"
-        return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {ticket.host}")
+        return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {entry.host}")
 
     def _slots(self, device: Device) -> tuple[Slot, ...]:
         return slots(device, os.environ, _nvidia_gpus())
@@ -140,7 +139,7 @@ class LocalScheduler:
         try:
             with self._queue.locked():
                 entries = self._queue.unended()
-            for pool in sorted({entry.ticket.pool for entry in entries if entry.ticket.host == host}):
+            for pool in sorted({entry.pool for entry in entries if entry.host == host}):
                 taken = [Slot(pool, device) for device in running(entries, host, pool)]
                 others = [slot for slot in self._slots(pool) if slot not in taken]
                 wanted = len(waiting(entries, host, pool))

@@ -3,15 +3,15 @@
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import SchedulerError, StorageError
@@ -60,10 +60,18 @@ def slots(device: Device, environment: Mapping[str, str], nvidia_gpus: int) -> t
     return tuple(Slot(device, name) for name in devices)
 
 
-class Ticket(msgspec.Struct, frozen=True):
-    """`job.json`: the job to run, its machine and its pool.
+class End(msgspec.Struct, frozen=True):
+    """The end of a job."""
 
-    `environment` is the part of the submitter's environment that the job gets, as from a login shell on a cluster.
+    state: JobState
+    reason: str
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A job, as its file has it: its machine and pool, and later its device and its end.
+
+    `environment` is the part of the submitter's environment that the job gets, as from a login shell on a cluster. The
+    device is stored before the script starts; `cancelled` requests the end.
     """
 
     number: int
@@ -75,26 +83,7 @@ class Ticket(msgspec.Struct, frozen=True):
     time_limit_seconds: int
     submitted_at: Annotated[datetime, msgspec.Meta(tz=True)]
     environment: dict[str, str]
-
-
-class Start(msgspec.Struct, frozen=True):
-    """`started.json`: the device that the job has; it is written before the script starts."""
-
-    device: Annotated[str, msgspec.Meta(max_length=100)]
-
-
-class End(msgspec.Struct, frozen=True):
-    """`end.json`: the end of the job."""
-
-    state: JobState
-    reason: str
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """Everything that the queue knows of one job."""
-
-    ticket: Ticket
-    start: Start | None = None
+    device: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     end: End | None = None
     cancelled: bool = False
 
@@ -174,87 +163,81 @@ class Queue:
     ) -> int:
         """Append a job to the queue and return its number, which no other job of this folder ever has."""
         number = 1 + max([0, *_numbers(self._active), *_numbers(self._ended)])
-        ticket = Ticket(
-            number,
-            name,
-            self.host,
-            pool,
-            str(folder),
-            script,
-            time_limit_seconds,
-            datetime.now(UTC),
-            dict(environment),
-        )
-        home = self._active / str(number)
-        home.mkdir(mode=0o700)
-        try:
-            write_whole(home / "job.json", msgspec.json.encode(ticket))
-        except OSError:
-            shutil.rmtree(home, ignore_errors=True)
-            raise
+        now = datetime.now(UTC)
+        entry = Entry(number, name, self.host, pool, str(folder), script, time_limit_seconds, now, dict(environment))
+        write_whole(_file(self._active, number), msgspec.json.encode(entry))
         return number
 
     def entry(self, number: int) -> Entry | None:
-        """Return the records of job `number`; None if it is unknown or they are damaged."""
-        return _entry(self._active / str(number)) or _entry(self._ended / str(number))
+        """Return job `number`; None if it is unknown or its file is damaged."""
+        return _entry(self._active, number) or _entry(self._ended, number)
 
     def unended(self) -> list[Entry]:
         """Return the jobs of all machines that have not ended, oldest first."""
-        entries = [entry for number in _numbers(self._active) if (entry := _entry(self._active / str(number)))]
+        entries = [entry for number in _numbers(self._active) if (entry := _entry(self._active, number))]
         for entry in entries:
             if entry.end is not None:
-                # Not needed for the answer, and a folder in the way must not stop the other jobs.
+                # Not needed for the answer, and an obstacle must not stop the other jobs.
                 with contextlib.suppress(OSError):
-                    self._put_away(entry.ticket.number)
+                    self._put_away(entry.number)
         return [entry for entry in entries if entry.end is None]
 
     def find(self, name: str, submitted_at: datetime) -> int | None:
         """Return the number of the job called `name`, among those submitted since `submitted_at`."""
         numbers = sorted({*_numbers(self._active), *_numbers(self._ended)}, reverse=True)
         for entry in filter(None, map(self.entry, numbers)):
-            if entry.ticket.submitted_at < submitted_at - CLOCK_SLACK:
+            if entry.submitted_at < submitted_at - CLOCK_SLACK:
                 return None
-            if entry.ticket.name == name:
-                return entry.ticket.number
+            if entry.name == name:
+                return entry.number
         return None
 
-    def record_start(self, number: int, start: Start) -> None:
+    def record_start(self, number: int, device: str) -> None:
         """Store that the job runs now."""
-        write_whole(self._active / str(number) / "started.json", msgspec.json.encode(start))
+        self._change(number, device=device)
 
     def record_end(self, number: int, end: End) -> None:
         """Store how the job ended and take it out of the queue."""
-        write_whole(self._active / str(number) / "end.json", msgspec.json.encode(end))
+        self._change(number, end=end)
         self._put_away(number)
 
     def request_cancel(self, number: int) -> None:
         """Store a cancel request for the process that serves the job's slot."""
-        (self._active / str(number) / "cancel").touch()
+        self._change(number, cancelled=True)
 
     def cancel_requested(self, number: int) -> bool:
         """Return whether a cancel of the job was requested; needs no lock."""
-        return (self._active / str(number) / "cancel").exists()
+        entry = _entry(self._active, number)
+        return entry is not None and entry.cancelled
+
+    def _change(self, number: int, **changes: Any) -> None:
+        if (entry := _entry(self._active, number)) is not None:
+            write_whole(_file(self._active, number), msgspec.json.encode(replace(entry, **changes)))
 
     def _put_away(self, number: int) -> None:
-        (self._active / str(number)).rename(self._ended / str(number))
+        _file(self._active, number).rename(_file(self._ended, number))
 
 
 def waiting(entries: Iterable[Entry], host: str, pool: Device) -> list[Entry]:
     """Return the `entries` that wait for a slot of this pool on this machine, in their order."""
-    return [
-        entry for entry in entries if entry.start is None and (entry.ticket.host, entry.ticket.pool) == (host, pool)
-    ]
+    return [entry for entry in entries if entry.device is None and (entry.host, entry.pool) == (host, pool)]
 
 
 def running(entries: Iterable[Entry], host: str, pool: Device) -> dict[str, Entry]:
     """Return the started `entries` of this pool on this machine, by their device."""
-    mine = [entry for entry in entries if (entry.ticket.host, entry.ticket.pool) == (host, pool)]
-    return {entry.start.device: entry for entry in mine if entry.start is not None}
+    return {
+        entry.device: entry
+        for entry in entries
+        if entry.device is not None and (entry.host, entry.pool) == (host, pool)
+    }
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"{number}.json"
 
 
 def _numbers(folder: Path) -> list[int]:
-    names = [path.name for path in folder.iterdir()]
-    return sorted(int(name) for name in names if is_number(name))
+    return sorted(int(path.stem) for path in folder.iterdir() if path.suffix == ".json" and is_number(path.stem))
 
 
 def is_number(text: str) -> bool:
@@ -262,22 +245,9 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19 and not text.startswith("0")
 
 
-Record = TypeVar("Record", Ticket, Start, End)
-
-
-def _entry(home: Path) -> Entry | None:
+def _entry(folder: Path, number: int) -> Entry | None:
     try:
-        ticket = _record(home / "job.json", Ticket)
-        if ticket is None or str(ticket.number) != home.name:
-            return None
-        start, end = _record(home / "started.json", Start), _record(home / "end.json", End)
-        return Entry(ticket, start, end, (home / "cancel").exists())
-    except (msgspec.DecodeError, RecursionError, NotRegularFileError, NotADirectoryError, PermissionError):
+        entry = msgspec.json.decode(read_bounded(_file(folder, number), RECORD_BYTES_MAX), type=Entry)
+    except (msgspec.DecodeError, RecursionError, NotRegularFileError, FileNotFoundError, PermissionError):
         return None
-
-
-def _record(path: Path, kind: type[Record]) -> Record | None:
-    try:
-        return msgspec.json.decode(read_bounded(path, RECORD_BYTES_MAX), type=kind)
-    except FileNotFoundError:
-        return None
+    return entry if entry.number == number else None

@@ -14,7 +14,7 @@ from hpc_board.errors import StorageError
 from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
 from hpc_board.model.gpu import Device
 from hpc_board.model.text import one_line
-from hpc_board.schedulers.local.queue import End, Queue, Slot, Start, Ticket, running, waiting
+from hpc_board.schedulers.local.queue import End, Entry, Queue, Slot, running, waiting
 
 TERM_GRACE_SECONDS = 5.0
 """The time between SIGTERM and SIGKILL."""
@@ -52,10 +52,8 @@ def serve(queue: Queue, slot: Slot, serving: int) -> None:
     with queue.locked(patience_seconds=math.inf, create=False):
         lost = running(queue.unended(), queue.host, slot.pool).get(slot.device)
     if lost is not None:
-        _end_processes(lost.ticket.name)
-        _store_end(
-            queue, lost.ticket.number, End(JobState.NODE_FAIL, "its spooler was killed, or the machine restarted")
-        )
+        _end_processes(lost.name)
+        _store_end(queue, lost.number, End(JobState.NODE_FAIL, "its spooler was killed, or the machine restarted"))
     while True:
         with queue.locked(patience_seconds=math.inf, create=False):
             ahead = waiting(queue.unended(), queue.host, slot.pool)
@@ -65,48 +63,47 @@ def serve(queue: Queue, slot: Slot, serving: int) -> None:
             busy = queue.claim_device(slot)
             if busy is not None:
                 # Stored first, so that no job runs twice.
-                queue.record_start(ahead[0].ticket.number, Start(slot.device))
+                queue.record_start(ahead[0].number, slot.device)
         if busy is None:
             time.sleep(_PAUSE_SECONDS)
         else:
-            ticket = ahead[0].ticket
-            end = _run(queue, slot, ticket, busy)
+            end = _run(queue, slot, ahead[0], busy)
             os.close(busy)
-            _store_end(queue, ticket.number, end)
+            _store_end(queue, ahead[0].number, end)
 
 
-def _run(queue: Queue, slot: Slot, ticket: Ticket, busy: int) -> End:
+def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
     """Run the job, and return its end once it and all its processes have ended."""
     began = time.monotonic()
     try:
-        child = _start(slot, ticket, busy)
+        child = _start(slot, job, busy)
     except (OSError, ValueError) as error:
         return End(JobState.ENDED, one_line(f"cannot be started: {error}"))
     state, reason = JobState.ENDED, ""
     while state is JobState.ENDED and child.poll() is None:
         reap_orphans([child.pid])
         age_seconds = time.monotonic() - began
-        if queue.cancel_requested(ticket.number):
+        if queue.cancel_requested(job.number):
             state, reason = JobState.CANCELLED, "cancelled while it ran"
-        elif age_seconds >= ticket.time_limit_seconds:
-            state, reason = JobState.TIMEOUT, f"ran into its time limit of {ticket.time_limit_seconds} s"
+        elif age_seconds >= job.time_limit_seconds:
+            state, reason = JobState.TIMEOUT, f"ran into its time limit of {job.time_limit_seconds} s"
         else:
             time.sleep(min(_PAUSE_SECONDS, 0.01 + age_seconds / 10))
-    all_gone = _end_processes(ticket.name)
+    all_gone = _end_processes(job.name)
     code = child.poll() or 0
     if state is JobState.ENDED:
         reason = f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
     return End(state, reason if all_gone else f"{reason}; some of its processes cannot be ended")
 
 
-def _start(slot: Slot, ticket: Ticket, busy: int) -> "subprocess.Popen[bytes]":
-    folder = Path(ticket.folder)
-    names = {"SLURM_JOB_ID": str(ticket.number), "SLURM_JOB_NAME": ticket.name}
-    with (folder / log_name(str(ticket.number))).open("ab") as output:
+def _start(slot: Slot, job: Entry, busy: int) -> "subprocess.Popen[bytes]":
+    folder = Path(job.folder)
+    names = {"SLURM_JOB_ID": str(job.number), "SLURM_JOB_NAME": job.name}
+    with (folder / log_name(str(job.number))).open("ab") as output:
         return subprocess.Popen(
-            ["bash", str(folder / ticket.script)],
+            ["bash", str(folder / job.script)],
             cwd=folder,
-            env={**ticket.environment, **slot.environment, **names},
+            env={**job.environment, **slot.environment, **names},
             pass_fds=[busy],
             start_new_session=True,
             stdin=subprocess.DEVNULL,

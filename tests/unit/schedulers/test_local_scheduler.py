@@ -20,7 +20,7 @@ from hpc_board.harness.processes.tree import ended
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.local.client import LOG_BYTES_MAX, LocalScheduler
-from hpc_board.schedulers.local.queue import Queue, Slot, Start, slots
+from hpc_board.schedulers.local.queue import Queue, Slot, slots
 from tests.values import replace
 
 HERE = Cluster("here", "local")
@@ -333,35 +333,29 @@ def test_garbage_in_the_queue_does_not_stop_other_jobs(bench: Bench) -> None:
     good = bench.submit("good", UNTIL_GO)
     bench.await_state(good, JobState.RUNNING)
     active = bench.folder / "active"
-    ticket = json.loads((active / good.job_id / "job.json").read_bytes())
+    job = json.loads((active / f"{good.job_id}.json").read_bytes())
     contents = {
         "20": b"not json",
         "21": b"[" * 200_000,
-        "22": json.dumps({**ticket, "number": 22, "pool": "../../x"}).encode(),
-        "23": json.dumps({**ticket, "number": 99}).encode(),
-        "24": json.dumps({**ticket, "number": 24, "environment": {"A": 1}}).encode(),
+        "22": json.dumps({**job, "number": 22, "pool": "../../x"}).encode(),
+        "23": json.dumps({**job, "number": 99}).encode(),
+        "24": json.dumps({**job, "number": 24, "environment": {"A": 1}}).encode(),
         "25": b"\xff" * 400_000,
+        "26": json.dumps({**job, "number": 26, "name": "good26", "device": -1}).encode(),
     }
     for name, content in contents.items():
-        (active / name).mkdir()
-        (active / name / "job.json").write_bytes(content)
-    (active / "26" / "job.json").mkdir(parents=True)
-    (active / "27").mkdir()
-    os.mkfifo(active / "27" / "job.json")
-    (active / "28").mkdir()
-    (active / "28" / "job.json").symlink_to("/etc/passwd")
-    (active / "29").write_text("a file")
-    shutil.copytree(active / good.job_id, active / "30")
-    (active / "30" / "job.json").write_text(json.dumps({**ticket, "number": 30, "name": "good30"}))
-    (active / "30" / "started.json").write_text('{"leader": -1}')
+        (active / f"{name}.json").write_bytes(content)
+    (active / "27.json").mkdir()
+    os.mkfifo(active / "28.json")
+    (active / "29.json").symlink_to("/etc/passwd")
     (active / "stray").touch()
     late = bench.submit("late", "exit 0")
-    assert late.job_id == "31"
-    for name in [*contents, "26", "27", "28", "29", "30"]:
-        assert bench.news(JobKey("good" if name != "30" else "good30", name, BEGINNING)).state is JobState.MISSING
+    assert late.job_id == "30"
+    for name in [*contents, "27", "28", "29"]:
+        assert bench.news(JobKey("good" if name != "26" else "good26", name, BEGINNING)).state is JobState.MISSING
     bench.let_go(good)
     bench.await_state(late, JobState.ENDED)
-    assert bench.scheduler.find("late", BEGINNING) == "31"
+    assert bench.scheduler.find("late", BEGINNING) == "30"
 
 
 def test_the_number_of_an_ended_job_is_not_given_again(bench: Bench) -> None:
@@ -471,7 +465,7 @@ def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: 
         number = queue.add(
             name="lost", pool=Device.CPU, folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
         )
-        queue.record_start(number, Start("0"))
+        queue.record_start(number, "0")
     key = JobKey("lost", str(number), BEGINNING)
     assert "machine restarted" in bench.await_state(key, JobState.NODE_FAIL).reason
     assert not (job.folder / "ran").exists()
@@ -497,17 +491,9 @@ def test_an_end_that_was_stored_but_not_put_away_counts(bench: Bench) -> None:
     key = bench.submit("a", "exit 4")
     ended = bench.await_state(key, JobState.ENDED)
     await_true(lambda: not bench.spoolers())
-    (bench.folder / "ended" / key.job_id).rename(bench.folder / "active" / key.job_id)
+    (bench.folder / "ended" / f"{key.job_id}.json").rename(bench.folder / "active" / f"{key.job_id}.json")
     assert bench.news(key) == ended
-    assert (bench.folder / "ended" / key.job_id / "end.json").exists()
-
-
-def test_a_folder_in_the_way_of_an_ended_job_does_not_stop_others(bench: Bench) -> None:
-    key = bench.submit("a", "exit 4")
-    ended = bench.await_state(key, JobState.ENDED)
-    shutil.copytree(bench.folder / "ended" / key.job_id, bench.folder / "active" / key.job_id)
-    bench.await_state(bench.submit("b", "exit 0"), JobState.ENDED)
-    assert bench.news(key) == ended
+    assert (bench.folder / "ended" / f"{key.job_id}.json").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_named(bench: Bench) -> None:
