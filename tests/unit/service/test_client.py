@@ -257,3 +257,13 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     assert "hpc_board.domain.service_address" not in loaded
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
+
+
+@pytest.mark.parametrize(
+    "address", ["munge://hpc-board@login1:7411", "localhost:27411", "run/board.sock", "~/board.sock"]
+)
+def test_a_variable_that_is_no_address_is_named(address: str) -> None:
+    done = CliRunner().invoke(cli, ["runs"], env={"HPC_BOARD_SERVICE": address})
+    assert done.exit_code == 2
+    assert "$HPC_BOARD_SERVICE: expected the full path of a socket, or ssh://" in done.stderr
+    assert f'found "{address}"' in done.stderr
