@@ -78,6 +78,16 @@ def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None 
     return BoardFiles(folder, path, dict(environ or {}))
 
 
+def without_libraries(files: BoardFiles) -> BoardFiles:
+    """Give the jobs a Python without libraries, of which probe jobs try no language, and no task that needs any."""
+    settings = yaml.safe_load(files.settings.read_text())
+    settings["tasks"] = settings["tasks"][:1]
+    for gpu in settings["gpus"].values():
+        gpu["python"] = "/usr/bin/python3"
+    files.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return files
+
+
 def _gpu(partition: str, request: Mapping[str, str]) -> dict[str, Any]:
     return {
         "cluster": "lab",

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from tests.accounts import command_as, needs_accounts
+from tests.commands import printed_json, run_hpc_board
 from tests.conftest import short_folder
-from tests.e2e import test_board_by_ssh as by_ssh
 from tests.e2e.boards import RIGHT, board_files
 from tests.e2e.test_account_of_jobs import PYTHON
 from tests.e2e.test_served_board import ADA, BOB, OWNER, TEACHER, Player, environment
@@ -28,8 +28,45 @@ from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
 CYD = "sys"
+PROGRAM = Path(sys.executable).parent / "hpc-board"
+
+WITH_SHELLS = """
+import os, sys
+from pathlib import Path
+from tests.accounts import enter_with_shells
+enter_with_shells(Path(sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 SLOWER = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
 SLOWEST = RIGHT.replace("    return", "    import time; time.sleep(0.1)\n    return")
+
+
+class RemotePlayer:
+    """A person at another machine, whose key opens the account `name` on the service's machine."""
+
+    def __init__(self, name: str, home: Path, address: str) -> None:
+        self.home = home
+        self.environ = environment(HOME=str(home), HPC_BOARD_SERVICE=address.replace("USER", name))
+
+    def run(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+        return run_hpc_board(words, environ=self.environ, folder=self.home)
+
+    def json(self, *words: str | Path) -> Any:
+        return printed_json(self.run(*words, "--json"))
+
+    def file(self, text: str) -> Path:
+        path = self.home / "kernel.py"
+        path.write_text(text)
+        return path
+
+
+def list_with_shells(path: Path) -> Path:
+    """The machine's list of users, all with a shell."""
+    lines = (line.split(":") for line in Path("/etc/passwd").read_text().splitlines())
+    path.write_text("".join(":".join([*words[:6], "/bin/sh"]) + "\n" for words in lines if len(words) == 7))
+    path.chmod(0o644)
+    return path
 
 
 @contextmanager
@@ -93,15 +130,15 @@ def test_players_at_both_doors_share_one_competition(accounting_lab: SlurmLab, m
         settings, socket = Path(told["settings"]), Path(told["socket"])
         adapted(settings, folder)
 
-        shells = by_ssh.list_with_shells(folder / "passwd")
-        begin = (sys.executable, "-c", by_ssh.WITH_SHELLS, str(shells))
+        shells = list_with_shells(folder / "passwd")
+        begin = (sys.executable, "-c", WITH_SHELLS, str(shells))
         with (
             Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY), "USER": "root"}, begin=begin) as host,
             started(folder, unit_in(settings.parent), environ),
         ):
             teacher, ada, bob = (Player(name, folder, socket) for name in (TEACHER, ADA, BOB))
             home = host.client_home(folder / "client")
-            cyd = by_ssh.Player(CYD, home, f"ssh://USER@127.0.0.1:{host.port}{socket}?command={by_ssh.PROGRAM}")
+            cyd = RemotePlayer(CYD, home, f"ssh://USER@127.0.0.1:{host.port}{socket}?command={PROGRAM}")
 
             source = teacher.home / "final"
             shutil.copytree(folder / "site" / "tasks" / "double", source)
@@ -113,6 +150,7 @@ def test_players_at_both_doors_share_one_competition(accounting_lab: SlurmLab, m
                 kernel = player.file(text.replace("leaderboard double", "leaderboard final"))
                 (run,) = player.json("submit", kernel, "--mode", "ranked", "--wait")["runs"]
                 assert (run["state"], run["verdict"], run["trust"]) == ("finished", "pass", "verified"), run
+            assert cyd.run("code", "1").returncode == 5
             for player in (ada, bob, cyd):
                 rows = player.json("show", "final")["boards"][0]["rows"]
                 assert [row["user"] for row in rows] == [CYD, BOB, ADA]

@@ -1,21 +1,18 @@
 """A competition from its first day to its last, played by three Unix accounts on a served board."""
 
-import json
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.accounts import needs_accounts
 from tests.conftest import short_folder
-from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.e2e.test_served_board import ADA, BOB, OWNER, Player, served_by
 
 pytestmark = needs_accounts
@@ -119,45 +116,3 @@ def test_a_competition_is_played_to_its_end(players: Players) -> None:
     history = eve.json("update", "double_v2", "--history")
     assert [(each["action"], each["by"]) for each in history] == [("create", ADA)] + [("update", ADA)] * 2
     assert history[1]["reason"] == "larger cases"
-
-
-def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Players) -> None:
-    ada, bob, eve = players.ada, players.bob, players.eve
-    made = ada.run("create", "exam", "double", "--closed", "--member", BOB, "--gpu", "CPU")
-    assert made.returncode == 0, made.stderr
-    ranked = players.ranked(bob, "exam")
-    assert "exam" in {task["name"] for task in bob.json("list")}
-    assert "exam" not in {task["name"] for task in eve.json("list")}
-    own = eve.file(RIGHT.replace("leaderboard double", "leaderboard exam"), "eve.py")
-    for words in (("show", "exam"), ("task", "exam"), ("submit", own), ("update", "exam", "--history")):
-        done = eve.run(*words)
-        assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
-    assert eve.json("runs", "--all") == []
-    assert eve.run("run", str(ranked)).returncode == 2
-
-    hanging = bob.file(HANGING.replace("leaderboard double", "leaderboard exam"), "hanging.py")
-    (going,) = bob.json("submit", hanging, "--mode", "test")["runs"]
-    number = str(going["id"])
-    try:
-        assert bob.run("delete", "exam", "--yes").returncode == 5
-        assert ada.run("delete", "exam").returncode == 2  # there is no terminal to ask on
-        deleted: Any = ada.json("delete", "exam", "--yes", "--reason", "it is over")
-        assert bob.run("show", "exam").returncode == 2
-        assert bob.json("run", number)["state"] in ("created", "submitting", "queued", "running")
-    finally:
-        assert bob.run("cancel", number).returncode == 0
-    assert bob.run("watch", number).returncode == 3
-    assert bob.json("run", number)["state"] == "cancelled"
-    assert bob.json("run", str(ranked))["verdict"] == "pass"
-
-    file = Path(deleted["kept"])
-    kept = json.loads(file.read_text())
-    assert [row["user"] for row in kept["standings"]["CPU"]] == [BOB]
-    assert (kept["deleted_by"], kept["reason"]) == (ADA, "it is over")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-    # A board that is made again of the same task has the same version, and its standings again.
-    again = ada.run("create", "exam", "double", "--closed")
-    assert "its standings return (CPU: 1 user)" in again.stdout
-    assert ada.run("update", "exam", "--open").returncode == 0
-    assert players.standings(eve, "exam") == [BOB]

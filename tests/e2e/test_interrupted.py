@@ -1,17 +1,12 @@
 """Jobs that are ended while they run, on the embedded scheduler and a real Slurm: what they had come to is shown."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hpc_board.domain.run import RunState
 from hpc_board.report.run_words import state_text
 from tests.e2e.boards import HANGING, BoardFiles, board_files
-from tests.slurm.lab import SlurmLab
 
 WORDS = "while test case 1 of 2 ran (size: 3; seed: 1) for "
 
@@ -51,14 +46,3 @@ def test_a_job_of_this_machine_that_runs_into_its_time_limit_says_where_it_stood
     slow.write_text(slow.read_text().replace("call_seconds: 3", "call_seconds: 100"))
     (run,) = board.json("submit", board.kernel(HANGING), "--mode", "test")["runs"]
     check(board, board.ended(run["id"]), "timeout")
-
-
-@pytest.mark.slurm
-def test_a_job_that_scancel_ends_says_where_it_stood(tmp_path: Path, slurm_lab: SlurmLab) -> None:
-    board = board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
-    slow = board.folder / "tasks/double/task.yml"
-    slow.write_text(slow.read_text().replace("call_seconds: 3", "call_seconds: 100"))
-    (run,) = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"]
-    await_case(board, run["id"])
-    subprocess.run(["scancel", run["job"]["id"]], env={**os.environ, **board.environ}, check=True)
-    check(board, board.ended(run["id"]), "cancelled")

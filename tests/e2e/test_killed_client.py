@@ -67,22 +67,6 @@ def test_on_the_embedded_scheduler_no_run_is_lost_or_doubled(tmp_path: Path, poi
 
 @pytest.mark.slurm
 @pytest.mark.parametrize("point", POINTS)
-def test_on_slurm_no_run_is_lost_or_doubled(
-    tmp_path: Path, slurm_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    monkeypatch.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
-    files = board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
-    gpus = ["H100", "A100"]
-    killed(files, point, gpus)
-    board = carried_on(files)
-    assert_nothing_lost(board, point, gpus)
-    tokens = sorted(run.token for run in board.runs.list())
-    ours = sorted(name for _, name, _ in slurm_jobs(files.environ) if name in tokens)
-    assert ours == tokens, "every run has one job, no more"
-
-
-@pytest.mark.slurm
-@pytest.mark.parametrize("point", POINTS)
 def test_no_run_of_an_array_is_lost_or_doubled(
     tmp_path: Path, slurm_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

@@ -60,21 +60,6 @@ def test_a_pruned_run_keeps_its_report_its_output_and_its_code(board: BoardFiles
     assert board.ended(3)["verdict"] == "pass"
 
 
-def test_a_submission_that_is_not_ranked_stays_off_the_board(board: BoardFiles) -> None:
-    for mode in ("test", "benchmark"):
-        assert board.run("submit", board.kernel(), "--mode", mode, "--wait").returncode == 0
-    assert board.json("show", "double")["boards"][0]["rows"] == []
-
-
-def test_a_changed_task_begins_standings_of_its_own(board: BoardFiles) -> None:
-    board.run("submit", board.kernel(), "--mode", "ranked", "--wait")
-    task = board.folder / "tasks/double/task.yml"
-    task.write_text(task.read_text().replace("size: 100", "size: 200"))
-    assert board.json("show", "double")["boards"][0]["rows"] == []
-    sent = board.json("submit", board.kernel(), "--mode", "ranked", "--wait")
-    assert sent["runs"][0]["rank"] == 1
-
-
 def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> None:
     kernel = board.kernel()
     clients = [

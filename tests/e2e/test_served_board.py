@@ -17,8 +17,7 @@ import yaml
 from tests.accounts import command_as, needs_accounts
 from tests.commands import UnixAccount, printed_json, run_hpc_board
 from tests.conftest import short_folder
-from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
-from tests.slurm.lab import SlurmLab
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
 from tests.sudo import command_with_rules
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
@@ -232,43 +231,6 @@ def test_code_in_a_job_of_the_services_own_account_reaches_neither_the_service_n
         modes = {stat.S_IMODE(path.stat().st_mode) for path in (files.folder / "board").glob("board.db*")}
         assert modes == {0o600}
         assert stat.S_IMODE((files.folder / "board").stat().st_mode) == 0o700
-
-
-@needs_accounts
-def test_a_killed_service_loses_no_run_and_the_next_one_goes_on(files: BoardFiles) -> None:
-    owner = pwd.getpwnam(OWNER).pw_uid
-    socket = socket_place(files, owner)
-    ada = Player(ADA, files.folder, socket)
-    environ = environment(HOME=str(files.folder))
-    command = command_as(owner, 0o022, [], files.command("serve", "--socket", socket))
-    with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as first:
-        awaited(socket.is_socket)
-        (run,) = ada.json("submit", ada.file(RIGHT), "--task", "double", "--mode", "ranked")["runs"]
-        first.kill()
-    assert socket.is_socket()
-    gone = ada.run("runs")
-    assert gone.returncode == 3
-    assert "hpc-board serve" in gone.stderr
-    with service(files, socket, owner, environ):
-        assert ada.run("watch", str(run["id"])).returncode == 0
-        (only,) = ada.json("runs")
-        assert (only["id"], only["verdict"]) == (run["id"], "pass")
-
-
-@pytest.mark.slurm
-@needs_accounts
-def test_jobs_of_a_served_board_on_slurm_belong_to_the_service(slurm_lab: SlurmLab) -> None:
-    with short_folder() as folder:
-        files = board_files(folder / "board", slurm=True, environ=slurm_lab.environment)
-        socket = folder / "board.sock"
-        ada = Player(ADA, folder, socket)
-        environ = {**os.environ, **slurm_lab.environment, "PYTHONPATH": str(REPOSITORY)}
-        with service(files, socket, 0, environ):
-            words = ("submit", ada.file(RIGHT), "--task", "double", "--gpu", "CPU", "--mode", "ranked", "--wait")
-            (run,) = ada.json(*words)["runs"]
-            assert (run["user"], run["verdict"], run["trust"]) == (ADA, "pass", "verified")
-            jobs = slurm_jobs(slurm_lab.environment, ("%i", "%u"))
-            assert [run["job"]["id"], "root"] in jobs
 
 
 _WITH_GROUPS = """

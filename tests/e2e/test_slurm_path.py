@@ -7,14 +7,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 
 pytestmark = pytest.mark.slurm
@@ -23,17 +21,6 @@ pytestmark = pytest.mark.slurm
 @pytest.fixture
 def board(tmp_path: Path, slurm_lab: SlurmLab) -> BoardFiles:
     return board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
-
-
-def awaited(board: BoardFiles, run: int, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The run's object once it `fits`."""
-    deadline = time.monotonic() + 90
-    while True:
-        shown: dict[str, Any] = board.json("run", str(run))
-        if fits(shown):
-            return shown
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)
 
 
 def test_a_ranked_submission_to_two_gpus_is_judged_timed_and_ranked_on_both(board: BoardFiles) -> None:
@@ -65,13 +52,6 @@ def test_a_run_tells_what_it_used_of_what_it_asked_for(board: BoardFiles) -> Non
     assert (usage["memory_asked_bytes"], usage["cpus_asked"]) == (3 * 2**30, 2)
     assert 0 < usage["cpu_seconds"] <= 2 * usage["elapsed_seconds"] + 1
     assert re.search(r"memory +at most \d+ MiB of 3\.0 GiB", board.run("run", str(run["id"])).stdout)
-
-
-@pytest.mark.torch
-def test_a_torch_kernel_runs_on_a_node(board: BoardFiles) -> None:
-    example = Path(__file__).parents[2] / "examples/identity_py/plain.py"
-    sent = board.json("submit", example, "--gpu", "H100", "--mode", "test", "--wait")
-    assert sent["runs"][0]["verdict"] == "pass"
 
 
 def test_a_submission_from_inside_a_batch_job_is_like_one_from_the_login_node(board: BoardFiles) -> None:
@@ -129,42 +109,6 @@ def test_a_gpu_that_the_node_lacks_ends_as_a_device_error_that_says_what_is_miss
     assert done.returncode == 3
     assert (run["state"], run["verdict"]) == ("finished", "device_error")
     assert "no cuda device can be used on this node" in run["message"]
-
-
-def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
-    done = board.run("submit", board.kernel(WRONG), "--gpu", "H100", "--wait")
-    assert done.returncode == 1
-    assert "wrong_value" in done.stdout.replace(" ", "_")
-
-
-def test_a_running_job_is_cancelled(board: BoardFiles) -> None:
-    sent = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")
-    run = sent["runs"][0]["id"]
-    awaited(board, run, lambda shown: shown["state"] == "running")
-    assert board.run("cancel", str(run)).returncode == 0
-    assert board.ended(run)["state"] == "cancelled"
-
-
-def test_a_job_that_somebody_else_cancels_says_so(board: BoardFiles) -> None:
-    sent = board.json("submit", board.kernel(HANGING), "--gpu", "A100", "--mode", "test")
-    awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] == "running")
-    job_id = sent["runs"][0]["job"]["id"]
-    subprocess.run(["scancel", job_id], env={**os.environ, **board.environ}, check=True)
-    shown = board.ended(sent["runs"][0]["id"])
-    assert shown["state"] == "cancelled"
-    assert "CANCELLED" in shown["message"]
-
-
-def test_a_partition_that_does_not_exist_is_refused_with_slurm_s_own_words(board: BoardFiles) -> None:
-    settings = yaml.safe_load(board.settings.read_text())
-    settings["gpus"]["H100"]["partition"] = "no-such"
-    board.settings.write_text(yaml.safe_dump(settings))
-    done = board.run("submit", board.kernel(), "--gpu", "H100")
-    assert done.returncode == 2
-    assert "invalid partition specified: no-such" in done.stderr
-    assert "gpus.H100.partition" in done.stderr
-    (run,) = board.json("runs")
-    assert run["state"] == "error"
 
 
 def test_each_refused_gpu_has_its_own_reason_and_hint_and_the_others_go_on(board: BoardFiles) -> None:
@@ -242,8 +186,3 @@ def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers
     assert board.run("watch", "1").returncode == 0
     (run,) = board.json("runs")
     assert (run["verdict"], run["reason"]) == ("pass", "")
-
-
-def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
-    gpus = {gpu["gpu"]: gpu for gpu in board.json("gpus")}
-    assert (gpus["H100"]["total"], gpus["A100"]["total"]) == (2, 2)

@@ -269,25 +269,6 @@ def test_a_dozen_runs_go_with_one_sbatch_and_each_has_its_folder_result_and_stat
     assert site.host.count("sbatch") == 1
 
 
-def test_one_run_of_an_array_is_cancelled_and_the_others_go_on(site: Site, tmp_path: Path) -> None:
-    waiting = RIGHT.replace(
-        "    return",
-        f"    import os, time\n    while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.1)\n    return",
-    )
-    runs = site.submit(*([waiting] * 8))
-    board = site.board
-    board.runs.cancel(runs[7].id)
-    board.runs.cancel(runs[0].id)
-    states = {}
-    for run in (runs[0], runs[7]):
-        (seen,) = site.ended([run])
-        states[run.id] = seen.state
-    assert set(states.values()) == {RunState.CANCELLED}
-    assert not any(site.board.runs.get(run.id).state.ended for run in runs[1:7])
-    for run in runs[1:7]:
-        board.runs.cancel(run.id)
-
-
 def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_whose_it_is(
     site: Site, tmp_path: Path
 ) -> None:
@@ -358,32 +339,6 @@ def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
     assert [run.verdict for run in site.ended(runs)] == [Verdict.PASS] * 3
 
 
-def test_runs_for_different_gpus_and_options_go_in_arrays_of_their_own(site: Site) -> None:
-    runs = site.submit(RIGHT, RIGHT, RIGHT, gpus=("H100", "A100"))
-    assert site.host.count("sbatch") == 2
-    assert len({(run.gpu, run.status.job_id.partition("_")[0]) for run in runs}) == 2
-    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
-
-
-@pytest.mark.parametrize(("count", "array", "calls"), [(2, None, 2), (3, None, 1), (2, True, 1), (3, False, 3)])
-def test_an_array_is_used_where_it_saves_questions_or_is_asked_for(
-    site: Site, count: int, array: bool | None, calls: int
-) -> None:
-    runs = site.submit(*([RIGHT] * count), array=array)
-    assert site.host.count("sbatch") == calls
-    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
-
-
-def test_more_runs_than_an_array_may_have_are_split(
-    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = site_on(narrow_lab, tmp_path, monkeypatch)
-    runs = site.submit(*([RIGHT] * 9))
-    assert site.host.count("sbatch") == 3
-    assert [run.status.job_id.partition("_")[2] for run in runs] == [*"0123", *"0123", ""]
-    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
-
-
 def test_runs_of_an_array_that_is_refused_go_one_by_one(
     narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,16 +348,6 @@ def test_runs_of_an_array_that_is_refused_go_one_by_one(
     assert site.host.count("sbatch") == 7
     assert all(run.status.job_id.isdigit() for run in runs)
     assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
-
-
-def test_what_is_wrong_with_every_run_of_an_array_is_asked_twice_and_told_of_each(site: Site) -> None:
-    settings = yaml.safe_load(site.files.settings.read_text())
-    settings["gpus"]["CPU"]["partition"] = "nowhere"
-    site.files.settings.write_text(yaml.safe_dump(settings))
-    with pytest.raises(SchedulerRefused, match=r"[Ii]nvalid partition"):
-        site.submit(*([RIGHT] * 5))
-    assert site.host.count("sbatch") == 2
-    assert [run.state for run in site.board.runs.list()] == [RunState.ERROR] * 5
 
 
 def test_a_template_with_options_and_a_shell_of_its_own_runs_in_an_array_as_alone(site: Site) -> None:

@@ -1,7 +1,7 @@
 """A board beside the faults of a site's Slurm, nodes and disks: no run is lost or doubled, and each says why it ended.
 
-docs/design/faults.md has a row for each of these tests. With HPC_BOARD_FAULTS=newer they run on the Slurm that
-`make slurm-chroot` brings.
+docs/slurm.md has the users' view of each. With HPC_BOARD_FAULTS=newer they run on the Slurm that `make slurm-chroot`
+brings.
 """
 
 import json
@@ -656,25 +656,6 @@ def test_a_job_that_is_preempted(site: Site) -> None:
     site.happened_once(ended)
 
 
-def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None:
-    short = HANGING.replace("120", "2")
-    (run,) = site.submit("H100", kernel=short, task="slow")
-    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
-    # hpc-board says --no-requeue; the cluster's admin may overrule that.
-    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
-    urgent(site, "sleep 1")
-    back = site.until(run, RunState.QUEUED)
-    assert back.status.source == "squeue: PENDING (BeginTime), restart 1"
-    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "StartTime=now")
-    again = site.until(run, RunState.RUNNING)
-    assert again.status.source == "squeue: RUNNING, restart 1"
-    site.finished(run)
-    result = site.board.runs.result(run.id)
-    assert result is not None
-    assert result.restart_count == 1
-    assert (site.folder(run) / "progress.0.jsonl").exists()
-
-
 def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many(site: Site) -> None:
     gpus = settings_of(site.files)["gpus"]
     change_settings(site.files, H100={**gpus["H100"], "retries": 1, "sbatch": ["--requeue"]})
@@ -683,6 +664,7 @@ def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many
     put_back(site, right)
     site.finished(right)
     assert (site.now(right).retry, site.board.runs.result(right.id).restart_count) == (0, 1)  # type: ignore[union-attr]
+    assert (site.folder(right) / "progress.0.jsonl").exists()
 
     (run,) = site.submit("H100", kernel=short, task="slow")
     put_back(site, run)
@@ -710,17 +692,11 @@ def urgent(site: Site, command: str) -> None:
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
 
 
-BATCH_OR_STEP = pytest.mark.parametrize("srun", [False, True], ids=["batch", "step"])
-"""Parameters: the judge runs in the batch step, or as a step of srun."""
-
-
 def change_cpu(site: Site, **keys: Any) -> None:
     change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], **keys})
 
 
-@BATCH_OR_STEP
-def test_a_job_that_exceeds_its_time(site: Site, srun: bool) -> None:
-    change_cpu(site, srun=srun)
+def test_a_job_that_exceeds_its_time(site: Site) -> None:
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
     running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
@@ -732,9 +708,7 @@ def test_a_job_that_exceeds_its_time(site: Site, srun: bool) -> None:
     site.happened_once(ended)
 
 
-@BATCH_OR_STEP
-def test_a_job_that_is_suspended_and_resumed(site: Site, srun: bool) -> None:
-    change_cpu(site, srun=srun)
+def test_a_job_that_is_suspended_and_resumed(site: Site) -> None:
     limits = site.files.folder / "tasks" / "slow" / "task.yml"
     limits.write_text(limits.read_text().replace("call_seconds: 100", "call_seconds: 4"))
     (run,) = site.submit("CPU", kernel=HANGING.replace("120", "1"), task="slow")
@@ -754,7 +728,7 @@ def progress(site: Site, run: Run) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@BATCH_OR_STEP
+@pytest.mark.parametrize("srun", [False, True], ids=["batch", "step"])
 def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     change_cpu(site, memory="150M", srun=srun)
     greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
@@ -797,9 +771,7 @@ def test_a_job_that_the_kernel_kills_for_its_memory(
     site.happened_once(ended)
 
 
-@BATCH_OR_STEP
-def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site, srun: bool) -> None:
-    change_cpu(site, srun=srun)
+def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
     (running,) = site.submit("CPU", kernel=HANGING, task="slow")
     site.until(running, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", "PartitionName=a100", "State=down")
@@ -1136,29 +1108,7 @@ def hung(lab: SlurmLab) -> Iterator[None]:
         os.kill(lab.pid("slurmctld"), signal.SIGCONT)
 
 
-def test_reads_do_not_wait_for_a_controller_that_hangs(site: Site) -> None:
-    site.held()
-    (run,) = site.submit("HELD-H100")
-    site.until(run, RunState.RUNNING)
-    client, calls = counting(site)
-    (site.files.folder / "board" / "asked-lab").unlink()
-    with hung(site.lab):
-        began = time.monotonic()
-        done = client.run("runs")
-        took_seconds = time.monotonic() - began
-        again = client.run("run", str(run.id))
-    assert (done.returncode, again.returncode) == (0, 0)
-    assert "squeue did not answer within 2 s" in done.stderr.replace("\n", " ")
-    assert "Showing the last known state." in done.stderr
-    assert "running" in done.stdout
-    assert "running" in again.stdout
-    assert calls.read_text().splitlines() == ["squeue"]
-    assert took_seconds < 9  # squeue alone has 10 s elsewhere
-    site.released()
-    site.finished(run)
-
-
-def test_a_read_sends_waiting_runs_only_after_an_answer(site: Site) -> None:
+def test_reads_do_not_wait_for_a_controller_that_hangs_and_send_runs_only_after_an_answer(site: Site) -> None:
     site.held()
     (run,) = site.submit("HELD-H100")
     site.until(run, RunState.RUNNING)
@@ -1171,9 +1121,16 @@ def test_a_read_sends_waiting_runs_only_after_an_answer(site: Site) -> None:
     client, calls = counting(site)
     (site.files.folder / "board" / "asked-lab").unlink(missing_ok=True)
     with hung(site.lab):
-        client.run("runs")
+        began = time.monotonic()
+        done = client.run("runs")
+        assert time.monotonic() - began < 9  # squeue alone has 10 s elsewhere
+        again = client.run("run", str(run.id))
         assert calls.read_text().splitlines() == ["squeue"]
         assert site.now(waiting).state is RunState.CREATED
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert "squeue did not answer within 2 s" in done.stderr.replace("\n", " ")
+    assert "Showing the last known state." in done.stderr
+    assert ("running" in done.stdout, "running" in again.stdout) == (True, True)
     (site.files.folder / "board" / "asked-lab").unlink()
     client.run("runs")
     assert calls.read_text().splitlines() == ["squeue", "squeue", "sbatch"]

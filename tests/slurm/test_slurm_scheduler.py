@@ -79,11 +79,6 @@ def slurm_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab
 
 
 @pytest.fixture(scope="module", params=PLACES)
-def forgetful_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
-    return lab_at(request, "forgetful_lab", chroot_lab, configuration={"MinJobAge": "2"})
-
-
-@pytest.fixture(scope="module", params=PLACES)
 def accounting_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
     return lab_at(request, "accounting_lab", chroot_lab, configuration={"MinJobAge": "2"}, accounting=True)
 
@@ -192,7 +187,7 @@ def test_many_jobs_are_cancelled_in_as_few_questions_as_the_release_has(slurm_la
         slurm_lab.forget_rpcs()
         scheduler.cancel(keys)
         asked = slurm_lab.rpcs()
-        # No option of scancel 22.05 makes it fewer: docs/design/arrays.md.
+        # No option of scancel 22.05 makes it fewer: docs/design/clusters.md.
         of_release = {"REQUEST_KILL_JOB": 20} if slurm_lab.root is None else {"REQUEST_KILL_JOBS": 1}
         assert {name: count for name, count in asked.items() if "KILL" in name} == of_release
         assert slurm_lab.root is None or sum(asked.values()) <= 12, asked
@@ -200,23 +195,18 @@ def test_many_jobs_are_cancelled_in_as_few_questions_as_the_release_has(slurm_la
         assert {news[each.name].state for each in keys} == {JobState.CANCELLED}
 
 
-@pytest.mark.parametrize("value", WEIRD)
-def test_a_value_reaches_slurm_unchanged_by_the_command(
-    scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path, value: str
+def test_values_reach_slurm_unchanged_by_the_command_and_by_the_script(
+    scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path
 ) -> None:
-    job_id = scheduler.submit(job(tmp_path / "job", comment=value, hold=""))
-    assert comment(slurm_lab, job_id) == value
-
-
-@pytest.mark.parametrize("value", WEIRD)
-@pytest.mark.usefixtures("scheduler")
-def test_a_value_reaches_slurm_unchanged_by_the_script(slurm_lab: SlurmLab, tmp_path: Path, value: str) -> None:
     script = tmp_path / "job.sh"
-    lines = ["#!/bin/bash", directive("comment", value), directive("hold"), directive("output", "/dev/null"), "true"]
-    script.write_text("\n".join(lines) + "\n")
-    job_id = slurm_lab.run("sbatch", "--parsable", str(script)).strip()
-    assert comment(slurm_lab, job_id) == value
-    assert "JobHeldUser" in slurm_lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%r")
+    for value in WEIRD:
+        job_id = scheduler.submit(job(tmp_path / "job", comment=value, hold=""))
+        assert comment(slurm_lab, job_id) == value
+        lines = [directive("comment", value), directive("hold"), directive("output", "/dev/null"), "true"]
+        script.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+        job_id = slurm_lab.run("sbatch", "--parsable", str(script)).strip()
+        assert comment(slurm_lab, job_id) == value
+        assert "JobHeldUser" in slurm_lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%r")
 
 
 def comment(lab: SlurmLab, job_id: str) -> str:
@@ -229,14 +219,12 @@ def test_the_command_line_overrules_the_script(scheduler: SlurmScheduler, slurm_
     assert slurm_lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%P").strip() == "h100"
 
 
-@pytest.mark.parametrize("name", ["with spaces", "percent %j %% 50%", "quote ' and \" $HOME"])
-def test_the_output_lies_in_the_job_folder_whatever_its_name(
-    scheduler: SlurmScheduler, tmp_path: Path, name: str
-) -> None:
-    mine = job(tmp_path / name, "echo here", CPU)
-    job_id = scheduler.submit(mine)
-    news_once(scheduler, key(mine, job_id), JobState.ENDED)
-    assert (mine.folder / f"slurm-{job_id}.out").read_text() == "here\n"
+def test_the_output_lies_in_the_job_folder_whatever_its_name(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    names = ("with spaces", "percent %j %% 50%", "quote ' and \" $HOME")
+    jobs = [job(tmp_path / name, "echo here", CPU) for name in names]
+    for mine, job_id in [(mine, scheduler.submit(mine)) for mine in jobs]:
+        news_once(scheduler, key(mine, job_id), JobState.ENDED)
+        assert (mine.folder / f"slurm-{job_id}.out").read_text() == "here\n"
 
 
 @pytest.mark.parametrize(
@@ -313,20 +301,14 @@ def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
         news_once(scheduler, key(mine, job_id), JobState.RUNNING)
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        Request(RequestStyle.GRES, "gpu:h100:1"),
-        Request(RequestStyle.GPUS, "h100:1"),
-        Request(RequestStyle.GPUS_PER_NODE, "h100:1"),
-        Request(RequestStyle.GPUS_PER_TASK, "h100:1"),
-    ],
-)
-def test_every_style_of_request_gets_one_gpu(scheduler: SlurmScheduler, tmp_path: Path, request_: Request) -> None:
-    mine = job(tmp_path / "job", 'echo "gpu $CUDA_VISIBLE_DEVICES"', with_options(H100, request=request_))
-    job_id = scheduler.submit(mine)
-    news_once(scheduler, key(mine, job_id), JobState.ENDED)
-    assert (mine.folder / f"slurm-{job_id}.out").read_text() == "gpu 0\n"
+def test_every_style_of_request_gets_one_gpu(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    styles = {style: "h100:1" for style in RequestStyle if "gpus" in style} | {RequestStyle.GRES: "gpu:h100:1"}
+    assert len(styles) == 4
+    gpus = [with_options(H100, request=Request(*each)) for each in styles.items()]
+    jobs = [job(tmp_path / str(number), 'echo "$CUDA_VISIBLE_DEVICES"', gpu) for number, gpu in enumerate(gpus)]
+    for mine, job_id in [(mine, scheduler.submit(mine)) for mine in jobs]:
+        news_once(scheduler, key(mine, job_id), JobState.ENDED)
+        assert (mine.folder / f"slurm-{job_id}.out").read_text() in ("0\n", "1\n")
 
 
 def test_two_constraints_must_both_hold(scheduler: SlurmScheduler, tmp_path: Path) -> None:
@@ -444,28 +426,6 @@ def test_a_controller_that_is_silent_changes_nothing(slurm_lab: SlurmLab, tmp_pa
         news_once(scheduler, running, JobState.RUNNING)
 
 
-def test_a_job_whose_submission_got_no_answer_is_found_by_its_name(slurm_lab: SlurmLab, tmp_path: Path) -> None:
-    with emptied_afterwards(slurm_lab) as scheduler:
-        before = datetime.now(UTC)
-        mine = job(tmp_path / "job")
-        with (
-            slurm_lab.stopped("slurmctld"),
-            pytest.raises(SchedulerError, match=r"no clear answer: .*timed out") as unclear,
-        ):
-            scheduler.submit(mine)
-        assert not isinstance(unclear.value, SchedulerRefused)
-        job_id = awaited(lambda: scheduler.find(mine.name, before))
-        news_once(scheduler, key(mine, job_id), JobState.RUNNING)
-
-
-def test_a_forgotten_job_is_missing_with_evidence(forgetful_lab: SlurmLab, tmp_path: Path) -> None:
-    with emptied_afterwards(forgetful_lab) as scheduler:
-        mine = job(tmp_path / "job", "true")
-        ended = key(mine, scheduler.submit(mine))
-        news = news_once(scheduler, ended, JobState.MISSING)
-    assert news.source == f"{source_of(forgetful_lab)}: not listed; sacct: accounting storage is disabled"
-
-
 def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, tmp_path: Path) -> None:
     with emptied_afterwards(accounting_lab) as scheduler:
         before = datetime.now(UTC)
@@ -484,19 +444,6 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
 
 def _both_from_accounts(news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus] | None:
     return news if all("sacct: " in one.source and "exit code" in one.source for one in news.values()) else None
-
-
-def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tmp_path: Path) -> None:
-    with emptied_afterwards(accounting_lab):
-        scheduler = places.scheduler_of(accounting_lab, CLUSTER, timeout_seconds=5)
-        alive = job(tmp_path / "job")
-        listed = key(alive, scheduler.submit(alive))
-        gone = JobKey("hb-gone", "999999", datetime.now(UTC))
-        with accounting_lab.stopped("slurmdbd"):
-            news = scheduler.poll([listed, gone])
-    assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
-    assert news["hb-gone"].state is JobState.UNKNOWN
-    assert news["hb-gone"].source.startswith(f"{source_of(accounting_lab)}: not listed; sacct ")
 
 
 def test_the_gpus_of_a_node_that_a_reservation_holds_are_not_free(

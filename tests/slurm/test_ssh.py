@@ -15,7 +15,7 @@ import yaml
 
 from hpc_board.board import Board
 from tests.conftest import short_folder
-from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs, without_libraries
 from tests.slurm.lab import SlurmLab
 from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
 
@@ -115,15 +115,6 @@ def test_the_files_of_a_profile_come_from_the_login_node(board: BoardFiles) -> N
     assert brought[log.name] == log.read_bytes()
 
 
-def test_what_is_shown_is_what_is_sent(board: BoardFiles) -> None:
-    shown = board.run("submit", board.kernel(), "--gpu", "H100", "--dry-run").stdout
-    assert not (board.folder.parent / "far").exists()
-    board.json("submit", board.kernel(), "--gpu", "H100")
-    (folder,) = folders(board)
-    assert (folder / "job.sh").read_text() == shown
-    assert folder.stat().st_mode & 0o777 == 0o700
-
-
 def test_several_files_go_as_one_array(board: BoardFiles, slurm_lab: SlurmLab) -> None:
     files = [board.kernel(name=f"k{number}.py") for number in range(3)]
     sent = [run for each in board.json("submit", *files, "--gpu", "H100", "--wait") for run in each["runs"]]
@@ -134,12 +125,6 @@ def test_several_files_go_as_one_array(board: BoardFiles, slurm_lab: SlurmLab) -
     (array_id,) = {run["job"]["id"].partition("_")[0] for run in sent}
     listed = {job_id for job_id, name, _ in slurm_jobs(slurm_lab.environment) if name == array}
     assert listed == {f"{array_id}_{index}" for index in range(3)}
-
-
-def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
-    done = board.run("submit", board.kernel(WRONG), "--gpu", "H100", "--wait")
-    assert done.returncode == 1, done.stderr
-    assert "wrong_value" in done.stdout.replace(" ", "_")
 
 
 def test_the_job_folders_of_ended_runs_are_pruned_on_the_login_node(board: BoardFiles, tmp_path: Path) -> None:
@@ -175,19 +160,8 @@ def test_the_job_folders_of_ended_runs_are_pruned_on_the_login_node(board: Board
     assert board.ended(going)["state"] == "cancelled"
 
 
-def test_a_running_job_is_followed_and_cancelled(board: BoardFiles) -> None:
-    run = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"][0]["id"]
-    awaited(board, run, lambda shown: shown["state"] == "running")
-    assert board.run("cancel", str(run)).returncode == 0
-    assert board.ended(run)["state"] == "cancelled"
-
-
-def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
-    gpus = {gpu["gpu"]: gpu for gpu in board.json("gpus")}
-    assert (gpus["H100"]["total"], gpus["A100"]["total"]) == (2, 2)
-
-
 def test_the_gpus_of_the_cluster_are_proven_and_nothing_is_left(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    without_libraries(board)
     done = board.run("admin", "check", "H100", "CPU", "--json")
     found = {each["gpu"]: each for each in json.loads(done.stdout)}
     assert (done.returncode, [each["node"]["node"] for each in found.values()]) == (0, ["h100-1", "cpu-1"]), done.stderr
@@ -201,15 +175,6 @@ def test_the_gpus_of_the_cluster_are_proven_and_nothing_is_left(board: BoardFile
     rehearsed = board.run("admin", "check", "H100", "--no-job")
     assert rehearsed.returncode == 0, rehearsed.stdout
     assert list((board.folder.parent / "far").iterdir()) == []
-
-
-def test_a_refusal_has_slurms_words(board: BoardFiles) -> None:
-    settings = yaml.safe_load(board.settings.read_text())
-    settings["gpus"]["H100"]["partition"] = "no-such"
-    board.settings.write_text(yaml.safe_dump(settings))
-    done = board.run("submit", board.kernel(), "--gpu", "H100")
-    assert done.returncode == 2
-    assert "invalid partition specified: no-such" in done.stderr
 
 
 @pytest.mark.parametrize("accepted", [True, False], ids=["after Slurm took the job", "before Slurm saw it"])
@@ -281,13 +246,6 @@ def test_a_connection_lost_in_the_middle_of_collect_loses_nothing(
     (run,) = json.loads(out)["runs"]
     assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1)
     assert len(jobs_of(board, slurm_lab)) == 1
-
-
-def test_a_slow_link_carries_a_run(server: Sshd, tmp_path: Path) -> None:
-    with SlowLink(server.port, delay_seconds=0.02, piece_bytes=16_000) as link:
-        board = far_board(server, tmp_path, link.port)
-        (run,) = board.json("submit", board.kernel(), "--gpu", "H100", "--mode", "test", "--wait")["runs"]
-    assert (run["state"], run["verdict"]) == ("finished", "pass")
 
 
 def test_a_login_node_that_is_gone_is_told_and_the_run_goes_on_when_it_is_back(board: BoardFiles, server: Sshd) -> None:
