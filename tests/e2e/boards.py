@@ -58,7 +58,10 @@ class BoardFiles:
 
 
 def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None = None) -> BoardFiles:
-    """A board in `folder` with the task `double`: on the embedded scheduler, or on Slurm with H100, A100 and CPU."""
+    """A board in `folder` with the task `double`: on the embedded scheduler, or on Slurm with H100, A100 and CPU.
+
+    Its jobs on this machine wait for no other board's, as those with a common state folder do.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_task(folder / "tasks" / "double")
     settings: dict[str, Any] = {"board": str(folder / "board"), "tasks": [str(folder / "tasks"), "bundled"]}
@@ -75,7 +78,7 @@ def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None 
         settings["gpus"] = {"CPU": {"cluster": "here"}}
     path = folder / "hpc-board.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
-    return BoardFiles(folder, path, dict(environ or {}))
+    return BoardFiles(folder, path, {"XDG_STATE_HOME": str(folder / "state"), **(environ or {})})
 
 
 def without_libraries(files: BoardFiles) -> BoardFiles:

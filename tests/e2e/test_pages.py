@@ -24,8 +24,10 @@ import yaml
 
 from hpc_board.model.result import Verdict
 from tests.e2e.boards import RIGHT, write_task
+from tests.e2e.installation import install
 from tests.harness.evaluations import QUICK
 from tests.pages import blocks, comparable, pattern_of
+from tests.slurm.lab import SlurmLab
 from tests.unit.recorded import REPOSITORY, Recorded, result_of, timed_case
 
 PAGES = [
@@ -33,9 +35,6 @@ PAGES = [
     for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
     if any(block.has_commands for block in blocks(page))
 ]
-FOLLOWED_ELSEWHERE = {"tutorial.md": "test_tutorial.py"}
-"""Pages whose commands have a test of their own."""
-
 GPU = {"cluster": "here", "device": "cpu", "python": sys.executable}
 KERNEL = RIGHT.partition("\n")[2]
 SETTINGS = {
@@ -57,8 +56,9 @@ def changed(task: Path, **keys: object) -> None:
 class Home:
     """An empty home with settings for three GPUs, which are this machine's processors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lab: Callable[[], SlurmLab]) -> None:
         self.folder = folder
+        self.lab = lab
         self.settings()
         (folder / "tasks").mkdir()
         program = self.program(".local/bin/hpc-board", f"{shlex.quote(sys.executable)} -P -m hpc_board")
@@ -106,7 +106,7 @@ class Home:
                 code=RIGHT.replace("double", task).encode(),
             )
 
-    def type(self, command: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
+    def type(self, command: str, seconds: float = 240) -> "subprocess.CompletedProcess[str]":
         """Type a command line."""
         return subprocess.run(
             ["bash", "-c", command],
@@ -170,8 +170,8 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    found = Home(tmp_path)
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
+    found = Home(tmp_path, lambda: request.getfixturevalue("slurm_lab"))
     yield found
     found.close()
 
@@ -198,6 +198,27 @@ def a_kernel_and_the_bundled_tasks(home: Home) -> None:
     home.settings(tasks=["tasks", "bundled"])
     home.task("double")
     home.kernel("double")
+
+
+@before("tutorial.md")
+def one_processor_and_the_bundled_tasks(home: Home) -> None:
+    pytest.importorskip("torch")
+    (home.folder / "installed").mkdir()
+    home.environ["PYTHONPATH"] = str(install(home.folder / "installed"))
+    settings = {"clusters": SETTINGS["clusters"], "gpus": {"CPU": {"cluster": "here"}}}
+    (home.folder / "hpc-board.yaml").write_text(yaml.safe_dump(settings))
+
+
+def two_gpus_of_a_cluster(home: Home) -> None:
+    environ = home.lab().environment
+    home.environ |= {"SLURM_CONF": environ["SLURM_CONF"], "PATH": f"{home.environ['PATH']}:{environ['PATH']}"}
+    common = {"cluster": "main", "device": "cpu", "python": sys.executable}
+    gpus = {
+        kind.upper(): {**common, "partition": kind, "request": {"style": "gres", "value": f"gpu:{kind}:1"}}
+        for kind in ("h100", "a100")
+    }
+    clusters = {"main": {"scheduler": "slurm", "poll_seconds": 1, "allow_root": True}}
+    (home.folder / "hpc-board.yaml").write_text(yaml.safe_dump({"clusters": clusters, "gpus": gpus}))
 
 
 @before("boards.md")
@@ -279,19 +300,21 @@ AFTER: dict[str, Callable[[Home], None]] = {
     "hpc-board task new softsign --language py --language cpp": quick,
     'hpc-board admin remove 12 --reason "returns what an earlier call computed"': another_version,
     'hpc-board delete softmax --reason "the course is over"': the_board_again,
+    "hpc-board show-personal softmax_py": two_gpus_of_a_cluster,
 }
 """The events between a command and the next one of its page."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_the_page_works(page: Path, home: Home) -> None:
-    if page.name in FOLLOWED_ELSEWHERE:
-        assert (Path(__file__).parent / FOLLOWED_ELSEWHERE[page.name]).exists()
-        return
-    todo = [block for block in blocks(page) if block.has_commands and block.mark != "not run"]
-    if todo:
+    found = [block for block in blocks(page) if block.mark != "not run"]
+    if any(block.has_commands for block in found):
         SCENES.get(page.name, nothing_more)(home)
-    for block in todo:
+    for block in found:
+        if block.language == "python" and block.text.startswith("#!POPCORN"):
+            (home.folder / "kernel.py").write_text(block.text)
+        if not block.has_commands:
+            continue
         for command, shown in block.steps:
             place = f"{page.name}, line {block.line}: {command}"
             status, output = home.follow(command)

@@ -1,16 +1,9 @@
-"""The recordings of the app: well-formed, small, and what the script records of a real board."""
+"""The recordings of the app: well-formed and small."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.installation import install
 from tests.unit.recorded import REPOSITORY
 
 COMMITTED = REPOSITORY / "docs/recordings/app.cast"
@@ -31,13 +24,6 @@ SHOWN_IN_THE_EVENING = (
     "First place on H100",
     "took first place on double, H100",
 )
-WITHOUT_A_READER = """
-import sys
-import recording
-recording._READING_SECONDS = recording._KEY_SECONDS = recording._PRESS_SECONDS = 0.001
-sys.exit(recording.main())
-"""
-"""Runs the script with pauses that are too short to read anything."""
 
 
 def texts(recording: Path, width: int = 100, height: int = 30) -> str:
@@ -60,19 +46,3 @@ def test_the_recording_of_an_evening_on_slurm_goes_to_a_first_place() -> None:
     told = " ".join(texts(EVENING, 120, 40).split())
     assert "/tmp/" not in told
     assert [words for words in SHOWN_IN_THE_EVENING if words not in told] == []
-
-
-@pytest.mark.slow
-def test_the_script_records_the_same_of_a_board_of_its_own(tmp_path: Path) -> None:
-    if shutil.which("tmux") is None:
-        pytest.skip("needs tmux")
-    checkout = install(tmp_path)
-    (checkout / "scripts").mkdir()
-    shutil.copy(REPOSITORY / "scripts/recording.py", checkout / "scripts")
-    shutil.copytree(REPOSITORY / "examples/heat", checkout / "examples/heat")
-    command = [sys.executable, "-c", WITHOUT_A_READER, str(tmp_path / "new.cast")]
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(checkout / "scripts")}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    told = texts(tmp_path / "new.cast")
-    assert [words for words in SHOWN if words not in told] == []

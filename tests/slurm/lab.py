@@ -80,7 +80,6 @@ class SlurmLab:
     and slurmdbd run too, and `sacct` answers. The default partition is `cpu`.
 
     With `member_of`, a lab with accounting, it is another cluster of that lab's slurmdbd; `configuration` names it.
-    The daemons start after the shell commands of `setup`, in a mount namespace of their own.
     With `control_groups` jobs have a limit of memory by the kernel, see `has_memory_groups`.
 
     `root` is a folder that tests/slurm/chroot.py made: daemons and jobs run within, and see the temporary folder and
@@ -95,7 +94,6 @@ class SlurmLab:
         max_time: str = "INFINITE",
         accounting: bool = False,
         member_of: "SlurmLab | None" = None,
-        setup: str = "",
         root: Path | None = None,
         control_groups: bool = False,
     ) -> None:
@@ -105,7 +103,6 @@ class SlurmLab:
         self._max_time = max_time
         self._accounting = accounting
         self._member_of = member_of
-        self._setup = setup
         self._dbd_port = 0
         self._control_groups = control_groups
         if control_groups:
@@ -237,7 +234,7 @@ class SlurmLab:
         The mounts belong to its own namespace, and are gone with the last process in there.
         """
         if self.root is None:
-            return ["unshare", "--mount", "sh", "-ec", f'{self._setup}\nexec "$0" "$@"', *argv] if self._setup else argv
+            return argv
         from tests.slurm import chroot
 
         repository = Path(chroot.__file__).parents[2]

@@ -488,33 +488,6 @@ def test_a_run_over_a_submit_limit_waits_and_goes_when_there_is_room(limited: Si
     assert limited.until(third, RunState.FINISHED).verdict is Verdict.PASS
 
 
-def test_a_run_over_a_submit_limit_of_its_qos_waits_too(limited: Site) -> None:
-    limited.lab.run("sacctmgr", "-i", "modify", "user", "root", "set", "maxsubmitjobs=-1")
-    limited.lab.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "maxsubmitjobsperuser=1")
-    try:
-        limited.held()
-        first, second = (run for _ in range(2) for run in limited.submit("HELD-CPU"))
-        assert limited.now(second).state is RunState.CREATED
-        assert "QOSMaxSubmitJobPerUserLimit" in limited.now(second).status.reason
-        limited.released()
-        limited.finished(first)
-    finally:
-        limited.lab.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "maxsubmitjobsperuser=-1")
-    assert limited.until(second, RunState.FINISHED).verdict is Verdict.PASS
-
-
-def test_a_run_waits_for_a_partition_that_is_drained(limited: Site) -> None:
-    limited.lab.run("scontrol", "update", "partitionname=h100", "state=drain")
-    try:
-        (run,) = limited.submit("H100")
-        waiting = limited.now(run)
-        assert waiting.state is RunState.CREATED
-        assert "the partition takes no jobs" in waiting.status.reason
-    finally:
-        limited.lab.run("scontrol", "update", "partitionname=h100", "state=up")
-    assert limited.until(run, RunState.FINISHED).verdict is Verdict.PASS
-
-
 def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
     reusing_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,7 @@
 """The real pyslurm, on the Slurm of the folder that `make slurm-chroot` makes: what the commands have no part in."""
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -19,7 +16,7 @@ from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.transport.this_host import ThisHost
-from tests.e2e.boards import HANGING, BoardFiles, board_files
+from tests.e2e.boards import BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import chroot_labs
 
@@ -66,18 +63,6 @@ def test_an_import_that_blocks_for_want_of_a_slurm_conf_is_not_waited_for(lab: S
     scheduler = asked(lab, warnings.append, {"SLURM_CONF": "/no/such/slurm.conf"}, seconds=4)
     assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
     assert "did not answer within 4 s" in warnings[0]
-
-
-def test_a_python_without_pyslurm_is_told(lab: SlurmLab, job: JobKey) -> None:
-    warnings: list[str] = []
-    scheduler = PyslurmScheduler(
-        Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm")),
-        ThisHost(lab.environment),
-        warn=warnings.append,
-        helper=[sys.executable, "-S", str(HELPER)],
-    )
-    assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
-    assert "failed: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]
 
 
 def test_a_job_that_was_put_back_into_the_queue_says_so(lab: SlurmLab, job: JobKey) -> None:
@@ -142,19 +127,4 @@ def test_a_job_that_somebody_cancels_is_explained_by_pyslurm(board: BoardFiles, 
         time.sleep(0.3)
     assert shown["state"] == "cancelled"
     assert "pyslurm: CANCELLED" in json.dumps(shown)
-    assert not (board.folder / "squeue-called").exists()
-
-
-def test_reads_do_not_wait_for_a_controller_that_hangs(board: BoardFiles, lab: SlurmLab) -> None:
-    board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")
-    (board.folder / "board" / "asked-lab").unlink(missing_ok=True)
-    os.kill(lab.pid("slurmctld"), signal.SIGSTOP)
-    try:
-        shown = board.run("runs")
-    finally:
-        os.kill(lab.pid("slurmctld"), signal.SIGCONT)
-        lab.cancel_jobs()
-    assert shown.returncode == 0
-    assert "pyslurm did not answer within 2 s" in " ".join(shown.stderr.split())
-    assert "queued" in shown.stdout or "running" in shown.stdout
     assert not (board.folder / "squeue-called").exists()
