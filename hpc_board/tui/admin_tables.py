@@ -57,8 +57,6 @@ _LOG_COLUMNS = (
     Column("words", "Reason", 10, grows=True),
 )
 
-_BY_NAME: Order[BoardState] = Order(lambda board: board.name)
-
 Clock = Callable[[], datetime]
 
 _FAR = timedelta(days=300)
@@ -71,7 +69,6 @@ def boards(now: Clock) -> Kind[BoardState]:
         _BOARD_COLUMNS,
         key=lambda board: board.name,
         cells=lambda board: _board_cells(board, now()),
-        order=_BY_NAME,
         details=lambda board: _board_details(board, now()),
         filter_words="part of a board's name",
         nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",

@@ -67,7 +67,7 @@ class FeedScreen(BoardScreen):
             _COLUMNS,
             key=lambda entry: str(entry.id),
             cells=self._cells,
-            order=_NEWEST,
+            sorted_by=lambda _: _NEWEST,
             details=_details,
             nothing=lambda: (
                 f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.\n"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.table import Table
 from rich.text import Text
@@ -293,23 +293,17 @@ class TasksScreen(BoardScreen):
     @property
     def tabs(self) -> "Tabs":
         """Return the names of the task's parts."""
-        from textual.widgets import Tabs
-
-        return self.query_one("#parts", Tabs)
+        return cast("Tabs", self.query_one("#parts"))
 
     @property
     def parts(self) -> "ContentSwitcher":
         """Return the widget with the task's parts."""
-        from textual.widgets import ContentSwitcher
-
-        return self.query_one("#part", ContentSwitcher)
+        return cast("ContentSwitcher", self.query_one("#part"))
 
     @property
     def description(self) -> "Description":
         """Return the widget with the description of the selected task."""
-        from hpc_board.tui.widgets.description import Description
-
-        return self.query_one(Description)
+        return cast("Description", self.query_one("#description"))
 
     def _path_of(self, task: Task) -> Path:
         """Return the path of the user's file for a task, beside the starter that was written last."""

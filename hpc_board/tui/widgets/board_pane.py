@@ -76,7 +76,7 @@ class BoardPane(ListPane[Placed]):
             _columns([], 0),
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
-            order=_BY_PLACE,
+            sorted_by=lambda _: _BY_PLACE,
             filter_words="search users and files; Enter keeps the words, then n and N move",
             submission=_marked_as,
             nothing=self._nothing,

@@ -37,7 +37,6 @@ _REST_SECONDS = 0.05
 class Kind(msgspec.Struct, Generic[T], frozen=True):
     """The type of a list's items: columns, order, cells and details.
 
-    - `order` is optional for a list that is read as a whole.
     - `details` returns the text on the selected item below the table; `scrolls` makes it scrollable by keys.
     - `filter_words` is the placeholder of the filter, empty for a list without one. `searched` returns the text of an
       item that the filter of a list without pages searches.
@@ -55,7 +54,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     columns: Sequence[Column]
     key: Callable[[T], str]
     cells: Callable[[T], Mapping[str, Text]]
-    order: Order[T] | None = None
     details: Callable[[T], RenderableType] | None = None
     scrolls: bool = False
     opens: bool = True
@@ -383,9 +381,7 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def _order_by_sorting(self) -> Order[T]:
-        if self._kind.sorted_by is not None:
-            return self._kind.sorted_by(self._sorting)
-        return self._kind.order or Order(self._kind.key)
+        return self._kind.sorted_by(self._sorting) if self._kind.sorted_by else Order(self._kind.key)
 
     def _sort_by(self, key: str) -> None:
         """Sort by a column, or reverse the order if the list is sorted by it."""
