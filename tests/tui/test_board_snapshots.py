@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind
-from tests.tui.driving import SnapCompare, app_on, press, settled, text_of
+from tests.tui.driving import SnapCompare, app_on, press, settled
 from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
@@ -91,17 +91,3 @@ def test_times_that_cannot_be_told_apart_look_as_designed(snap_compare: SnapComp
         await settled(pilot)
 
     assert snap_compare(app_on(close()), terminal_size=size, run_before=drive)
-
-
-async def test_every_interval_and_mark_is_on_a_board_of_any_width() -> None:
-    for size in ((60, 16), (80, 24), (120, 40), (200, 60)):
-        async with app_on(close()).run_test(size=size) as pilot:
-            await settled(pilot)
-            await press(pilot, "end", "b")
-            await settled(pilot)
-            text = text_of(pilot.app)
-        for words in ("1.90 to 2.40 ms", "0.99 to 14.1 ms", "100 to 456 ms", "~2", "~4"):
-            assert words in text, size
-        assert "2.99" not in text, "a narrow one is left out"
-        assert "~: statistical tie with the row above." in text
-        assert "with 2.30 ms (2.20 to 2.60 ms)." in text

@@ -63,19 +63,6 @@ async def test_a_list_that_is_not_huge_reads_no_run() -> None:
         assert "Second place" in text_of(app)
 
 
-@pytest.mark.parametrize(("width", "cells"), [(120, 0), (160, 6)])
-async def test_each_row_of_a_board_has_a_bar_of_its_speed(width: int, cells: int) -> None:
-    app = app_on(FakeBoard())
-    async with app.run_test(size=(width, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        shown = text_of(app)
-        assert ("Of top speed" in shown) == bool(cells)
-        assert (f"{'█' * cells} 100 %" in shown) == bool(cells)
-        # The second has 12.3 µs, the first 11.0 µs.
-        assert (" 89 %" in shown) == bool(cells)
-
-
 async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -> None:
     app = app_on(FakeBoard(tasks=(replace(TASKS[-1], gpus=("H100",)),)))
     async with app.run_test(size=(200, 40)) as pilot:

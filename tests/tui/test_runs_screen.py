@@ -301,36 +301,6 @@ async def test_a_filter_unselects_the_runs_that_it_may_hide() -> None:
 # The order
 
 
-async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_after_a_restart(tmp_path: Path) -> None:
-    def app() -> BoardApp:
-        return BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
-
-    async with app().run_test(size=(120, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r")
-        assert "▼Run" in text_of(pilot.app)
-        newest = listed(pilot.app)
-        await press(pilot, "O")
-        assert "▲Run" in text_of(pilot.app)
-        assert listed(pilot.app) == newest[::-1]
-        await press(pilot, "o")
-        assert "Task▲" in text_of(pilot.app)
-        assert pilot.app.screen.query_one(Grid).current == "41"
-        head = next(line for line in text_of(pilot.app).splitlines() if "Task▲" in line)
-        for arrow in "▲▼":
-            await pilot.click(Grid, offset=(head.index("Score") - 1, 1))
-            await settled(pilot)
-            assert f"{arrow}Score" in text_of(pilot.app)
-        by_score = listed(pilot.app)
-        assert by_score != newest
-    again = app()
-    async with again.run_test(size=(120, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r")
-        assert "▼Score" in text_of(again)
-        assert listed(again) == by_score
-
-
 async def test_another_order_keeps_the_selected_run_and_counts_the_whole_of_a_short_list() -> None:
     board = FakeBoard(runs=[run(number, RunState.QUEUED, user=f"user{number % 7}") for number in range(60, 0, -1)])
     async with app_on(board).run_test(size=(80, 24)) as pilot:

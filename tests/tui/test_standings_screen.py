@@ -1,7 +1,5 @@
 """The boards of a task: pages of them, one's own row, what stands between the ranks, and the ways on from there."""
 
-from datetime import timedelta
-
 import pytest
 
 from hpc_board.domain.moderation import Remarks, Removal
@@ -21,7 +19,6 @@ from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
 
 REFERENCE = Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW)
-MILESTONE = Mark(MarkKind.MILESTONE, "float4", 11.9e-6, 5, 5, NOW - timedelta(days=3), "float4.py")
 
 
 def long_board(rows: int = 1000, own: int = 700) -> FakeBoard:
@@ -153,37 +150,6 @@ async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with
         assert "ada: " not in text_of(pilot.app)
         await press(pilot, "n")
         assert "/ada: 1 of 1" in text_of(pilot.app)
-
-
-@pytest.mark.parametrize(("width", "shown"), [(60, False), (80, True), (200, True)])
-async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, shown: bool) -> None:
-    board = long_board(30, own=20)
-    board.marks["H100"] = (REFERENCE,)
-    async with app_on(board).run_test(size=(width, 30)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        assert ("user3.py" in line(pilot.app, "user3 ")) is shown
-
-
-async def test_ties_share_a_rank_and_marks_have_none() -> None:
-    board = FakeBoard()
-    board.marks["H100"] = (MILESTONE, REFERENCE)
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b")
-        shown = [each.split()[:2] for each in text_of(pilot.app).splitlines() if "µs" in each][:6]
-        assert shown == [
-            ["1", "bob"],
-            ["-", "[float4]"],
-            ["2", "ada"],
-            ["3", "carol"],
-            ["3", "dmitri-with-a-long-name"],
-            ["-", "[reference]"],
-        ]
-        assert "3.99x" in line(pilot.app, "bob")
-        assert "1.00x" in line(pilot.app, "[reference]")
-        await press(pilot, "right")
-        assert "Speedup" not in text_of(pilot.app)
 
 
 async def test_runs_that_were_removed_stand_below_with_the_reason() -> None:
