@@ -233,3 +233,18 @@ async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.Monk
         await pilot.press("down")
         await until(pilot, lambda: shown(pilot, "This is 28."))
         assert not app.pane.is_moving
+
+
+async def test_a_list_that_is_read_before_it_has_a_size_is_shown_once_it_has() -> None:
+    class Hidden(Numbers):
+        def on_mount(self) -> None:
+            self.pane.display = False
+            self.read(anew=False)
+            self.pane.marked = 3
+
+    app = Hidden(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        assert app.pane.grid.row_count == 0
+        app.pane.display = True
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        assert text_of(app).splitlines()[1] == "*30"

@@ -195,7 +195,7 @@ class Grid(DataTable[_Line]):
         self._note_longest(old)
         layout = self._layout and self._fitting(self.size.width)
         goes_on = bool(old) and [row.key for row in self._shown[: len(old)]] == list(known)
-        if layout == self._layout and goes_on and select is None:
+        if layout and layout == self._layout and goes_on and select is None:
             for index, (before, row) in enumerate(zip(old, self._shown, strict=False)):
                 if before is not row:
                     self.update_cell_at(Coordinate(index, 0), _Line(row, self._segments))
