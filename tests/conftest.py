@@ -1,6 +1,7 @@
 import gc
 import os
 import pwd
+import secrets
 import signal
 import sys
 import tempfile
@@ -101,6 +102,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have the jobs of the tests that run alone measure."""
     measure(item.get_closest_marker("quiet") is not None)
+
+
+@pytest.fixture
+def simulated() -> Iterator[str]:
+    """The name of a simulated GPU, whose memory is removed at the end."""
+    name = f"gpu-{os.getpid()}-{secrets.token_hex(4)}"
+    yield name
+    for path in Path("/dev/shm").glob(f"{name}.*"):
+        path.unlink()
 
 
 @pytest.fixture(scope="session")

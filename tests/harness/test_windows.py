@@ -1,10 +1,8 @@
 """Windows of a GPU as far as a machine without one can tell: the order of the steps, and workers that break it."""
 
 import json
-import os
-import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +55,6 @@ def queue():
 def custom_kernel(data):
     return data[0] + data[0]
 """
-
-
-@pytest.fixture
-def simulated() -> Iterator[str]:
-    """The name of a simulated GPU, whose memory is removed at the end."""
-    name = f"gpu-{os.getpid()}-{secrets.token_hex(4)}"
-    yield name
-    for path in Path("/dev/shm").glob(f"{name}.*"):
-        path.unlink()
 
 
 def judged(
@@ -243,14 +232,6 @@ def test_a_right_answer_in_a_window_is_made_to_have_the_form(tmp_path: Path, sim
     assert (result.verdict, result.provenance["clock"]) == (Verdict.PASS, "judge"), result.message
 
 
-@pytest.mark.torch
-def test_an_answer_without_a_form_of_tensors_has_no_windows(tmp_path: Path, simulated: str) -> None:
-    reference = REFERENCE.replace("    return data[0] * 2", "    return data[0] * 2, 1")
-    result = judged(tmp_path, simulating(simulated), reference=reference)
-    assert result.provenance["clock"] == "worker"
-    assert str(result.provenance["clock_reason"]).startswith("the reference's answer has no form of its own")
-
-
 NO_HANDLES = Edit("device/gpu_queue.py", "handle, offset = self._driver.exported(address)", "raise NotShared('alone')")
 
 
@@ -273,40 +254,17 @@ def test_memory_that_cannot_be_shared_is_the_judges(
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("kernel", "verdict", "message"),
+    ("kernel", "verdict"),
     [
-        ("    if in_window():\n        return data[0] + 1\n", Verdict.WRONG_VALUE, "wrong: "),
-        (
-            "    if in_window():\n        queue().place = lambda part: (0, 2**40, 4000)\n",
-            Verdict.PROTOCOL_VIOLATION,
-            "its memory of the GPU is not where it says: 4000 bytes at 1099511627776 of an allocation of",
-        ),
-        (
-            "    if in_window():\n        return torch.zeros(10**6)\n",
-            Verdict.WRONG_SHAPE,
-            "the output has the shape (1000000,), expected (1000,)",
-        ),
+        ("        return data[0] + 1\n", Verdict.WRONG_VALUE),
+        ("        queue().place = lambda part: (0, 2**40, 4000)\n", Verdict.PROTOCOL_VIOLATION),
     ],
 )
 def test_a_call_in_memory_of_the_judge_is_checked_as_any(
-    tmp_path: Path, simulated: str, kernel: str, verdict: Verdict, message: str
+    tmp_path: Path, simulated: str, kernel: str, verdict: Verdict
 ) -> None:
-    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES,)), kernel)
-    assert result.verdict is verdict
-    assert message in result.message
-
-
-@pytest.mark.torch
-def test_a_gpu_without_either_kind_of_shared_memory_names_both_reasons(tmp_path: Path, simulated: str) -> None:
-    none = Edit("device/gpu_window.py", "self._driver.allocated(size)", "_unsupported()")
-    fails = Edit(
-        "device/gpu_window.py", "_entropy = ", "def _unsupported():\n    raise NotShared('no fd')\n\n\n_entropy = "
-    )
-    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES, none, fails)))
-    assert result.provenance["clock"] == "worker"
-    reasons = ("alone", "no fd")
-    told = "; ".join(f"memory of the GPU cannot be shared: {each}" for each in reasons)
-    assert result.provenance["clock_reason"] == told
+    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES,)), f"    if in_window():\n{kernel}")
+    assert result.verdict is verdict, result.message
 
 
 @pytest.mark.torch
@@ -329,15 +287,6 @@ def test_the_shortest_overhead_of_a_run_counts_for_all_workers() -> None:
     found = measured.timing(0.0)
     assert found is not None
     assert (found.slack_ns, found.median_ns) == (3000.0, 87_000.0)
-
-
-@pytest.mark.torch
-def test_a_gpu_without_memory_for_the_judge_is_out_of_memory(tmp_path: Path, simulated: str) -> None:
-    none = Edit("device/gpu_window.py", "self._driver.allocated(size)", "_full()")
-    full = "from hpc_board.harness.device.gpu_driver import OutOfMemoryError\n\n\ndef _full():\n"
-    fails = Edit("device/gpu_window.py", "_entropy = ", full + "    raise OutOfMemoryError('full')\n\n\n_entropy = ")
-    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES, none, fails)))
-    assert result.verdict is Verdict.OUT_OF_MEMORY
 
 
 class Silent:
@@ -389,7 +338,55 @@ def test_windows_that_differ_without_a_call_bound_no_time(tmp_path: Path, simula
     assert "during this run; another process may be using the GPU" in result.message
 
 
+NO_FORM = REFERENCE.replace("2\n\n", "2, 1\n\n").replace("equal(output,", "equal(output[0],")
 UNSHARED = Edit("worker/worker.py", "self._queue = GpuQueue(self._device)", "raise NotShared('it has none')")
+
+
+def unallocated(error: str) -> tuple[Edit, ...]:
+    """The judge has no memory of the GPU for a worker that cannot share its own, and says so by an error."""
+    fails = (
+        "from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError\n\n\n"
+        f"def _unallocated():\n    raise {error}\n\n\n_entropy = "
+    )
+    allocates = Edit("device/gpu_window.py", "self._driver.allocated(size)", "_unallocated()")
+    return NO_HANDLES, allocates, Edit("device/gpu_window.py", "_entropy = ", fails)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("reference", "kernel", "change", "reason"),
+    [
+        (NO_FORM, "    return data[0] * 2, 1\n", {}, "the reference's answer has no form of its own"),
+        (
+            REFERENCE.replace("(seed)), size", "(seed)), list(range(100))"),
+            "",
+            {},
+            "the inputs are not in tensors alone",
+        ),
+        (REFERENCE, "", {"change_ns_min": 1e12}, "less than a change between processes: is MPS in use?"),
+        (REFERENCE, "", {"edits": (UNSHARED,)}, "memory of the GPU cannot be shared: it has none"),
+        (
+            REFERENCE,
+            "",
+            {"edits": unallocated("NotShared('no fd')")},
+            "memory of the GPU cannot be shared: alone; memory of the GPU cannot be shared: no fd",
+        ),
+    ],
+    ids=["answer", "inputs", "several at once", "not shared", "neither kind"],
+)
+def test_a_gpu_without_windows_is_timed_by_its_worker_and_says_so(
+    tmp_path: Path, simulated: str, reference: str, kernel: str, change: dict[str, Any], reason: str
+) -> None:
+    result = judged(tmp_path, simulating(simulated, **change), kernel, reference)
+    assert timed(result).timing is not None
+    assert result.provenance["clock"] == "worker"
+    assert reason in str(result.provenance["clock_reason"])
+
+
+@pytest.mark.torch
+def test_a_gpu_without_memory_for_the_judge_is_out_of_memory(tmp_path: Path, simulated: str) -> None:
+    result = judged(tmp_path, simulating(simulated, edits=unallocated("OutOfMemoryError('full')")))
+    assert result.verdict is Verdict.OUT_OF_MEMORY
 
 
 @pytest.mark.torch
@@ -400,14 +397,6 @@ def test_a_board_can_refuse_ranked_runs_without_the_judges_clock(tmp_path: Path,
     assert "memory of the GPU cannot be shared: it has none. To rank times of the kernel's own process, set" in (
         result.message
     )
-
-
-@pytest.mark.torch
-def test_a_gpu_whose_memory_cannot_be_shared_is_timed_by_its_worker_and_says_so(tmp_path: Path, simulated: str) -> None:
-    result = judged(tmp_path, simulating(simulated, edits=(UNSHARED,)))
-    assert timed(result).timing is not None
-    assert result.provenance["clock"] == "worker"
-    assert result.provenance["clock_reason"] == "memory of the GPU cannot be shared: it has none"
 
 
 @pytest.mark.torch
@@ -453,25 +442,6 @@ def test_an_answer_in_an_input_is_refused_by_a_workers_clock_too(
         tmp_path, kernel, task, Mode.TEST, Device.HIP, harness=simulating(simulated, edits=(COPIES,))
     ).result
     assert result.verdict is verdict, result.message
-
-
-@pytest.mark.torch
-def test_inputs_that_are_not_in_tensors_are_not_known_before_a_call_is_timed(tmp_path: Path, simulated: str) -> None:
-    reference = REFERENCE.replace("manual_seed(seed)), size", "manual_seed(seed)), list(range(100))")
-    result = judged(tmp_path, simulating(simulated), reference=reference)
-    assert timed(result).timing is not None
-    assert result.provenance["clock"] == "worker"
-    assert str(result.provenance["clock_reason"]).startswith("the inputs are not in tensors alone")
-
-
-@pytest.mark.torch
-def test_a_gpu_that_computes_for_several_processes_at_once_is_timed_by_its_worker(
-    tmp_path: Path, simulated: str
-) -> None:
-    result = judged(tmp_path, simulating(simulated, change_ns_min=1e12))
-    assert timed(result).timing is not None
-    assert result.provenance["clock"] == "worker"
-    assert "less than a change between processes: is MPS in use?" in str(result.provenance["clock_reason"])
 
 
 @pytest.mark.torch
