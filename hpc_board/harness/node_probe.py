@@ -24,8 +24,7 @@ from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
 from hpc_board.harness.confine.container import ContainerUnavailable, container
-from hpc_board.harness.confine.isolation import isolation
-from hpc_board.harness.confine.sandbox import readable_folders
+from hpc_board.harness.confine.sandbox import level_here, readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import write_files
 from hpc_board.harness.node import node_facts, nvidia_smi
@@ -298,7 +297,7 @@ def inspect(path: Path, harness: Path) -> int:
     node = node_facts(environment)
     os.umask(0o077)
     # Landlock confines a process with one thread alone, so this precedes the waiting thread.
-    level = isolation()
+    level = level_here()
     greeted_at = _written(folder, GREETING, lambda: asdict(Greeting(time.time())))["at"]
     answer = _Answer(folder / ANSWER, float(job["inspect"]["answer_seconds"]))
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))

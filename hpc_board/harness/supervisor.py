@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.harness.build.toolchain import unlike_arch
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.gpu_devices import job_gpus, see_one
-from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import WORKER_HOME, Processes, processes_for
@@ -261,7 +260,7 @@ class Supervisor:
     def _check_isolation(self) -> None:
         """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""
         if self._job.minimum_isolation:
-            self._processes.record_isolation(isolation() or sandbox.LEVELS[0])
+            self._processes.record_isolation(sandbox.level_here() or sandbox.LEVELS[0])
 
     def _check_gpus(self) -> None:
         """Check that the GPU is the settings' one, and alone for a task of one: a kernel could work on a second one."""

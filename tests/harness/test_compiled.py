@@ -12,7 +12,6 @@ from hpc_board.harness.build import toolchain
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.payload import _ITEM_BYTES
 from hpc_board.harness.worker import compiled as abi
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
@@ -260,7 +259,6 @@ def test_the_header_and_the_harness_state_the_same_numbers(tmp_path: Path) -> No
     text = header_text()
     stated = {name.lower(): int(number) for name, number in re.findall(r"HPC_(\w+) = (\d+)", text)}
     assert stated == abi.DTYPES
-    assert set(abi.DTYPES) == set(_ITEM_BYTES)
     assert f"#define HPC_BOARD_ABI {abi.ABI}\n" in text
     assert f"#define HPC_MAX_DIMS {abi.DIMENSIONS_MAX}\n" in text
     sizes = (

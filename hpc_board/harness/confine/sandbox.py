@@ -363,6 +363,8 @@ def _has_one_thread() -> bool:
         return False
 
 
+_TRIAL_FILE_BYTES = 64 * 2**20
+
 LEVELS = ("S0", "S1", "S2", "S3", "S4")
 _MEANS = {
     "S1": "no new privileges and no capabilities (prctl)",
@@ -379,6 +381,24 @@ def level_of(landlock: int, *, filtered: bool) -> str:
     if landlock < 1:
         return "S2"
     return "S4" if landlock >= _SIGNAL_SCOPE_ABI else "S3"
+
+
+def level_here() -> str:
+    """Return the isolation level of a worker here, tried in a process that ends afterwards; "" if the trial fails."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            limit_resources(_TRIAL_FILE_BYTES)
+            landlock = confine([], [])
+            os.write(writer, level_of(landlock, filtered=deny_outside_effects()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        level = pipe.read(8).decode()
+    os.waitpid(pid, 0)
+    return level if level in LEVELS else ""
 
 
 def reaches(level: str, wanted: str) -> bool:

@@ -35,29 +35,30 @@ _DEPTH_MAX = 32
 _NODES_MAX = 100_000
 _ITEMS_MAX = 2**59
 
-_ITEM_BYTES = {
+ITEM_BYTES = {
     "bool": 1,
     "uint8": 1,
     "int8": 1,
+    "uint16": 2,
+    "int16": 2,
+    "uint32": 4,
+    "int32": 4,
+    "uint64": 8,
+    "int64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
     "float8_e4m3fn": 1,
     "float8_e4m3fnuz": 1,
     "float8_e5m2": 1,
     "float8_e5m2fnuz": 1,
     "float8_e8m0fnu": 1,
     "float4_e2m1fn_x2": 1,
-    "int16": 2,
-    "uint16": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "float32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
 }
+"""Sizes of elements by PyTorch's and NumPy's names of types, in the order of `hpc_dtype` in hpc_board.h."""
 
 Node = dict[str, Any]
 NESTS = ("list", "tuple", "dict")
@@ -259,7 +260,7 @@ def leaves_of(node: Node, place: str = "") -> Iterator[tuple[Node, str]]:
 
 def leaf_bytes(node: Node) -> int:
     """Return the size of a leaf by its node."""
-    return int(node["size"]) if node["k"] == "bytes" else math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
+    return int(node["size"]) if node["k"] == "bytes" else math.prod(node["shape"]) * ITEM_BYTES[node["dtype"]]
 
 
 def share_memory(*values: Any) -> bool:
@@ -413,7 +414,7 @@ def empty(form: Node, device: Any = "cpu") -> Any:
         return {key: empty(item, device) for key, item in zip(form["keys"], form["items"], strict=True)}
     dtype, shape = form["dtype"], form["shape"]
     garbage = 1 if dtype == "bool" else 0xFF
-    count = math.prod(shape) * _ITEM_BYTES[dtype]
+    count = math.prod(shape) * ITEM_BYTES[dtype]
     if kind == "array":
         import numpy as np
 
@@ -498,7 +499,7 @@ class _Writer:
 
     def _tensor(self, torch: Any, value: Any, place: str) -> Node:
         dtype = str(value.dtype).rpartition(".")[2]
-        if dtype not in _ITEM_BYTES or value.layout is not torch.strided or value.is_meta:
+        if dtype not in ITEM_BYTES or value.layout is not torch.strided or value.is_meta:
             message = f"{place} is a tensor of type {value.dtype} and layout {value.layout} on {value.device}"
             raise PayloadError(message)
         with torch.no_grad():
@@ -512,13 +513,13 @@ class _Writer:
         def source() -> Any:
             return _bytes_of(plain.to("cpu").contiguous(), torch)
 
-        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], source, plain)
+        node["at"] = self._leaf(plain.numel() * ITEM_BYTES[dtype], source, plain)
         return node
 
     def _array(self, value: Any, place: str) -> Node:
         dtype = str(value.dtype)
         # Other libraries add types to NumPy, which the reader of the payload may lack.
-        if dtype not in _ITEM_BYTES or value.dtype.kind == "V":
+        if dtype not in ITEM_BYTES or value.dtype.kind == "V":
             raise PayloadError(f"{place} is an array of type {dtype}")
         numpy = sys.modules["numpy"]
 
@@ -666,14 +667,14 @@ class _Reader:
 
     def _extent(self, node: Node) -> "tuple[str, list[int], int, int]":
         dtype, shape = node.get("dtype"), self._list(node, "shape")
-        if dtype not in _ITEM_BYTES or len(shape) > 64:
+        if dtype not in ITEM_BYTES or len(shape) > 64:
             raise PayloadError(f"a leaf of the type {dtype!r}"[:200])
         if not all(type(length) is int and 0 <= length < 2**48 for length in shape):
             raise PayloadError("a leaf with an invalid shape")
         if math.prod(length for length in shape if length) > _ITEMS_MAX:
             raise PayloadError("a leaf with a shape that is too large")
         count = math.prod(shape)
-        return dtype, shape, count, self._place(node, count * _ITEM_BYTES[dtype])
+        return dtype, shape, count, self._place(node, count * ITEM_BYTES[dtype])
 
     def _tensor(self, node: Node) -> Any:
         import torch
@@ -686,7 +687,7 @@ class _Reader:
         if count == 0:
             flat = torch.empty(0, dtype=of_type, device="cpu")
         else:
-            length = count * _ITEM_BYTES[dtype]
+            length = count * ITEM_BYTES[dtype]
             flat = torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=at).view(of_type)
         stored = flat.reshape([shape[index] for index in order])
         inverse = sorted(range(len(shape)), key=lambda index: order[index])
@@ -707,7 +708,7 @@ class _Reader:
     def _dtype(self, node: Node) -> Any:
         import torch
 
-        if node.get("v") not in _ITEM_BYTES:
+        if node.get("v") not in ITEM_BYTES:
             raise PayloadError("an unknown dtype")
         return getattr(torch, node["v"])
 

@@ -21,29 +21,7 @@ ABI = 1
 WORKSPACE_ENTRY = "hpc_workspace_bytes"
 DIMENSIONS_MAX = 8
 
-DTYPES = {
-    "bool": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "uint32": 6,
-    "int32": 7,
-    "uint64": 8,
-    "int64": 9,
-    "float16": 10,
-    "bfloat16": 11,
-    "float32": 12,
-    "float64": 13,
-    "complex64": 14,
-    "complex128": 15,
-    "float8_e4m3fn": 16,
-    "float8_e4m3fnuz": 17,
-    "float8_e5m2": 18,
-    "float8_e5m2fnuz": 19,
-    "float8_e8m0fnu": 20,
-    "float4_e2m1fn_x2": 21,
-}
+DTYPES = {name: number for number, name in enumerate(payload.ITEM_BYTES, 1)}
 """Values of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
 
 _LINE_BUFFERED = 1
