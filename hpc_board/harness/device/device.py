@@ -170,7 +170,8 @@ class CudaDevice:
         self.kept = _Kept(torch)
         self.stream = torch.cuda.default_stream()
         self.stream_address = int(getattr(self.stream, "cuda_stream", 0))
-        self._flush_bytes = _flush_bytes(torch)
+        least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
+        self._flush_bytes = max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
         self._driver = _driver()
         self._placed = 0
         self._memory: Any = None
@@ -470,11 +471,6 @@ def _worthless(dtype: Any, element_size: int, width: int) -> bytes:
     else:
         numbers = [b"\xff" * size, b"\0" * size]
     return _entropy.choice(numbers) * (width // size)
-
-
-def _flush_bytes(torch: Any) -> int:
-    least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
-    return max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
 
 
 def _driver() -> Any:

@@ -85,7 +85,7 @@ class GpuDriver:
         """
         base, _ = self._allocation(address)
         handle = _Handle()
-        self._check("cuIpcGetMemHandle", self._library.cuIpcGetMemHandle(ctypes.byref(handle), base))
+        self._call("cuIpcGetMemHandle", ctypes.byref(handle), base)
         return bytes(handle), address - base
 
     def opened(self, handle: bytes) -> tuple[int, int]:
@@ -96,8 +96,7 @@ class GpuDriver:
         """
         base = ctypes.c_uint64()
         given = _Handle.from_buffer_copy(handle)
-        error = self._library.cuIpcOpenMemHandle_v2(ctypes.byref(base), given, _LAZY_ENABLE_PEER_ACCESS)
-        self._check("cuIpcOpenMemHandle", error)
+        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(base), given, _LAZY_ENABLE_PEER_ACCESS)
         return self._allocation(base.value)
 
     def close(self, base: int) -> None:
@@ -160,24 +159,20 @@ class GpuDriver:
 
     def await_value(self, stream: int, address: int, value: int) -> None:
         """Let the work that is queued on a stream from now on wait until the flag at an address has a value."""
-        error = self._library.cuStreamWaitValue32_v2(stream, address, value, _WAIT_EQUAL)
-        self._check("cuStreamWaitValue32", error)
+        self._call("cuStreamWaitValue32_v2", stream, address, value, _WAIT_EQUAL)
 
     def write_value(self, stream: int, address: int, value: int) -> None:
         """Write the flag at an address once all work that is queued on a stream is done."""
-        self._check("cuStreamWriteValue32", self._library.cuStreamWriteValue32_v2(stream, address, value, 0))
+        self._call("cuStreamWriteValue32_v2", stream, address, value, 0)
 
     def _allocation(self, address: int) -> tuple[int, int]:
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
-        error = self._library.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), address)
-        self._check("cuMemGetAddressRange", error)
+        self._call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), address)
         return base.value, size.value
 
     def _call(self, function: str, *arguments: Any) -> None:
-        self._check(function, getattr(self._library, function)(*arguments))
-
-    @staticmethod
-    def _check(function: str, error: int) -> None:
+        error = getattr(self._library, function)(*arguments)
+        function = function.removesuffix("_v2")
         if error == _OUT_OF_MEMORY:
             raise OutOfMemoryError(f"{function}: out of memory")
         if error:

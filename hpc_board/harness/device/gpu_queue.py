@@ -48,9 +48,8 @@ class GpuQueue:
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._kept = device.kept
+        self._kept = kept = device.kept
         self._driver = GpuDriver()
-        kept = self._kept
         self._pool: tuple[int, int] | None = None
         self._used = 0
         self._inputs: list[Any] = []
@@ -58,8 +57,7 @@ class GpuQueue:
         self.handles: list[bytes] = []
         with kept.plainly():
             self._signal_at(kept.zeros(SIGNAL_BYTES, dtype=kept.uint8, device="cuda"))
-        # PyTorch loads a kernel at its first use, and the driver waits for an idle device then.
-        with kept.plainly():
+            # PyTorch loads a kernel at its first use, and the driver waits for an idle device then.
             kept.mul(self._challenge, CHALLENGE_FACTOR, out=self._response)
         kept.synchronize()
 

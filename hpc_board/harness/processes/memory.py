@@ -40,7 +40,9 @@ def may_read(pid: int) -> bool:
     by `userfaultfd` on a read, and so delay it for any time.
     """
     here = ctypes.create_string_buffer(1)
-    return _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and _seccomp_mode(pid) == _SECCOMP_FILTER
+    return (
+        _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and status_value(pid, b"Seccomp") == _SECCOMP_FILTER
+    )
 
 
 def mapped_at(pid: int, descriptors: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -91,10 +93,6 @@ def _read(pid: int, address: int, target: int, size: int) -> int:
     local, remote = _Vector(target, size), _Vector(address, size)
     count = int(_libc.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0))
     return count if count >= 0 else -ctypes.get_errno()
-
-
-def _seccomp_mode(pid: int) -> str:
-    return status_value(pid, b"Seccomp")
 
 
 def status_value(pid: int, key: bytes) -> str:
