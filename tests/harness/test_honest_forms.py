@@ -95,7 +95,7 @@ def test_a_right_answer_passes_whose_shape_depends_on_the_inputs(tmp_path: Path)
 @pytest.mark.parametrize(
     ("answer", "verdict", "told"),
     [
-        ("return (2 * x)[:1]", Verdict.WRONG_SHAPE, "the output has the shape (1, 4, 2), expected (SIZE, 4, 2)"),
+        ("return (2 * x)[:1]", Verdict.WRONG_SHAPE, "the output has the shape (1, 4, 2), expected (100, 4, 2)"),
         ("return 2 * x, x", Verdict.WRONG_DTYPE, "the output is a tuple, expected a tensor"),
         ("return (2 * x).numpy()", Verdict.WRONG_DTYPE, "the output is an array, expected a tensor"),
         ("return float(x.sum())", Verdict.WRONG_DTYPE, "the output is a float, expected a tensor"),
@@ -104,13 +104,10 @@ def test_a_right_answer_passes_whose_shape_depends_on_the_inputs(tmp_path: Path)
         ("return None", Verdict.WRONG_DTYPE, "is a `return` missing?"),
     ],
 )
-@pytest.mark.parametrize(("mode", "size"), [(Mode.TEST, "3"), (Mode.BENCHMARK, "100")])
-def test_an_answer_that_cannot_have_the_form_says_why(
-    tmp_path: Path, answer: str, verdict: Verdict, told: str, mode: Mode, size: str
-) -> None:
+def test_an_answer_that_cannot_have_the_form_says_why(tmp_path: Path, answer: str, verdict: Verdict, told: str) -> None:
     pytest.importorskip("torch")
-    result = evaluate(tmp_path, SUBMISSION.replace("ANSWER", answer), task_of("2 * x"), mode).result
-    assert (result.verdict, told.replace("SIZE", size) in result.message) == (verdict, True), result.message
+    result = evaluate(tmp_path, SUBMISSION.replace("ANSWER", answer), task_of("2 * x"), Mode.BENCHMARK).result
+    assert (result.verdict, told in result.message) == (verdict, True), result.message
 
 
 RARELY_SHORTER = """
