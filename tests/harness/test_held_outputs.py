@@ -117,10 +117,11 @@ def test_nobody_fills_an_output_after_the_call(tmp_path: Path, source: str) -> N
         ("lambda done: {'blocks': [0] * len(done['blocks'])}", "its output is not where it says"),
         ("lambda done: {'blocks': [2**62] * len(done['blocks'])}", "its output is not where it says"),
         ("lambda done: {'blocks': done['blocks'] * 2}", "it returned another number of outputs than of calls"),
+        ("lambda done: {'call': 1}", "it answered another call"),
         ("lambda done: {'blocks': []}", "it returned another number of outputs than of calls"),
         ("lambda done: {'outputs': [[0, 64]], 'blocks': []}", "the bytes are no payload"),
     ],
-    ids=["nowhere", "endless", "more", "none", "not written"],
+    ids=["nowhere", "endless", "more", "another call", "none", "not written"],
 )
 def test_an_output_that_is_not_where_it_is_said_to_be_is_a_violation(tmp_path: Path, change: str, told: str) -> None:
     result = evaluate(tmp_path, LYING.replace("CHANGE", change), a_task(ARRAYS, **LARGE)).result

@@ -29,21 +29,28 @@ RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
 @pytest.mark.parametrize(
-    "attack",
+    ("attack", "told"),
     [
-        "send(b'{')",
-        "send(b'[]')",
-        "send(b'[' * 60000)",
-        "send(b'x' * 65000)",
-        "send({'type': 'raised', 'verdict': 'device_error', 'message': 'CUDA error: GPU is lost'})",
-        "socket.send_fds(channel, [json.dumps({'type': 'done'}).encode()], [0, 1, 2])",
+        ("send(b'{')", "it sent a frame that is not JSON"),
+        ("send(b'[' * 60000)", "it sent a frame that is not JSON"),
+        ("send(b'[]')", "it sent a frame without a type"),
+        ("send(b'x' * 70000)", "it sent a frame that is too large, or descriptors"),
+        ("socket.send_fds(channel, [b'{}'], [0, 1, 2])", "it sent a frame that is too large, or descriptors"),
+        (
+            "send({'type': 'checked', 'verdict': 'pass', 'message': ''})",
+            "it sent a frame of the type 'checked'",
+        ),
+        (
+            "send({'type': 'raised', 'verdict': 'device_error', 'message': 'CUDA error: GPU is lost'})",
+            "it reported an unknown failure",
+        ),
     ],
 )
-def test_a_forged_frame_is_a_violation_and_never_a_pass(tmp_path: Path, attack: str) -> None:
+def test_a_forged_frame_is_a_violation_and_never_a_pass(tmp_path: Path, attack: str, told: str) -> None:
     source = CHANNEL + RIGHT.replace("    return", f"    {attack}\n    return")
     result = evaluate(tmp_path, source).result
-    assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
-    assert result.cases[0].verdict is Verdict.PROTOCOL_VIOLATION
+    assert result.cases[0].verdict is result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
+    assert told in result.message
 
 
 @pytest.mark.timeout(20)

@@ -40,6 +40,7 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
         (kernel("return [1] * len(data)"), Verdict.WRONG_DTYPE, "is an int, expected a float"),
         (kernel("return object()"), Verdict.WRONG_DTYPE, "cannot be taken"),
         (kernel("return (x for x in data)"), Verdict.WRONG_DTYPE, "cannot be taken"),
+        (kernel("for _ in range(40): data = [data]\nreturn data"), Verdict.WRONG_DTYPE, "nested or branched too far"),
         (kernel("1 / 0"), Verdict.EXCEPTION, "ZeroDivisionError"),
         (
             kernel("raise type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})"),
@@ -174,9 +175,10 @@ def test_a_gpu_that_the_node_does_not_have_is_a_device_error_that_says_what_is_m
         (REFERENCE.replace('return True, ""', "return None"), "check_implementation returned a NoneType"),
         (REFERENCE.replace("return [rng", "return object() or [rng"), "it is a builtins.object"),
         ("import os; os._exit(3)", "the judge could not start"),
+        (REFERENCE.replace("return True", "import os; os._exit(3)"), "the judge is gone: it exited with status 3"),
         (f"import helper_of_the_task\n{REFERENCE}", "No module named 'helper_of_the_task'"),
     ],
-    ids=["import", "generate", "reference", "check", "answer", "value", "exit", "helper"],
+    ids=["import", "generate", "reference", "check", "answer", "value", "exit", "exit later", "helper"],
 )
 def test_a_broken_task_is_never_blamed_on_the_submission(tmp_path: Path, reference: str, words: str) -> None:
     result = evaluate(tmp_path, RIGHT, a_task(reference)).result
