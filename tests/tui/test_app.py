@@ -14,7 +14,7 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Language, Mode
+from hpc_board.model.task import Mode
 from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
@@ -607,23 +607,6 @@ async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
     assert app._exception is None
 
 
-@pytest.mark.parametrize(
-    ("state", "sentence"),
-    [
-        (RunState.QUEUED, "the job has not started yet"),
-        (RunState.RUNNING, "no job output yet; kernel output arrives with the result"),
-        (RunState.LOST, "the job left none"),
-    ],
-)
-async def test_a_log_without_anything_says_why(state: RunState, sentence: str) -> None:
-    async with app_on(FakeBoard(runs=[run(50, state)])).run_test(size=(60, 16)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "enter", "L")
-        assert sentence in " ".join(text_of(pilot.app).split())
-        first = next(line for line in text_of(pilot.app).splitlines() if "Run 50 has no output" in line)
-        assert len(first) > 40
-
-
 async def test_output_takes_the_place_of_the_words_that_there_is_none() -> None:
     board = FakeBoard(runs=[run(50, RunState.RUNNING)])
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
@@ -646,18 +629,6 @@ async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter", *keys)
         assert "line 0" in text_of(pilot.app)
-
-
-@pytest.mark.parametrize("width", [60, 80, 110, 120])
-async def test_no_number_of_a_report_is_cut(width: int) -> None:
-    async with app_on(FakeBoard()).run_test(size=(width, 60)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter")
-        text = text_of(pilot.app)
-        assert "#  Outcome   Median" in text
-        assert all(f"{time} µs" in text for time in ("12.0", "24.0", "48.0"))
-        assert ("Std error" in text) == ("± 0.02 µs" in text)
-        assert "Std error" in text or width < 80
 
 
 async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() -> None:
@@ -807,15 +778,6 @@ async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:
         await settled(pilot)
     assert not app.screen_stack
     app._post_tick()
-
-
-async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
-    several = replace(TASKS[0], languages=tuple(Language))
-    async with app_on(FakeBoard(tasks=(several,))).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        shown = text_of(pilot.app)
-        assert "Languages  py, cpp, cu, hip" in shown
-        assert "all" in next(line for line in shown.splitlines() if several.name in line)
 
 
 async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:

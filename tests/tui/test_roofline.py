@@ -104,20 +104,6 @@ def test_only_the_same_cases_of_the_best_run_are_compared() -> None:
     assert measured(replace(told, cases=tuple[Case, ...](failed)), best) == ()
 
 
-async def test_a_run_has_a_page_with_the_roofs_beside_the_best_of_its_board() -> None:
-    async with app_on(Roofed()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "7")
-        shown = text_of(pilot.app)
-        assert "3.35 TB/s of memory, 1.98 Pop/s of arithmetic" in shown
-        assert "● this run   ◆ the best: bob, run 34   ○ the reference" in shown
-        assert [line.split()[:2] for line in shown.splitlines()[-6:-3]] == [
-            ["1", "memory"],
-            ["2", "arithmetic"],
-            ["3", "arithmetic"],
-        ]
-
-
 async def test_a_best_run_that_may_not_be_read_is_left_out() -> None:
     class Closed(Roofed):
         def cases(self, run: int) -> tuple[Case, ...]:

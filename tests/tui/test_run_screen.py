@@ -23,10 +23,9 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
-from tests.tui.fake_board import NOW, RUNS, FakeBoard, InRows, result, run, timing
+from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run, timing
 from tests.values import replace
 
 HOSTILE = "[bold red]loud[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
@@ -98,22 +97,17 @@ async def test_a_narrow_list_of_cases_has_the_room_that_its_rows_need() -> None:
         assert "1007" in page(pilot.app)
 
 
-async def test_the_page_without_a_profile_leads_to_one() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "5")
-        assert "only runs in mode profile or sanitize have one" in page(pilot.app)
-        await press(pilot, "s")
-        assert "Mode profile" in " ".join(text_of(pilot.app).split())
-
-
-async def test_the_profile_page_of_a_sanitized_run_leads_to_that_mode_again() -> None:
+@pytest.mark.parametrize("mode", [Mode.RANKED, Mode.SANITIZE])
+async def test_the_profile_page_leads_to_a_mode_that_fills_it(mode: Mode) -> None:
     board = FakeBoard()
-    board.replace_run(replace(RUNS[2], mode=Mode.SANITIZE))
+    board.replace_run(replace(RUNS[2], mode=mode))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "5", "s")
-        assert "Mode sanitize" in " ".join(text_of(pilot.app).split())
+        await press(pilot, "r", "down", "down", "enter", "5")
+        assert ("only runs in mode profile or sanitize have one" in page(pilot.app)) == (mode is Mode.RANKED)
+        await press(pilot, "s")
+        filled = Mode.PROFILE if mode is Mode.RANKED else mode
+        assert f"Mode {filled}" in " ".join(text_of(pilot.app).split())
 
 
 async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_its_result() -> None:
@@ -134,24 +128,6 @@ async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_i
         assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
 
 
-async def test_a_page_without_cases_has_the_frame_of_the_other_pages() -> None:
-    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "enter", "2")
-        assert "─ Cases ─" in page(pilot.app)
-        assert "No cases yet; they come with the result." in page(pilot.app)
-
-
-async def test_the_first_case_that_failed_is_selected_with_its_message() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "down", "enter", "2")
-        case = pilot.app.screen.query_one(CasesPane).selected
-        assert isinstance(case, Case)
-        assert case.verdict is Verdict.WRONG_VALUE
-        assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
-
-
 async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places() -> None:
     found = Mismatch((50, 40), 2000, 1480, "the last 37 rows", 5.0, 12.1, (Place((13, 0), "nan", "1.5"),))
     cases = (Case("test", 0, "size: 9", Verdict.WRONG_VALUE, "wrong", mismatch=found),)
@@ -161,44 +137,6 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
         text = page(pilot.app)
         assert "1,480 of 2,000 elements (74 %): the last 37 rows" in text
         assert re.search(r"\[13, 0\] +nan +1.5", text)
-
-
-async def test_a_benchmark_shows_how_its_calls_are_spread() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "2", "end")
-        text = page(pilot.app)
-        assert "48.0 µs  ± 0.02 µs   100 4096" in text
-        assert "Case: size" in text
-        assert "benchmark 3: pass  size: 4096; seed: 1" in text
-        assert "median 48.0 µs · mean 48.5 µs · std error ± 0.02 µs" in text
-        assert "█" in text
-        assert "median 48.0 µs of 100; 2 slower, up to 62.4 µs" in text
-
-
-@pytest.mark.parametrize("size", [(60, 24), (80, 24), (120, 40)])
-async def test_a_benchmark_in_rows_has_its_interval_and_what_others_did(size: tuple[int, int]) -> None:
-    async with app_on(InRows()).run_test(size=size) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter")
-        overview = page(pilot.app)
-        for words in ("4.20 ms (3.81", "28.6 ms", "3.40x"):
-            assert words in overview, words
-        for words in ("1.90 to 2.40 ms", "7.62 to 9.61 ms"):
-            assert (words in overview) == (size[0] >= 80), "the interval goes before the speedup"
-        await press(pilot, "2", "end")
-        lines = page(pilot.app).splitlines()
-        table = 71 if size[0] >= 120 else size[0]
-        row = next(line[:table] for line in lines if "7.62 to 9.61 ms" in line[:table])
-        assert "8.40 ms" in row
-        assert ("3.40x" in row) == (size[0] >= 80)
-        assert "bench" in row, "tests and benchmarks have the same numbers"
-        assert "28.6 ms" not in row, "the details of the case have it"
-        if size[0] < 120:
-            told = " ".join(" ".join(lines).split())
-            times = "time 8.40 ms · interval 7.62 to 9.61 ms · reference 28.6 ms · speedup 3.40x"
-            assert times.replace(" ·", "") in told.replace(" ·", "")
-            assert "Busy machine: other work used 0.8 of 2 processors during timing" in told
 
 
 @pytest.mark.parametrize(("width", "bars"), [(66, 14 * 4), (150, 15 * 9), (31, 21)])
@@ -364,17 +302,6 @@ async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> No
         await pilot.resize_terminal(80, 18)
         await settled(pilot)
         assert is_at_end()
-
-
-async def test_a_lost_run_has_its_history_and_an_explanation() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "end", "enter", "6")
-        text = " ".join(page(pilot.app).split())
-        assert "The scheduler no longer knows the job, and no result arrived." in text
-        assert "squeue: PENDING (Resources)" in text
-        assert "2030-05-16 06:00:20 lost" in text
-        assert "job name hb-35" in text
 
 
 class WithCode(FakeBoard):
