@@ -342,28 +342,6 @@ async def test_no_color_counts_where_it_is_not_empty(
     assert app_on(FakeBoard()).no_color is without
 
 
-@pytest.mark.parametrize("theme", sorted(themes.SIXTEEN.values()))
-async def test_without_colours_the_terminal_keeps_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, theme: str
-) -> None:
-    memory = Memory(tmp_path / "app.json")
-    memory.set("app", "theme", theme)
-    assert app_with(FakeBoard(), memory=memory).theme == theme
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with app_with(FakeBoard(), memory=memory).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
-        drawn = [(text, style) for strip in strips for text, style, _ in strip if text.strip() and style is not None]
-        assert [text for text, style in drawn if style.color is not None or style.bgcolor is not None] == []
-        # Structure remains: the selected row, the focused panel, and words that count less.
-        assert "".join(text for text, style in drawn if style.reverse).split()[:2] == ["conv2d", "py"]
-        assert any("Tasks 1/6" in text and style.bold for text, style in drawn)
-        assert any(" conv2d " in text and not style.bold for text, style in drawn)
-        assert any("Lang" in text and style.dim for text, style in drawn)
-        await press(pilot, "ctrl+p", *"theme")
-        assert "Theme" not in text_of(pilot.app)
-
-
 async def test_without_colours_fields_and_the_open_tab_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:

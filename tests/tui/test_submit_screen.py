@@ -77,15 +77,6 @@ async def test_the_buttons_and_the_field_in_use_stay_in_sight_above_an_error(ker
         assert any("Options time=30" in line for line in lines)
 
 
-async def test_an_open_list_of_the_form_has_a_border(kernel: Path) -> None:
-    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        pilot.app.screen.query_one("#mode").focus()
-        await press(pilot, "enter")
-        overlay = next(each for each in pilot.app.screen.query(SelectOverlay) if each.display)
-        assert overlay.outer_size.height == overlay.option_count + 2
-
-
 async def test_the_form_says_when_those_who_wait_are_expected_to_start(kernel: Path) -> None:
     waiting = run(50, RunState.QUEUED, gpu="A100")
     later = replace(waiting, status=replace(waiting.status, expected_start=NOW))
@@ -143,21 +134,6 @@ def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
     assert marked == ["#SBATCH --comment=kernels", "#SBATCH --qos", "#SBATCH --exclusive"]
     assert unusual(A100, script) == ()
     assert "emulated" in unusual(L4, script)[0].words
-
-
-async def test_the_script_says_what_the_settings_add(kernel: Path) -> None:
-    board = FakeBoard(gpus=(with_options(H100, sbatch=("--time=00:20:00",)), A100, L4))
-    async with app_on(board, kernel).run_test(size=(120, 40)) as pilot:
-        await settled(pilot)
-        assert "The settings' `sbatch` adds --time." in text_of(pilot.app)
-        area = pilot.app.screen.query_one("#script")
-        spans = [
-            segment.style.bold
-            for line in range(area.size.height)
-            for segment in area.render_line(line)
-            if segment.style and "--time" in segment.text
-        ]
-        assert spans == [True]
 
 
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -900,12 +876,3 @@ async def test_an_error_of_another_option_is_not_at_the_field(kernel: Path, name
         await settled(pilot)
         assert (f"{name} 30" in str(screen.query_one("#options-note", Static).content)) is at_field
         assert screen.error_box.display is not at_field
-
-
-@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
-async def test_the_form_with_options_fits_a_terminal(kernel: Path, size: tuple[int, int]) -> None:
-    async with app_on(FakeBoard(), kernel).run_test(size=size) as pilot:
-        await settled(pilot)
-        form = pilot.app.screen.query_one("#form")
-        assert form.max_scroll_y == 0
-        assert pilot.app.screen.query_one("#options").size.width > 40
