@@ -48,23 +48,14 @@ def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[
     for place in places:
         there = [*_bindings(place), *([] if issubclass(place, App) else everywhere)]
         for name, keys in keymap.items():
-            if not any(binding.id == name for binding in there):
-                continue
-            taken = {key: other for other in there for key in _keys(other, keymap) if _other(other, name, there)}
+            own = {binding.action for binding in there if binding.id == name}
+            others = [binding for binding in there if own and binding.id != name and binding.action not in own]
+            taken = {key: other for other in others for key in (keymap.get(other.id or "") or other.key).split(",")}
             for key in keys.split(","):
                 if key in taken:
                     other = taken[key]
                     found.setdefault(name, f'"{key}" is the key of {other.id or other.action} already')
     return found
-
-
-def _other(binding: Binding, name: str, there: Sequence[Binding]) -> bool:
-    """Return whether a binding has another action than those with this name."""
-    return binding.id != name and binding.action not in {each.action for each in there if each.id == name}
-
-
-def _keys(binding: Binding, keymap: Mapping[str, str]) -> list[str]:
-    return (keymap.get(binding.id or "") or binding.key).split(",")
 
 
 def _bindings(place: type[DOMNode]) -> Iterator[Binding]:
