@@ -1,6 +1,5 @@
 """Exit codes of commands, and error messages on stderr."""
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.domain.run import Run
 
-_ENDLESS_WORD = re.compile(r"(\S{80})\S{80,}")
+_USAGE_CHARACTERS_MAX = 400
 _ERROR = click.style("error:", fg="red", bold=True)
 _HINT = click.style("hint:", fg="cyan")
 _LISTED = {
@@ -124,8 +123,7 @@ def _print_usage_error(error: click.ClickException) -> None:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     color = error.show_color if ctx is None else ctx.color
     # click has each of several choices on a line of its own.
-    text = _ENDLESS_WORD.sub(r"\1…", printable(error.format_message().replace("\n\t", " ")))
-    message = wrapped(text, _ERROR_COLUMNS)
+    message = wrapped(printable(error.format_message().replace("\n\t", " "), _USAGE_CHARACTERS_MAX), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name in _LISTED:
         click.echo(f"{_HINT} {wrapped(_LISTED[error.param.name], _HINT_COLUMNS)}", err=True, color=color)

@@ -2,29 +2,20 @@
 
 from collections.abc import Iterator
 
-from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run import Run
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Log
 from hpc_board.report.formatting import count_text
+from hpc_board.report.run_words import state_text
 
 _JOB = "job output"
 _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
-
-_LEFT_NONE = "the job left none, and kernel output comes only with a result"
-_NOTHING_BECAUSE = {
-    RunState.CREATED: "the job is not sent yet",
-    RunState.SUBMITTING: "the job is being submitted",
-    RunState.QUEUED: "the job has not started yet",
-    RunState.RUNNING: "no job output yet; kernel output arrives with the result",
-    RunState.COLLECTING: "no job output; kernel output arrives with the result",
-    RunState.FINISHED: "job and kernel printed nothing",
-}
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
@@ -71,11 +62,8 @@ def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:
 
 
 def nothing_printed(run: Run) -> str:
-    """Return the reason for a run without output, in one sentence."""
-    reason = _NOTHING_BECAUSE.get(run.state)
-    if reason is None:
-        reason = _LEFT_NONE if run.status.job_id else "it ended before it had a job"
-    return f"Run {run.id} has no output: {reason}."
+    """Return the sentence for a run without output."""
+    return f"Run {run.id} has no output{'' if run.state.ended else ' yet'}: {state_text(run.state)}."
 
 
 def _text(printed: Printed) -> str:

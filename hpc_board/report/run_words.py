@@ -1,7 +1,7 @@
 """Short texts for a run's progress and times."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -16,14 +16,13 @@ from hpc_board.report.formatting import span_text
 JUDGED = "end"
 """The harness's last step, before it writes the result."""
 
-MODE_WORDS = {
+MODE_WORDS: Mapping[str, str] = {
     Mode.TEST: "test",
     Mode.BENCHMARK: "bench",
     Mode.PROFILE: "prof",
     Mode.SANITIZE: "sanit",
     Mode.RANKED: "ranked",
 }
-_SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 
 _VERDICT_WORDS = {
@@ -155,7 +154,7 @@ def place_text(step: Progress, *, short: bool = False) -> str:
         known = step.message in set(Verdict)
         words = verdict_text(Verdict(step.message)) if known else one_line(step.message, _VERDICT_CHARACTERS_MAX)
         return f"judged: {words}{'' if short else '; the result follows'}"
-    phase = one_line(_SHORT_PHASES.get(step.phase, step.phase), 20) if short else step.phase
+    phase = one_line(MODE_WORDS.get(step.phase, step.phase), 20) if short else step.phase
     if step.case is None or step.of is None:
         return phase
     between, found = "/" if short else " of ", round_of(step)

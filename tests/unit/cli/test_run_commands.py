@@ -63,7 +63,7 @@ def test_a_log_with_nothing_in_it_says_so_on_stderr_alone(loud: tuple[BoardFiles
     files, _ = loud
     printed = files.run("run", "2", "--log")
     assert printed.stdout == ""
-    assert printed.stderr == "Run 2 has no output: job and kernel printed nothing.\n"
+    assert printed.stderr == "Run 2 has no output: finished.\n"
     assert printed.returncode == 0
 
 
@@ -79,20 +79,6 @@ def test_the_streams_of_a_run_are_told_apart_where_there_are_several(board: Reco
         "--- kernel stdout ---\nfrom the kernel\n\n"
         "--- kernel stderr ---\na warning\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("state", "reason"),
-    [
-        (RunState.COLLECTING, "no job output; kernel output arrives with the result"),
-        (RunState.CANCELLED, "the job left none, and kernel output comes only with a result"),
-    ],
-)
-def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason: str) -> None:
-    board.add(status_of(state))
-    done = call(board, "run", "1", "--log")
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[-1] == f"Run 1 has no output: {reason}."
 
 
 def test_an_outcome_is_found_by_the_words_that_lists_have_for_it(board: Recorded) -> None:

@@ -31,7 +31,6 @@ from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
-from hpc_board.report.logs import nothing_printed
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
@@ -179,13 +178,6 @@ FRAME = '  File "k.py", line 3, in f'
 )
 def test_the_telling_line_of_a_message_is_its_first_or_that_of_the_exception(lines: list[str], telling: str) -> None:
     assert telling_line("\n".join(lines)) == telling
-
-
-@pytest.mark.parametrize("state", RunState)
-def test_a_run_that_printed_nothing_says_why_on_one_line(state: RunState) -> None:
-    sentence = nothing_printed(run_of(state))
-    assert sentence.startswith("Run 12 has no output: ")
-    assert "\n" not in sentence
 
 
 def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
