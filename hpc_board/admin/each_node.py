@@ -18,8 +18,8 @@ AT_ONCE = 8
 """The number of probe jobs at the same time: a check of all nodes is to leave the queue to others."""
 
 
-def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> tuple[list[Checked], list[NodeCheck]]:
-    """Check each node of these GPUs; return the GPUs without jobs as they cannot be checked, and the checks by node.
+def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> list[NodeCheck]:
+    """Check each node of these GPUs; a GPU that cannot be checked has one without a node.
 
     The scheduler is asked once for each GPU whether it accepts the options, and for its nodes. Nodes that take no jobs
     get none; idle ones come first.
@@ -35,25 +35,26 @@ def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> tuple[list[Checked], list[No
             hint="--each-node requires Slurm; omit it for other schedulers.",
         )
     rehearsed = check(listing, plan, send=False)
-    refused = [each for each in rehearsed if not each.proven]
+    checks: list[NodeCheck] = []
     known: list[tuple[Gpu, SchedulerNode]] = []
     for each in rehearsed:
-        if not each.proven:
-            continue
-        try:
-            known += [(each.gpu, node) for node in _nodes(each.gpu, plan)]
-        except SchedulerError as error:
-            failed = Diagnostic(Severity.ERROR, "nodes", error.message, error.hint)
-            refused.append(Checked(each.gpu, (*each.diagnostics, failed)))
+        diagnostics = each.diagnostics
+        if each.proven:
+            try:
+                known += [(each.gpu, node) for node in _nodes(each.gpu, plan)]
+                continue
+            except SchedulerError as error:
+                diagnostics = (*diagnostics, Diagnostic(Severity.ERROR, "nodes", error.message, error.hint))
+        refused = NodeCheck(each.gpu.name, each.gpu.cluster.name, "", "", NodeVerdict.BROKEN, diagnostics=diagnostics)
+        checks.append(replace(refused, reason=one_line(refused.errors[0].message, 300)))
     sent = sorted((pair for pair in known if pair[1].takes_jobs), key=lambda pair: not pair[1].idle)
     labels = [f"{gpu.name} on {one_line(node.name)}" for gpu, node in sent]
     probed = check([_on(gpu, node) for gpu, node in sent], plan, send=True, rehearse=False, labels=labels)
     found = {(gpu.name, node.name): each for (gpu, node), each in zip(sent, probed, strict=True)}
-    checks: list[NodeCheck] = []
     for gpu in listing:
         of_gpu = [_node_check(gpu, node, found.get((gpu.name, node.name))) for own, node in known if own is gpu]
         checks += compared(of_gpu)
-    return refused, checks
+    return checks
 
 
 def _nodes(gpu: Gpu, plan: Plan) -> Iterator[SchedulerNode]:

@@ -174,11 +174,11 @@ class Administration:
         timeout_seconds: float | None = None,
         at_once: int | None = None,
         say: Callable[[str], object] = lambda _: None,
-    ) -> "tuple[list[probe.Checked], list[NodeCheck]]":
+    ) -> "list[NodeCheck]":
         """Check each node of these GPUs of the settings, or of all, by `at_once` probe jobs at a time.
 
-        Return the GPUs whose options the scheduler refuses, and the checks of nodes. No run is stored, and nothing
-        remains in the board's folder.
+        A GPU whose options the scheduler refuses has a check without a node. No run is stored, and nothing remains in
+        the board's folder.
 
         Raises:
             InputError: no GPU has one of the names, or no cluster lists its nodes.

@@ -142,14 +142,9 @@ def _beside_service(board: Board, checked: "Checked") -> "Checked":
 def _check_nodes(
     open_: Open, gpus: tuple[str, ...], timeout: float | None, at_once: int | None, *, as_json: bool
 ) -> None:
-    refused, checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
-    print_found(
-        [*(NodeCheckView.refused(each.gpu, each.diagnostics) for each in refused), *map(NodeCheckView.of, checks)],
-        *(block for each in refused for block in diagnostics_report(each.gpu.name, each.diagnostics, "")),
-        *node_checks_report(checks),
-        as_json=as_json,
-    )
-    if refused or any(each.verdict.is_problem for each in checks):
+    checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
+    print_found(list(map(NodeCheckView.of, checks)), *node_checks_report(checks), as_json=as_json)
+    if any(each.verdict.is_problem for each in checks):
         raise click.exceptions.Exit(NO_VERDICT)
 
 

@@ -37,7 +37,7 @@ class NodeCheck(msgspec.Struct, frozen=True):
     Attributes:
         gpu: the name of the GPU.
         cluster: its cluster.
-        node: the name of the node.
+        node: the name of the node; empty for a GPU that cannot be checked.
         state: the node's state in the scheduler's words.
         verdict: the outcome.
         reason: why it is not ok; empty if it is.

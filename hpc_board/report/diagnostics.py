@@ -66,7 +66,9 @@ def _of_gpu(gpu: str, checks: Sequence[NodeCheck]) -> Iterator[Block]:
     )
     problems = [each for each in checks if each.verdict.is_problem]
     told = [
-        (f"{one_line(each.node)} {error.subject}", error) for each in problems[:_REMEDIES_MAX] for error in each.errors
+        (f"{one_line(each.node)} {error.subject}".strip(), error)
+        for each in problems[:_REMEDIES_MAX]
+        for error in each.errors
     ]
     if told:
         yield Facts(tuple(row for name, error in told for row in _rows(name, error)))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpc_board.domain.diagnostic import Diagnostic, Severity
-from hpc_board.domain.node_checks import NodeCheck, NodeVerdict
+from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.node_checks import NodeCheck
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe
 from hpc_board.model.text import one_line, printable
@@ -102,26 +102,11 @@ class NodeCheckView(View, frozen=True):
         return view_of(
             cls,
             check,
+            node=one_line(check.node) or None,
             result=str(check.verdict),
             reason=one_line(check.reason, FACT_CHARACTERS_MAX),
             device=one_line(check.device) or None,
             speeds=[view_of(SpeedView, each, of_median=check.of_median[each.name]) for each in check.speeds],
             lines=[DiagnosticView.of(each) for each in check.diagnostics],
             report=None if check.probe is None else safe(asdict(check.probe)),
-        )
-
-    @classmethod
-    def refused(cls, gpu: Gpu, diagnostics: Sequence[Diagnostic]) -> "NodeCheckView":
-        lines = [DiagnosticView.of(each) for each in diagnostics]
-        return cls(
-            gpu=gpu.name,
-            cluster=gpu.cluster.name,
-            node=None,
-            state="",
-            result=str(NodeVerdict.BROKEN),
-            reason=next((each.message for each in lines if each.level == Severity.ERROR), ""),
-            device=None,
-            speeds=[],
-            lines=lines,
-            report=None,
         )

@@ -50,9 +50,7 @@ class Cluster(Cast):
 def checked(tmp_path: Path, cast: Cast, *, at_once: int = 8, seconds: float = 20) -> list[NodeCheck]:
     folders = {"main": jobs.Folders(tmp_path / "board")}
     plan = Plan(folders, [a_task()], {"main": cast}, lambda: b"harness", seconds, at_once=at_once, benchmark=True)
-    refused, checks = check_nodes([H100], plan)
-    assert refused == []
-    return checks
+    return check_nodes([H100], plan)
 
 
 def test_jobs_go_to_nodes_that_take_them_idle_ones_first_and_some_at_once(tmp_path: Path) -> None:
