@@ -86,18 +86,18 @@ class AdminViews:
         chosen = self._names_in_order(order, behind, limit, part, now)
         limits = {decision.subject: each for decision, each in self._context.store.moderation.limits()}
         sent = self._context.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
-        found = self._context.store.moderation.user_states(chosen, now)
+        bans = {ban.subject: ban for ban in self._context.store.moderation.bans(now)}
+        newest = self._context.store.moderation.last_sent(chosen)
         people = []
         for name in chosen:
-            ban, newest_at = found[name]
             own = [each for each in sent if each.user == name]
             role = self._context.role_of(name)
             people.append(
                 PersonState(
                     name,
                     role,
-                    ban,
-                    newest_at,
+                    bans.get(name),
+                    newest.get(name),
                     sum(each.submissions for each in own),
                     sum(each.runs for each in own),
                     () if role is Role.ADMIN else _uses(own, limits),

@@ -31,7 +31,7 @@ from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
 from hpc_board.store.rows import row_id
-from hpc_board.store.sqlite import Database, Row
+from hpc_board.store.sqlite import Row
 from hpc_board.store.submissions import stored_submission
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}
@@ -130,7 +130,6 @@ SELECT submissions.user, submissions.task AS board, iif(submissions.mode = 'rank
 """
 _OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
 
-_NEWEST = "SELECT id, submitted_at FROM submissions WHERE user = ? ORDER BY id DESC LIMIT 1"
 _NEWEST_OF_EACH = """
 SELECT value AS user, submissions.id, submissions.submitted_at
   FROM json_each(:users)
@@ -303,11 +302,6 @@ class ModerationGateway:
         with self._file.reading() as db:
             return tuple(row["name"] for row in db.query(_NAMES, given))
 
-    def user_states(self, users: Collection[str], now: datetime) -> dict[str, tuple[Decision | None, datetime | None]]:
-        """Return the ban of each user that is in force at the time `now`, and the time of their last submission."""
-        with self._file.reading() as db:
-            return {user: (decisions.banned(db, user, now), _last_sent(db, user)) for user in users}
-
     def last_sent(self, users: Collection[str]) -> dict[str, datetime]:
         """Return the time of the last submission of each of these users who has one."""
         with self._file.reading() as db:
@@ -321,10 +315,6 @@ class ModerationGateway:
         given = {"since": time_text(since), "rerun": RERUN, "users": json.dumps(sorted(users or ()))}
         with self._file.reading() as db:
             return tuple(decoded(HourCount, row) for row in db.query(statement, given))
-
-
-def _last_sent(db: Database, user: str) -> datetime | None:
-    return next((moment(row["submitted_at"]) for row in db.query(_NEWEST, [user])), None)
 
 
 def _decision(row: Row) -> Decision:
