@@ -173,7 +173,7 @@ class Context:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the user is an admin."""
+        """Return whether the user is an admin."""
         return self.role is Role.ADMIN
 
     def role_of(self, user: str) -> Role:

@@ -101,13 +101,9 @@ class Standings:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
 
-    def rank(self, run: Run) -> int | None:
-        """Return the rank that this run holds; None unless it is its user's best."""
-        # The stored run counts: the fields of `run` may be another process's invention.
-        return self._context.store.standings.rank(self._runs.get(run.id))
-
     def placing(self, run: Run) -> Placing | None:
         """Return the effect of this run on its leaderboard; None if it does not count there."""
+        # The stored run counts: the fields of `run` may be another process's invention.
         stored = self._runs.get(run.id)
         placing = self._context.store.standings.placing(stored)
         return self._context.installation.changes.of_placing(stored, placing)

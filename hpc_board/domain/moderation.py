@@ -64,7 +64,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the limits as text for `from_json`."""
-        return msgspec.json.encode(self).decode()
+        import json
+
+        return json.dumps(msgspec.to_builtins(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Limits":

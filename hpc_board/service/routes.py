@@ -81,7 +81,6 @@ ROUTES: Mapping[str, Route] = {
     "standings.versions": _PARTICIPANT,
     "standings.feed": structs.replace(_PARTICIPANT, types=("hpc_board.domain.feed",)),
     "standings.places": _ANYONE,
-    "standings.rank": _ANYONE,
     "standings.placing": _ANYONE,
     "leaderboards.get": _PARTICIPANT,
     "leaderboards.list": _PARTICIPANT,

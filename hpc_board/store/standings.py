@@ -225,13 +225,6 @@ class StandingsGateway:
         with self._file.reading() as db:
             return ranking.placing(db, run)
 
-    def rank(self, run: Run) -> int | None:
-        """Return the rank of a run on its board; None unless it is its user's best one there."""
-        board = BoardKey(run.task, run.task_version, run.gpu)
-        with self._file.reading() as db:
-            best = ranking.best_of(db, board, run.user)
-            return ranking.rank_of(db, board, best["score_s"]) if best is not None and best["run"] == run.id else None
-
     def places(self, user: str) -> tuple[Place, ...]:
         """Return the places of a user on every board, for all versions of its task."""
         with self._file.reading() as db:

@@ -168,7 +168,8 @@ def followed(board: "Board", before: RunsState) -> Followed:
         in_flight = [run for run in runs if not run.state.ended]
         over = [run for run in runs if run.state.ended]
         # Only a notification of a single run shows its rank.
-        ended = [(run, board.standings.rank(run) if len(over) <= NOTIFIED_MAX else None) for run in over]
+        placings = [board.standings.placing(run) if len(over) <= NOTIFIED_MAX else None for run in over]
+        ended = [(run, None if placing is None else placing.rank) for run, placing in zip(over, placings, strict=True)]
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]

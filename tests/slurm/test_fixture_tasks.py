@@ -72,7 +72,11 @@ def ended(board: Board, runs: list[Run]) -> list[Judged]:
         board.runs.advance()
         waiting = [run for run in (board.runs.get(run.id) for run in waiting) if not run.state.ended]
     seen = [board.runs.get(run.id) for run in runs]
-    return [Judged(run, board.runs.result(run.id), board.standings.rank(run)) for run in seen]
+    placings = [board.standings.placing(run) for run in seen]
+    return [
+        Judged(run, board.runs.result(run.id), None if placing is None else placing.rank)
+        for run, placing in zip(seen, placings, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ class FakeBoard(Board):
             "rerun_plan",
             "rerun",
         )
-        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "rank")
+        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places")
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
@@ -579,16 +579,14 @@ class FakeBoard(Board):
         best = next((row for row in rows if row.user == run.user), None)
         if best is None or run.score_s is None:
             return None
-        return Placing(self.rank(run), len(rows), best.score_s, best.run, first=False)
+        rank = best.rank if best.run == run.id else None
+        return Placing(rank, len(rows), best.score_s, best.run, first=False)
 
     def places(self) -> tuple[Place, ...]:
         self._enter("places")
         version = next((task.version for task in self.known_tasks if task.name == "vectoradd"), "")
         own = [(gpu, row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
         return tuple(Place("vectoradd", version, gpu, row.rank, row.score_s) for gpu, row in own)
-
-    def rank(self, run: Run) -> int | None:
-        return next((row.rank for row in self.boards.get(run.gpu, ()) if row.run == run.id), None)
 
 
 class InRows(FakeBoard):

@@ -95,7 +95,9 @@ def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
     ended = world.store.runs.get(run.id)
     assert (ended.state, ended.verdict, ended.status.node) == (RunState.FINISHED, Verdict.PASS, "n1")
     assert ended.score_s == pytest.approx(2e-6)
-    assert world.store.standings.rank(ended) == 1
+    placing = world.store.standings.placing(ended)
+    assert placing is not None
+    assert placing.rank == 1
 
 
 def test_a_score_is_stored_with_its_interval(world: World) -> None:
@@ -185,7 +187,7 @@ def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
     ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
     assert words in ended.status.reason
-    assert world.store.standings.rank(ended) is None
+    assert world.store.standings.placing(ended) is None
 
 
 def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:

@@ -60,7 +60,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
 
     ended = world.store.runs.get(run.id)
     assert ended.state is state
-    assert (ended.verdict, ended.score_s, world.store.standings.rank(ended)) == (None, None, None)
+    assert (ended.verdict, ended.score_s, world.store.standings.placing(ended)) == (None, None, None)
     assert world.store.runs.result(run.id) == left
     assert "no result file" not in ended.status.source
     assert world.store.standings.list(run.task, run.task_version, run.gpu) == ()

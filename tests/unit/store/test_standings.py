@@ -169,7 +169,6 @@ def test_a_withdrawn_submission_gives_way_to_its_users_next_best_and_can_come_ba
     with opened(path) as db:
         ranking.withdraw(db, cheat.submission)
     assert board(store) == [(1, "bob", 2.0), (2, "ada", 3.0)]
-    assert store.standings.rank(store.runs.get(cheat.id)) is None
     assert store.standings.placing(store.runs.get(cheat.id)) is None
     assert [entry.run for entry in store.standings.feed(user="ada")] != []
     assert cheat.id not in [entry.run for entry in store.standings.feed()]
@@ -329,7 +328,6 @@ def questions(run: Run) -> dict[str, Callable[[Database], object]]:
         "first page": lambda db: standings(db).list(*mine, limit=20),
         "a page": lambda db: standings(db).list(*mine, **page),
         "at rank": lambda db: standings(db).at_rank(*mine, 7),
-        "rank": lambda db: standings(db).rank(run),
         "placing": lambda db: standings(db).placing(run),
         "listed users": lambda db: standings(db).page(*mine, Rows.USERS, run.user, **page),
         "listed runs": lambda db: standings(db).page(*mine, Rows.RUNS, run.user, limit=20),

@@ -483,8 +483,9 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
         (1, best.id),
         (2, slow.id),
     ]
-    assert [store.standings.rank(store.runs.get(run.id)) for run in (best, other, elsewhere)] == [1, 2, 1]
-    assert [store.standings.rank(store.runs.get(run.id)) for run in (slow, wrong, practice)] == [None, None, None]
+    placings = [store.standings.placing(store.runs.get(run.id)) for run in (best, other, elsewhere, slow)]
+    assert [placing and placing.rank for placing in placings] == [1, 2, 1, None]
+    assert [store.standings.placing(store.runs.get(run.id)) for run in (wrong, practice)] == [None, None]
 
 
 def test_a_changed_task_has_its_own_standings_and_the_old_ones_stay(store: Store) -> None:
@@ -514,7 +515,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
         runs.record(run.id, Status(RunState.QUEUED, NOON))
         for query in (RunQuery(user="ada"), RunQuery(task=run.task), RunQuery(submission=run.submission)):
             runs.list(query, 9)
-        StandingsGateway(OpenDatabase(db)).rank(run)
+        StandingsGateway(OpenDatabase(db)).placing(run)
         connection.set_trace_callback(None)
         questions = [sql for sql in asked if re.search("runs|run_details|events", sql)]
         assert len(questions) > 9
