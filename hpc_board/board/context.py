@@ -195,14 +195,6 @@ class Context:
                 hint=self.installation.source_of_roles(least),
             )
 
-    def require_participant(self) -> None:
-        """Require that the user may submit.
-
-        Raises:
-            Refused: the user is no participant.
-        """
-        self.require(Role.PARTICIPANT, "submit to this board")
-
     def owns_folder(self, user: str) -> bool:
         """Return whether `user` owns the board's folder, or will own it once it is made."""
         try:
@@ -238,10 +230,6 @@ class Context:
         from hpc_board.board.moderation import Moderation
 
         return Moderation(self)
-
-    def has_runs_in_flight(self) -> bool:
-        """Return whether any run has not ended."""
-        return self.store.runs.has_in_flight()
 
 
 class PublicContext(Context):

@@ -243,16 +243,14 @@ def named_candidates(
         has_run = {run.gpu for run in runs}
         chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
         left = [gpu for gpu in chosen if (number, gpu.name) not in going]
+        why = ""
         if any(run.remarks.removal for run in runs):
-            plans.append(RerunCandidate(found, None, tuple(chosen), f"removed; `admin readmit {number}` first"))
+            why = f"removed; `admin readmit {number}` first"
         elif not chosen:
-            plans.append(
-                RerunCandidate(found, None, (), f"no run on the current GPUs of {task.name}; choose with --gpu")
-            )
+            why = f"no run on the current GPUs of {task.name}; choose with --gpu"
         elif not left:
-            plans.append(RerunCandidate(found, None, tuple(chosen), "rerun in flight"))
-        else:
-            plans.append(_again(store, found, task, left))
+            why = "rerun in flight"
+        plans.append(RerunCandidate(found, None, tuple(chosen), why) if why else _again(store, found, task, left))
     return plans
 
 

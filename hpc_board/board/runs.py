@@ -64,7 +64,7 @@ class Runs:
         # The machinery is imported for runs that need it.
         if self._context.installation.served or self._context.installation.served_by_another():
             return True
-        if not self._context.has_runs_in_flight():
+        if not self._context.store.runs.has_in_flight():
             return True
         if within_seconds is None:
             return self._context.reconciler(watched)

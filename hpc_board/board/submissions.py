@@ -87,7 +87,7 @@ class Submissions:
         return drafts
 
     def _check_open(self) -> None:
-        self._context.require_participant()
+        self._context.require(Role.PARTICIPANT, "submit to this board")
         stop = self._context.moderation.check_open() if self._context.has_database() else None
         if stop is not None:
             self._context.warn("The board is closed to submissions; yours are accepted because you are an admin.")

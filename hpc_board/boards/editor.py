@@ -207,27 +207,20 @@ class LeaderboardEditor:
         person = self._person()
         if person.role is Role.ADMIN:
             return
-        hint = "Choose another name, or ask an admin to create the board."
-        if plan.shadows:
-            raise Refused(
-                f"you may not create a board {plan.name}: a task in the settings has this name, and "
-                f"{person.name}'s role is {person.role}.",
-                hint=hint,
-            )
         # The store detects changes since the plan was made.
         changes = self._store.boards.changes(plan.name)
-        if not changes and self._store.submissions.knows_task(plan.name):
-            raise Refused(
-                f"you may not create a board {plan.name}: a former task in the settings has this name and runs, "
-                f"and {person.name}'s role is {person.role}.",
-                hint=hint,
-            )
-        if any(each.options.creator != person.name for each in changes if each.id <= plan.after_change):
-            raise Refused(
-                f"you may not create a board {plan.name}: another user had a board of this name, and "
-                f"{person.name}'s role is {person.role}.",
-                hint=hint,
-            )
+        if plan.shadows:
+            reason = "a task in the settings has this name"
+        elif not changes and self._store.submissions.knows_task(plan.name):
+            reason = "a former task in the settings has this name and runs"
+        elif any(each.options.creator != person.name for each in changes if each.id <= plan.after_change):
+            reason = "another user had a board of this name"
+        else:
+            return
+        raise Refused(
+            f"you may not create a board {plan.name}: {reason}, and {person.name}'s role is {person.role}.",
+            hint="Choose another name, or ask an admin to create the board.",
+        )
 
     def carry_out(
         self, plans: Sequence[Plan], *, force: bool, reason: str, at: datetime, store: Store

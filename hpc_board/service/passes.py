@@ -84,7 +84,7 @@ class Passes:
         board = self._board()
         reconciler = board.context.reconciler
         try:
-            needed = board.context.has_runs_in_flight() or reconciler.prunes(cluster)
+            needed = board.context.store.runs.has_in_flight() or reconciler.prunes(cluster)
             pass_ = reconciler.run_pass(clusters=[cluster]) if needed and cluster in reconciler.names else None
         except BoardError as error:
             return None, error.message

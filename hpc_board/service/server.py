@@ -190,7 +190,7 @@ class Service:
                 f"another process serves {folder}.", hint="Stop it first, or use it: one service answers all clients."
             )
         mark_reading(folder, self._read_at)
-        self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
+        self._own.context.store.runs.has_in_flight()  # makes the database, or brings it to this version
         self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
     def _listen(self, stack: ExitStack, path: Path) -> socket.socket:

@@ -421,12 +421,6 @@ def test_a_version_of_a_board_is_listed_from_its_first_submission_on(place: Reco
     assert version["present"] is False
 
 
-def test_what_is_only_tried_is_not_stored(place: Recorded) -> None:
-    (plan,) = read(place, "create", "echo", task_folder(place.folder / "echo"), "--dry-run")
-    assert plan["stored"] is False
-    assert not (place.folder / "board" / "board.db").exists()
-
-
 def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
     folder = str(task_folder(place.folder / "echo"))
     first, second = of(place, "ada"), of(place, "bob")
@@ -525,13 +519,6 @@ def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: 
     assert of(place).tasks.get("echo").version != before.version
 
 
-def test_a_new_version_needs_no_force_on_an_empty_board(place: Recorded) -> None:
-    folder = made(place)
-    done = call(place, "update", "echo", changed(folder))
-    assert done.exit_code == 0
-    assert "the old one has no standings" in done.stdout
-
-
 def test_a_version_that_was_here_before_brings_its_standings_back(place: Recorded) -> None:
     folder = made(place)
     passed(place, of(place).tasks.get("echo"), "eve")
@@ -627,14 +614,6 @@ def test_a_deleted_board_is_gone_and_its_standings_are_kept_in_a_file(place: Rec
     (row,) = kept["standings"]["CPU"]
     assert (row["rank"], row["user"], row["score_s"], row["run"]) == (1, "eve", 1e-3, run.id)
     assert of(place).runs.get(run.id).verdict is Verdict.PASS
-
-
-def test_without_a_terminal_to_ask_on_nothing_is_deleted(place: Recorded) -> None:
-    made(place)
-    done = call(place, "delete", "echo")
-    assert done.exit_code == 2
-    assert "use --yes" in done.stderr
-    assert of(place).leaderboards.get("echo")
 
 
 @pytest.mark.parametrize(("typed", "gone"), [("echo", True), ("yes", False)])

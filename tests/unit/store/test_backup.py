@@ -79,12 +79,6 @@ def test_a_backup_does_not_overwrite_a_file_unless_told_to(board: Recorded) -> N
     assert contents(target).runs == 0
 
 
-def test_a_backup_to_a_folder_that_is_not_there_says_so(board: Recorded) -> None:
-    done = call(board, "admin", "backup", board.folder / "nowhere" / "copy.db")
-    assert done.exit_code == 2
-    assert "cannot be written: No such file or directory" in done.stderr
-
-
 def test_a_restored_board_is_what_it_was_and_gives_no_number_again(board: Recorded) -> None:
     add(board)
     board.board.admin.backup(board.folder / "copy.db")

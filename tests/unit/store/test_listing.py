@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import RunState, Status
-from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
+from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewSubmission, RunQuery, Store, listing
@@ -67,15 +67,6 @@ def test_runs_are_found_by_all_of_the_words(five: Store, text: str, found: list[
 
 def test_a_word_is_found_within_one_field_only(five: Store) -> None:
     assert numbers(five.runs.list(RunQuery(words="vector_addh100"))) == []
-
-
-def test_a_page_ends_where_the_next_one_begins(five: Store) -> None:
-    first = five.runs.list(limit=2)
-    second = five.runs.list(RunQuery(behind=RunPosition(first[-1].id)), 2)
-    assert (numbers(first), numbers(second)) == ([5, 4], [3, 2])
-    assert numbers(five.runs.list(RunQuery(behind=RunPosition(second[-1].id)), 2)) == [1]
-    assert numbers(five.runs.list(RunQuery(behind=RunPosition(1)))) == []
-    assert numbers(five.runs.list(RunQuery(behind=RunPosition(5), words="h100", user="ada"), 1)) == [3]
 
 
 @pytest.mark.parametrize("column", SortColumn)

@@ -1,6 +1,5 @@
 """A database that is missing, or was restored, beside the job folders of its runs."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -48,14 +47,6 @@ def test_a_restored_board_gives_no_number_again_of_which_a_job_folder_is_left(bo
         path.unlink()
     assert call(board, "admin", "restore", copy, "--yes").exit_code == 0
     assert board.add().id == 8
-
-
-def test_an_empty_board_begins_where_job_folders_were_moved_aside(board: Recorded) -> None:
-    (board.folder / "board" / "runs" / "1").mkdir(parents=True)
-    for path in database(board).parent.glob("board.db*"):
-        path.unlink()
-    shutil.move(board.folder / "board" / "runs", board.folder / "aside")
-    assert call(board, "runs").exit_code == 0
 
 
 def test_numbers_far_apart_are_no_pages_in_between(board: Recorded) -> None:
