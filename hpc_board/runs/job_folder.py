@@ -599,9 +599,9 @@ class Folders(msgspec.Struct, frozen=True):
         return {entry.name: entry.size for entry in entries if entry.size is not None}
 
     def read_part(self, run: Run, below: str, name: str, start: int, limit: int) -> bytes:
-        """Return at most `limit` bytes of a file there from `start` on, as `Files.read_part` does."""
+        """Return at most `limit` bytes of a file there from `start` on."""
         _check_plain(name)
-        return self.files.read_part(self.of(run) / below / name, start, limit)
+        return self.files.read(self.of(run) / below / name, limit, start=start)[:limit]
 
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
         """Return the file `name` of the run's job folder, as `Files.read` does."""

@@ -146,16 +146,8 @@ class Files(Protocol):
             OSError: it is not there, or cannot be read now.
         """
 
-    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            OSError: it is not there, or cannot be read now.
-        """
-
-    def read_part(self, path: Path, start: int, limit: int) -> bytes:
-        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
+    def read(self, path: Path, limit: int, *, start: int = 0, end: bool = False) -> bytes:
+        """Return `limit` bytes of a job's file from `start` on, and one more of a longer one; the last ones, if `end`.
 
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.

@@ -85,18 +85,12 @@ class LocalFiles:
         finally:
             os.close(opened)
 
-    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        with self._opened(path) as file:
-            if end:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
-            return file.read(limit + 1)
-
-    def read_part(self, path: Path, start: int, limit: int) -> bytes:
+    def read(self, path: Path, limit: int, *, start: int = 0, end: bool = False) -> bytes:
         folder = _open_folder(path.parent)
         try:
             with self._opened(Path(f"/proc/self/fd/{folder}", path.name)) as file:
-                file.seek(start)
-                return file.read(limit)
+                file.seek(max(0, os.fstat(file.fileno()).st_size - limit) if end else start)
+                return file.read(limit + 1)
         finally:
             os.close(folder)
 

@@ -85,15 +85,8 @@ class SshFiles:
     def bytes_in(self, folder: Path) -> int:
         return self._ask_server(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
 
-    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        return self._ask_server(lambda sftp: _read(sftp, path, limit, end))
-
-    def read_part(self, path: Path, start: int, limit: int) -> bytes:
-        def read(sftp: "SFTPClient") -> bytes:
-            _check_is_folder(sftp, path.parent)
-            return _read_from(sftp, path, lambda _: start, limit)
-
-        return self._ask_server(read)
+    def read(self, path: Path, limit: int, *, start: int = 0, end: bool = False) -> bytes:
+        return self._ask_server(lambda sftp: _read(sftp, path, limit, start, end))
 
     def is_file(self, path: Path) -> bool:
         try:
@@ -172,25 +165,22 @@ def _reason(error: OSError) -> str:
     return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
 
 
-def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
-    return _read_from(sftp, path, lambda size: max(0, size - limit) if end else 0, limit + 1)
-
-
-def _read_from(sftp: "SFTPClient", path: Path, start_in: Callable[[int], int], limit: int) -> bytes:
-    """Return at most `limit` bytes of a regular file from the place that `start_in` returns for its size.
+def _read(sftp: "SFTPClient", path: Path, limit: int, start: int, end: bool) -> bytes:
+    """Return a part of a regular file, as `Files.read` has it.
 
     SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
     moment has its own user's file read.
     """
     facts = sftp.lstat(str(path))
+    _check_is_folder(sftp, path.parent)
     if not stat.S_ISREG(facts.st_mode or 0):
         raise NotRegularFileError(f"{path.name} is not a regular file")
     size = facts.st_size or 0
-    start = start_in(size)
+    first = max(0, size - limit) if end else start
     with sftp.open(str(path), "rb") as file:
         # Not by `readv`: its thread prints a traceback where the connection is lost.
-        file.seek(start)
-        return bytes(file.read(max(0, min(limit, size - start))))
+        file.seek(first)
+        return bytes(file.read(max(0, min(limit + 1, size - first))))
 
 
 def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -37,9 +37,9 @@ class Counting(LocalFiles):
     def __init__(self) -> None:
         self.looks = 0
 
-    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
+    def read(self, path: Path, limit: int, *, start: int = 0, end: bool = False) -> bytes:
         self.looks += 1
-        return super().read(path, limit, end=end)
+        return super().read(path, limit, start=start, end=end)
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

@@ -158,13 +158,13 @@ def test_a_part_of_a_file_is_read_unless_the_file_or_its_folder_is_a_link(files:
     (folder / "report").write_bytes(DATA)
     (folder / "link").symlink_to(folder / "report")
     (tmp_path / "other").symlink_to(folder)
-    assert files.read_part(folder / "report", 0, 1000) == DATA[:1000]
-    assert files.read_part(folder / "report", 199_990, 1000) == DATA[199_990:]
-    assert files.read_part(folder / "report", 300_000, 1000) == b""
+    assert files.read(folder / "report", 1000, start=5) == DATA[5:1006]
+    assert files.read(folder / "report", 1000, start=199_990) == DATA[199_990:]
+    assert files.read(folder / "report", 1000, start=300_000) == b""
     with pytest.raises(NotRegularFileError):
-        files.read_part(folder / "link", 0, 1000)
+        files.read(folder / "link", 1000)
     with pytest.raises(NotADirectoryError):
-        files.read_part(tmp_path / "other" / "report", 0, 1000)
+        files.read(tmp_path / "other" / "report", 1000)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
