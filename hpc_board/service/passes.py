@@ -3,7 +3,7 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from hpc_board.board import Board
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 class Passes:
     """The passes over the runs of `board`, with a pause of `pause_seconds` between two of a cluster.
 
-    `news` returns the steps that tell clients of a pass; `unreachable` the problem that keeps clients from the service.
+    `publish` tells clients of a pass; `unreachable` returns the problem that keeps clients from the service.
     """
 
     def __init__(
         self,
         board: Callable[[], Board],
         log: Callable[..., None],
-        news: "Callable[[Pass | None], Iterable[Callable[[], object]]]",
+        publish: "Callable[[Pass | None], object]",
         unreachable: Callable[[], str],
         stopping: threading.Event,
         pause_seconds: float,
     ) -> None:
         self._board = board
         self._log = log
-        self._news = news
+        self._publish = publish
         self._unreachable = unreachable
         self._stopping = stopping
         self._threads = ClusterThreads(self._advance, pause_seconds, self._tell_fault)
@@ -51,8 +51,8 @@ class Passes:
         if self._stopping.is_set():
             return
         pass_, not_advanced = self._run_pass(cluster)
-        not_told = self._publish_changes(pass_)
-        problem = not_advanced or not_told or self._unreachable()
+        self._publish(pass_)
+        problem = not_advanced or self._unreachable()
         if self._is_news(cluster, pass_, problem):
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
         self._told[cluster] = problem
@@ -91,18 +91,6 @@ class Passes:
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
             return None, traceback.format_exc()
         return pass_, pass_.errors[0].message if pass_ is not None and pass_.errors else ""
-
-    def _publish_changes(self, pass_: "Pass | None") -> str:
-        """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
-        problems = []
-        for step in self._news(pass_):
-            try:
-                step()
-            except BoardError as error:
-                problems.append(error.message)
-            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-                problems.append(traceback.format_exc())
-        return "\n".join(problems)
 
 
 class ClusterThreads:

@@ -91,7 +91,7 @@ class Service:
         self._end_requested = threading.Event()
         self._stopping = threading.Event()
         self._passes = Passes(
-            lambda: self._own, self._log, self._news, self._unreachable, self._stopping, advance_seconds
+            lambda: self._own, self._log, self._publish, self._unreachable, self._stopping, advance_seconds
         )
         answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
@@ -301,12 +301,10 @@ class Service:
         self._passes.wake()
         return errors
 
-    def _news(self, pass_: "Pass | None") -> list[Callable[[], object]]:
-        """Return the steps that tell clients of a pass."""
-        return [
-            partial(self._changes.wake, pass_.asked if pass_ is not None else ()),
-            partial(self._counts.passed, pass_),
-        ]
+    def _publish(self, pass_: "Pass | None") -> None:
+        """Tell clients and pages of the changes, also of those that a failed pass has made."""
+        self._changes.wake(pass_.asked if pass_ is not None else ())
+        self._counts.passed(pass_)
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""
