@@ -1,8 +1,6 @@
-"""New settings for a service that runs: when they are read, and which of them count before the next start."""
+"""New settings for a service that runs: which of them count before the next start."""
 
-import asyncio
 import os
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -62,40 +60,3 @@ def faults(error: BoardError) -> list[str]:
     if not isinstance(error, DocumentError):
         return [error.message]
     return [f"{error.file}:{each.line}: {each.path}: {each.message}" for each in error.faults]
-
-
-class Reloads:
-    """Requests to read the settings again: one or more, in any thread or signal handler, cause one call of `read`."""
-
-    def __init__(self, read: Callable[[], object]) -> None:
-        self._read = read
-        self._requested = False
-        self._wake: Callable[[], object] = lambda: None
-
-    def request(self) -> None:
-        """Request a call, also before `serve`."""
-        # No lock and no new thread: a signal handler runs in the middle of code that may hold theirs.
-        self._requested = True
-        self._wake()
-
-    async def beside(self, main: Coroutine[None, None, None]) -> None:
-        """Await `main`, and meanwhile call `read` in a thread for requests."""
-        serving = asyncio.ensure_future(self._serve())
-        try:
-            await main
-        finally:
-            serving.cancel()
-
-    async def _serve(self) -> None:
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = lambda: loop.call_soon_threadsafe(news.set)
-        try:
-            while True:
-                if not self._requested:
-                    await news.wait()
-                news.clear()
-                if self._requested:
-                    self._requested = False
-                    await loop.run_in_executor(None, self._read)
-        finally:
-            self._wake = lambda: None

@@ -38,7 +38,7 @@ from hpc_board.service.page.sockets import page_socket, tcp_socket
 from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
-from hpc_board.service.reloading import Reloads, changed, faults, mark_reading
+from hpc_board.service.reloading import changed, faults, mark_reading
 from hpc_board.service.units import notify
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
@@ -78,7 +78,8 @@ class Service:
         self.path = path
         self._read_at = time.time()
         self._reread = reread or (lambda: settings)
-        self._reloads = Reloads(self._reload)
+        self._reload_requested = False
+        self._begin_reload: Callable[[], object] = lambda: None
         self._counts = Counts()
         self._log = counted(log or ServiceLog(), self._counts)
         self._bounds = bounds
@@ -138,7 +139,7 @@ class Service:
             listening += ((self._page.hold, each) for each in self._listen_for_readers(stack))
             self._tell_isolation()
             self._tell_doubts()
-            asyncio.run(self._reloads.beside(self._serve(listening, ready)))
+            asyncio.run(self._serve(listening, ready))
 
     def stop(self) -> None:
         """End `run` from any thread or signal handler, also before it serves, after the answers in progress."""
@@ -147,7 +148,21 @@ class Service:
 
     def reload(self) -> None:
         """Read the settings again, from any thread or signal handler; faulty ones change nothing."""
-        self._reloads.request()
+        # No lock and no new thread: a signal handler runs in the middle of code that may hold theirs.
+        self._reload_requested = True
+        self._begin_reload()
+
+    async def _reload_on_request(self) -> None:
+        """Read the settings again, in a thread, after each request, also after one before this service served."""
+        loop, due = asyncio.get_running_loop(), asyncio.Event()
+        self._begin_reload = partial(loop.call_soon_threadsafe, due.set)
+        while True:
+            if self._reload_requested:
+                self._reload_requested = False
+                await loop.run_in_executor(None, self._reload)
+            else:
+                await due.wait()
+                due.clear()
 
     def _reload(self) -> None:
         """Take new settings for later questions and passes; those under way end with the former ones."""
@@ -241,6 +256,7 @@ class Service:
             tasks.discard(task)
             writer.close()  # also if the task was cancelled before its first step
 
+        reloading = asyncio.ensure_future(self._reload_on_request())
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
         servers: dict[socket.socket, asyncio.Server] = {}
         try:
@@ -256,6 +272,8 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
+            self._begin_reload = lambda: None
+            reloading.cancel()
             await self._close(servers, tasks)
 
     def _tell_sockets(self) -> None:
