@@ -23,7 +23,7 @@ from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import fault_of
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
-from hpc_board.service.units import WATCHDOG_SECONDS, systemctl
+from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 
@@ -155,8 +155,7 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
     if written > read:
         at = datetime.fromtimestamp(written, UTC).astimezone()
         message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service read it"
-        command = _systemctl(process, "reload") or f"kill -HUP {process}"
-        hint = f"Reload: {command}. For `board`, `jobs` and most keys of `serve`, restart it instead."
+        hint = f"Reload: kill -HUP {process}. For `board`, `jobs` and most keys of `serve`, restart it instead."
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 
 
@@ -189,15 +188,6 @@ def _environ(process: int) -> dict[bytes, bytes]:
     except OSError:
         return {}
     return {name: value for name, _, value in (entry.partition(b"=") for entry in entries)}
-
-
-def _systemctl(process: int, verb: str) -> str:
-    """Return the command for the unit of the service; "" without one, as in a terminal that belongs to another unit.
-
-    systemd 248 and newer tells a unit's own process its number, and the processes below it inherit the variable.
-    """
-    own = _environ(process).get(b"SYSTEMD_EXEC_PID") == str(process).encode()
-    return systemctl(process, verb) if own else ""
 
 
 def _watchdog(process: int) -> Iterator[Diagnostic]:

@@ -1,8 +1,6 @@
 """The systemd units of a service, one for an account's own manager and one for the system's, and messages to these."""
 
 import os
-import re
-import shlex
 import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +17,6 @@ _STOP_SECONDS = 90
 """Above the time in which the service ends its last answers."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-
-_SERVICE_UNIT = re.compile(r"(?!user@)([A-Za-z0-9:_.@\\-]+)\.service")
-"""The unit of a service; `user@UID.service` is an account's manager, which has sessions and services of its own."""
 
 _UNIT = ("[Unit]", "Description=hpc-board")
 
@@ -57,24 +52,6 @@ def system_unit(board: Path, command: Sequence[str], environ: Mapping[str, str],
         "[Install]",
         "WantedBy=multi-user.target",
     )
-
-
-def systemctl(process: int, verb: str, proc: Path = Path("/proc")) -> str:
-    """Return the `systemctl` command that applies `verb` to the unit of a process; "" for a process without a unit.
-
-    The process's control group names the unit, and whether its manager is an account's (`user@1000.service`) or the
-    system's.
-    """
-    try:
-        groups = (proc / str(process) / "cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    for _, _, path in (group.split(":", 2) for group in groups if group.count(":") >= 2):
-        unit = path.rpartition("/")[2]
-        if match := _SERVICE_UNIT.fullmatch(unit):
-            manager = " --user" if "/user@" in path else ""
-            return f"systemctl{manager} {verb} {shlex.quote(match[1])}"
-    return ""
 
 
 def notify(state: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.service.units import system_unit, systemctl, user_unit
+from hpc_board.service.units import system_unit, user_unit
 
 STRANGE = "a b%h$HOME\"\\x'q\\"
 
@@ -48,30 +48,3 @@ def test_a_unit_keeps_what_systemd_expands_as_it_is() -> None:
     text = user_unit(["/x", "%h $HOME"], {"A": "%h $HOME"})
     assert 'ExecStart="/x" "%%h $$HOME"\n' in text
     assert 'Environment="A=%%h $HOME"\n' in text
-
-
-@pytest.mark.parametrize(
-    ("groups", "command"),
-    [
-        ("0::/system.slice/hpc-board-course.service\n", "systemctl restart hpc-board-course"),
-        (
-            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/hpc-board.service\n",
-            "systemctl --user restart hpc-board",
-        ),
-        ("4:memory:/\n1:name=systemd:/system.slice/hpc-board.service\n0::/\n", "systemctl restart hpc-board"),
-        ("0::/system.slice/hpc\\x2dboard.service\n", "systemctl restart 'hpc\\x2dboard'"),
-        ("0::/user.slice/user-1000.slice/user@1000.service\n", ""),
-        ("0::/user.slice/user-1000.slice/session-3.scope\n", ""),
-        ("0::/system.slice/ssh.service; rm -rf x.service\n", ""),
-        ("0\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_command_for_the_unit_of_a_process_names_its_manager(tmp_path: Path, groups: str, command: str) -> None:
-    (tmp_path / "17").mkdir()
-    (tmp_path / "17" / "cgroup").write_text(groups)
-    assert systemctl(17, "restart", tmp_path) == command
-
-
-def test_a_process_that_has_ended_has_no_command(tmp_path: Path) -> None:
-    assert systemctl(17, "restart", tmp_path) == ""
