@@ -126,28 +126,6 @@ def test_what_slurm_refuses_and_what_the_node_lacks_are_problems_of_their_entrie
     assert not (board.folder / "board" / "checks").exists()
 
 
-def test_a_python_that_the_boards_service_will_not_find_is_told_by_its_check(board: BoardFiles) -> None:
-    changed(board, "CPU", python="python3")
-    settings = yaml.safe_load(board.settings.read_text())
-    settings |= {"serve": {"socket": "run/board.sock"}}
-    board.settings.write_text(yaml.safe_dump(settings))
-    other = board.folder / "bin"
-    other.mkdir()
-    (other / "python3").symlink_to(sys.executable)
-    usual = "/usr/local/bin:/usr/bin:/bin"
-    here = BoardFiles(board.folder, board.settings, {**board.environ, "PATH": f"{other}:{usual}"})
-    code, found = checked(here, "CPU")
-    (warning,) = (each for each in found["CPU"]["lines"] if each["subject"] == "python" and each["level"] != "ok")
-    assert (code, warning["level"]) == (0, "warning")
-    assert f"and {other / 'python3'} here" in warning["message"]
-    assert warning["advice"] == "Use its full path in the settings: gpus.CPU.python."
-    _, found = checked(here, "CPU", "--no-job")
-    assert [each["level"] for each in found["CPU"]["lines"] if each["subject"] == "python"] == ["warning"]
-    there = BoardFiles(board.folder, board.settings, {**board.environ, "PATH": usual})
-    _, found = checked(there, "CPU", "--no-job")
-    assert [each["level"] for each in found["CPU"]["lines"] if each["subject"] == "python"] == []
-
-
 def each_node(board: BoardFiles, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit code of `admin check --each-node --json`, and its object of each node."""
     done = board.run("admin", "check", "--each-node", *words, "--json")

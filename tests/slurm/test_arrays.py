@@ -339,17 +339,6 @@ def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
     assert [run.verdict for run in site.ended(runs)] == [Verdict.PASS] * 3
 
 
-def test_runs_of_an_array_that_is_refused_go_one_by_one(
-    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SlurmScheduler, "array_size", lambda _: 1000)
-    site = site_on(narrow_lab, tmp_path, monkeypatch)
-    runs = site.submit(*([RIGHT] * 6))
-    assert site.host.count("sbatch") == 7
-    assert all(run.status.job_id.isdigit() for run in runs)
-    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
-
-
 def test_a_template_with_options_and_a_shell_of_its_own_runs_in_an_array_as_alone(site: Site) -> None:
     template = site.files.folder / "own.sh.j2"
     template.write_text(

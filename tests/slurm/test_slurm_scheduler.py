@@ -413,19 +413,6 @@ def test_the_environment_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) ->
     assert not {f"{name}={value}" for name, value in hostile.items()} & set(seen)
 
 
-def test_a_controller_that_is_silent_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) -> None:
-    with emptied_afterwards(slurm_lab) as scheduler:
-        mine = job(tmp_path / "job")
-        running = key(mine, scheduler.submit(mine))
-        with slurm_lab.stopped("slurmctld"):
-            with pytest.raises(SchedulerError, match=rf"{source_of(slurm_lab)} failed: .*timed out"):
-                scheduler.poll([running])
-            impatient = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment), timeout_seconds=0.5)
-            with pytest.raises(SchedulerError, match=r"squeue did not answer within 0\.5 s"):
-                impatient.poll([running])
-        news_once(scheduler, running, JobState.RUNNING)
-
-
 def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, tmp_path: Path) -> None:
     with emptied_afterwards(accounting_lab) as scheduler:
         before = datetime.now(UTC)
