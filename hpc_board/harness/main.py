@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
 
         return supervise(Path(argv[2]), harness)
     if role == "account" and len(argv) == 4 and argv[3].isdigit():
-        from hpc_board.harness.post_mortem import account
+        from hpc_board.harness.result_file import account
 
         return account(Path(argv[2]), int(argv[3]))
     if role == "lint" and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():

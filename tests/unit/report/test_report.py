@@ -10,8 +10,8 @@ import pytest
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.standing import Page, Placing, Standing
-from hpc_board.harness.post_mortem import killed
 from hpc_board.harness.progress import Step
+from hpc_board.harness.result_file import killed
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.mismatch import Mismatch
