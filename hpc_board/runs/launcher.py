@@ -287,7 +287,7 @@ class Launcher(msgspec.Struct, frozen=True):
         try:
             script = msgspec.json.decode(parts.script, type=job_folder.Script)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError("the batch script in the database is damaged; submit again") from error
+            raise InputError("the batch script in the database is damaged; rerun the submission") from error
         path = self.clusters.folders_of(run).write(run, parts.task, gpu, script=script.text, code=parts.code)
         named = () if parts.in_closed_board else (run.task,)
         return _PreparedJob(run, gpu, path, script, attempts + 1, named)

@@ -192,7 +192,7 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
     [
         (["--socket", "/tmp/" + 110 * "x"], 2, "is too long for a socket"),
         (["--socket", "/tmp/x\x1b.sock"], 2, "has unprintable characters"),
-        (["--force"], 2, "goes without --force"),
+        (["--force"], 2, "--serve excludes --force"),
         (["--user", "no-such-account"], 2, "unknown account no-such-account"),
         (["--user", "no\0account"], 2, "unknown account no"),
         (["-o", "other.yaml"], 2, "its board is not"),

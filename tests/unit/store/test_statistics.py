@@ -119,7 +119,7 @@ def test_the_report_is_for_people(board: Recorded) -> None:
     assert "All tasks" in printed
     assert "1 (0 in flight)" in printed
     assert [line.split() for line in printed.splitlines() if line.startswith("CPU")] == [
-        ["CPU", "1", "1", "1", "4.2", "s", "4.2", "s", "2.0", "h"]
+        ["CPU", "1", "1", "1", "4", "s", "4", "s", "2", "h"]
     ]
     assert "\x1b" not in printed
 
