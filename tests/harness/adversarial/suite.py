@@ -66,7 +66,7 @@ class Cheat:
 
     @property
     def mechanism(self) -> str:
-        """What it tries, in one sentence."""
+        """The attempt in one sentence: the first line of its file."""
         return self.source.partition("\n")[0].lstrip('"/* ').rstrip('"/* ')
 
     @property
