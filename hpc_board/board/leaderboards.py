@@ -27,7 +27,10 @@ _FILE_NAME_MAX = 200
 
 
 class Leaderboards:
-    """The leaderboards that users created and that are visible to the user."""
+    """The leaderboards that users created and that are visible to the user.
+
+    A method that changes the leaderboard `name` raises InputError if none has it, and Refused if it is another user's.
+    """
 
     def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
@@ -134,12 +137,7 @@ class Leaderboards:
         return context.editor.carry_out(chosen, force=force, reason=reason, at=utc_now(), store=context.store)
 
     def plan_deletion(self, name: str) -> Plan:
-        """Plan the deletion of the leaderboard `name`.
-
-        Raises:
-            InputError: no such leaderboard exists.
-            Refused: it belongs to another user.
-        """
+        """Plan the deletion of the leaderboard `name`."""
         return self._context.editor.deletion(self.own(name))
 
     def delete(self, name: str, *, reason: str = "") -> Path:
@@ -148,8 +146,7 @@ class Leaderboards:
         Runs in flight continue, and all results stay in the database.
 
         Raises:
-            InputError: no such leaderboard exists, or another user has changed it meanwhile.
-            Refused: it belongs to another user.
+            InputError: another user has changed it meanwhile.
             StorageError: the archive cannot be written; nothing is deleted.
         """
         plan, now = self.plan_deletion(name), utc_now()
@@ -193,12 +190,7 @@ class Leaderboards:
         return file
 
     def own(self, name: str) -> CreatedBoard:
-        """Return the leaderboard called `name` if the user may change it.
-
-        Raises:
-            InputError: no such leaderboard exists.
-            Refused: it belongs to another user.
-        """
+        """Return the leaderboard called `name` if the user may change it."""
         board = self._context.editor.board(name)
         if board is None:
             raise not_a_board(name, self._context.editor.visible(), self._tasks.of_settings())

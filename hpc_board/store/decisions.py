@@ -55,12 +55,6 @@ def stopped(db: Database) -> Decision | None:
     return switched_on(in_force(db, EVERYTHING, "", STOP, START), STOP)
 
 
-def banned(db: Database, user: str, now: datetime) -> Decision | None:
-    """Return the ban of `user` that is in force at the time `now`."""
-    ban = switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
-    return ban if ban is not None and not is_over(ban, now) else None
-
-
 def switched_on(newest: Decision | None, on: str) -> Decision | None:
     """Return the newest decision about a subject if it is the action `on`, and not the one that ends it."""
     return newest if newest is not None and newest.action == on else None
@@ -90,8 +84,8 @@ def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decisi
     stop = stopped(db)
     if stop is not None and not admin:
         raise Refused(stop_refusal(stop), hint="Runs in flight go on: `hpc-board runs` shows yours.")
-    ban = banned(db, user, now)
-    if ban is not None:
+    ban = switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
+    if ban is not None and not is_over(ban, now):
         raise Refused(ban_refusal(ban), hint=f"{ban.by_user} decided so; your runs in flight go on.")
     return stop
 
