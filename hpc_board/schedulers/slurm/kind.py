@@ -145,8 +145,11 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     def read_gpu(self, document: Document, place: Place, section: SlurmGpuSection, gpu: Gpu) -> Gpu:
         if not document.has((*place, "partition")):
             document.fault((*place, "partition"), f"is missing; cluster {gpu.cluster.name} is a Slurm cluster")
-        for index, message in _sbatch_faults(section.sbatch, gpu.retries):
-            document.fault((*place, "sbatch", index), message)
+        if section.sbatch:
+            from hpc_board.schedulers.slurm.sbatch import extra_faults
+
+            for index, message in extra_faults(section.sbatch, retries=gpu.retries):
+                document.fault((*place, "sbatch", index), message)
         if section.gpu_freq is not None and (section.request is None or section.request.style in _UNCOUNTED):
             document.fault(
                 (*place, "gpu_freq"), "needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"
@@ -329,19 +332,6 @@ def _request(document: Document, place: Place, section: RequestSection | None) -
     if section.style is RequestStyle.NONE and section.value is not None:
         document.fault((*place, "value"), "is given although style none asks for nothing")
     return Request(section.style, section.value or "")
-
-
-def _sbatch_faults(sbatch: Sequence[str], retries: int) -> Iterator[tuple[int, str]]:
-    """Yield the faults of the extra options, each with the index of the option that brings it in."""
-    if not sbatch:
-        return
-    from hpc_board.schedulers.slurm.sbatch import extra_faults
-
-    known = 0
-    for index in range(len(sbatch)):
-        found = extra_faults(sbatch[: index + 1], retries=retries)
-        yield from ((index, message) for message in found[known:])
-        known = len(found)
 
 
 SLURM = SlurmKind()

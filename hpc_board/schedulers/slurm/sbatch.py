@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -195,33 +195,31 @@ def time_limit(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
-def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> list[str]:
-    """Return the faults of the settings' extra options, in words for the admin; empty without any.
+def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield the faults of the settings' extra options, in words for the admin, each with the index of its option.
 
     `--requeue` needs `retries`, which count each time that Slurm puts a job back.
     """
-    faults = []
     seen = set()
-    for extra in sbatch:
+    for index, extra in enumerate(sbatch):
         match = _EXTRA.fullmatch(extra)
         if match is None:
-            faults.append(f"{extra!r} is not an option in its long form, such as --comment=kernels or --contiguous")
+            yield index, f"{extra!r} is not an option in its long form, such as --comment=kernels or --contiguous"
             continue
         name, value = match.groups()
         managed = "" if extra == "--requeue" and retries else _managed(name)
         if extra == "--requeue" and managed:
-            faults.append("--requeue needs `retries` of this GPU, which limit how often Slurm sends a job again")
+            yield index, "--requeue needs `retries` of this GPU, which limit how often Slurm sends a job again"
         elif managed:
             meant = "" if managed == name else f" (short for --{managed})"
-            faults.append(f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one")
+            yield index, f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one"
         if value == "":
-            faults.append(f"--{name}= has no value; write --{name} alone if it is a flag")
+            yield index, f"--{name}= has no value; write --{name} alone if it is a flag"
         if not extra.isprintable():
-            faults.append(f"--{name} has a line break or another control character in its value")
+            yield index, f"--{name} has a line break or another control character in its value"
         if name in seen:
-            faults.append(f"--{name} is given twice")
+            yield index, f"--{name} is given twice"
         seen.add(name)
-    return faults
 
 
 def _managed(name: str) -> str:

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,10 @@ from tests.values import replace
 
 CLUSTER = Cluster("main", "slurm")
 PLAIN = Gpu("H100", CLUSTER, Device.CUDA, "gpu-h100")
+
+
+def faults(extras: Sequence[str], *, retries: int = 0) -> list[str]:
+    return [message for _, message in extra_faults(extras, retries=retries)]
 
 
 def test_a_plain_value_stays_readable() -> None:
@@ -126,20 +130,20 @@ def test_a_time_limit_cannot_be_misread(seconds: int, text: str) -> None:
 def test_what_an_administrator_may_add_has_no_faults() -> None:
     extras = ["--comment=kernels", "--contiguous", "--licenses=x:1", "--mail-type=END", "--mem-per-gpu=8G", "--hold"]
     extras.append("--time-min=00:05:00")
-    assert extra_faults(extras) == []
+    assert faults(extras) == []
 
 
 @pytest.mark.parametrize("name", sorted(MANAGED))
 def test_an_option_that_the_board_manages_is_refused(name: str) -> None:
-    (fault,) = extra_faults([f"--{name}=x"])
+    (fault,) = faults([f"--{name}=x"])
     assert fault.startswith(f"--{name} is set by hpc-board itself")
 
 
 def test_slurm_may_requeue_only_where_retries_limit_it() -> None:
-    (fault,) = extra_faults(["--requeue"])
+    (fault,) = faults(["--requeue"])
     assert fault.startswith("--requeue needs `retries` of this GPU")
-    assert extra_faults(["--requeue"], retries=1) == []
-    assert extra_faults(["--no-requeue", "--requeue=x"], retries=1)[0].startswith("--no-requeue is set")
+    assert faults(["--requeue"], retries=1) == []
+    assert faults(["--no-requeue", "--requeue=x"], retries=1)[0].startswith("--no-requeue is set")
     gpu = with_options(PLAIN, sbatch=("--requeue",))
     assert "no-requeue" in options_for(gpu, 60)
     assert "requeue" not in options_for(gpu, 60)
@@ -148,19 +152,20 @@ def test_slurm_may_requeue_only_where_retries_limit_it() -> None:
 
 
 def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the_whole() -> None:
-    (fault,) = extra_faults(["--parti=x"])
+    (fault,) = faults(["--parti=x"])
     assert fault.startswith("--parti (short for --partition) is set by hpc-board itself")
 
 
 @pytest.mark.parametrize("extra", ["-p x", "comment=x", "--comment x", "--", "", "---x", "-comment=x", "--=x", "--X=1"])
 def test_an_extra_that_is_no_long_option_is_refused(extra: str) -> None:
-    (fault,) = extra_faults([extra])
+    (fault,) = faults([extra])
     assert "long form" in fault
 
 
 def test_other_faults_of_extras_are_all_named() -> None:
-    faults = extra_faults(["--comment=a\nb", "--comment=", "--nice=1", "--time=5"])
-    assert [fault.split()[0] for fault in faults] == ["--comment", "--comment=", "--comment", "--time"]
+    found = [*extra_faults(["--comment=a\nb", "--comment=", "--nice=1", "--time=5"])]
+    told = [(index, message.split()[0]) for index, message in found]
+    assert told == [(0, "--comment"), (1, "--comment="), (1, "--comment"), (3, "--time")]
 
 
 @pytest.mark.parametrize(
