@@ -153,10 +153,12 @@ class SubmissionGateway:
         """Return the parts of a run's job, read in one transaction; a script that is not that of the run is empty."""
         with self._file.reading() as db:
             row = db.row("scripts", "sha256 = (SELECT script_sha256 FROM runs WHERE id = ?)", [run.id])
+            script: str = "" if row is None else row["script"]
             # A row of a restored database may have the checksum of another script.
-            whole = row is not None and hashlib.sha256(row["script"].encode()).hexdigest() == row["sha256"]
+            if row is not None and hashlib.sha256(script.encode()).hexdigest() != row["sha256"]:
+                script = ""
             task, code = _task(db, run.task, run.task_version), _code(db, run.code_sha256)
-            return JobParts(task, code, row["script"] if whole else "", boards.is_closed(db, run.task))
+            return JobParts(task, code, script, boards.is_closed(db, run.task))
 
     def knows_task(self, name: str) -> bool:
         """Return whether a task of this name has submissions or a board, without making a database."""
