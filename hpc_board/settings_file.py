@@ -59,7 +59,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
             pass
         if not _is_there(path):
             raise InputError(
-                f"{path}: there is no such settings file; {origin} names it.",
+                f"{path}: the settings file does not exist; {origin} names it.",
                 hint=f"Correct {origin}, or omit it to use the default settings.",
             )
         return path

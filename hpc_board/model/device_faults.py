@@ -12,7 +12,7 @@ class DeviceFault(NamedTuple):
     remedy: str
 
 
-_RESUBMIT = "Rerun; if it fails again, show the message to the admin"
+_RESUBMIT = "Rerun; if it fails again, report the message to the admin"
 
 
 def _fault(pattern: str, words: str, remedy: str) -> DeviceFault:
@@ -23,13 +23,13 @@ DEVICE_FAULTS = (
     _fault(
         r"busy or unavailable|exclusive-thread device already in use",
         "the GPU is held by another process, or its compute mode is EXCLUSIVE_PROCESS",
-        "Show it to the admin: the judge and the kernel are two processes, which need the compute mode DEFAULT "
+        "Report it to the admin: the judge and the kernel are two processes, which need the compute mode DEFAULT "
         "(`nvidia-smi -c 0` on the node) and a GPU that no other job uses.",
     ),
     _fault(
         r"visible devices: 'MIG-|Insufficient Permissions",
         "the job has no permission to use its MIG device or GPU",
-        "Show it to the admin: the MIG device has to exist, and the job's account and control group have to open its "
+        "Report it to the admin: the MIG device has to exist, and the job's account and control group have to open its "
         "files in /dev/nvidia-caps.",
     ),
     _fault(
@@ -51,7 +51,7 @@ DEVICE_FAULTS = (
     _fault(
         r"compute capability \S+, and gpus\.",
         "the node's GPU is not the one of the board's settings",
-        "Show it to the admin: `request` selects another GPU model than `arch` names.",
+        "Report it to the admin: `request` selects another GPU model than `arch` names.",
     ),
     _fault(
         r"system not yet initialized",

@@ -85,18 +85,18 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
     Verdict.INFRA_ERROR: {
         "cannot be used: ": Meaning(
             "The node's compiler does not accept the settings of this GPU; your kernel was not judged.",
-            "Ask the admin to correct `arch` or `std` of this GPU, or to bring a newer compiler with its `modules`.",
+            "Ask the admin to correct `arch` or `std` of this GPU, or to load a newer compiler with its `modules`.",
         ),
         "cannot be compiled": _NO_COMPILER,
         "needs a host compiler": _NO_COMPILER,
         LIBRARY_MISSING: Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
-            "Install it as the message says, or show the message to the admin; then rerun. The bundled tasks heat "
+            "Install it as the message says, or report the message to the admin; then rerun. The bundled tasks heat "
             "and spmv need NumPy alone.",
         ),
         LIBRARY_LACKING: Meaning(
             "This GPU's Python lacks a library that the submission imports; your kernel was not judged.",
-            "Choose another GPU or library, or show the message to the admin: `hpc-board admin check` lists the "
+            "Choose another GPU or library, or report the message to the admin: `hpc-board admin check` lists the "
             "languages of each GPU.",
         ),
         SCRATCH_UNWRITABLE: Meaning(
@@ -133,8 +133,8 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         },
         "device can be used on this node": Meaning(
             "PyTorch found no usable GPU in the job; your kernel was not judged.",
-            "Rerun it; if it repeats, show the message to the admin: the node is broken, or `request` in the settings "
-            "lacks a GPU.",
+            "Rerun it; if it repeats, report the message to the admin: the node is broken, or `request` in the "
+            "settings lacks a GPU.",
         ),
     },
 }
@@ -191,7 +191,7 @@ _VERDICTS = {
     ),
     Verdict.DEVICE_ERROR: Meaning(
         "The GPU failed, or the node has none that can be used; your kernel was not judged.",
-        "Rerun it; if it repeats, show the message to the admin.",
+        "Rerun it; if it repeats, report the message to the admin.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
         "The submission exceeded the memory of the device or the job.",
@@ -231,7 +231,7 @@ _VERDICTS = {
     ),
     Verdict.INFRA_ERROR: Meaning(
         "The node or the harness failed; your kernel was not judged.",
-        "Rerun it; if it repeats, show the message to the admin.",
+        "Rerun it; if it repeats, report the message to the admin.",
     ),
 }
 

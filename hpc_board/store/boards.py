@@ -133,7 +133,7 @@ def _add(db: Database, new: NewChange) -> None:
         if row["id"] != new.after:
             raise InputError(
                 f"the board {new.name} was changed by {row['by_user']} in this moment ({row['action']}).",
-                hint="Look at it, and try again if you still want to.",
+                hint="Review it and retry.",
             )
         if new.leave is not None and row["task_version"] is not None:
             new.leave(_entries(db, new.name, row["task_version"]))

@@ -18,7 +18,7 @@ _FULL = (
 )
 _LOCKED = (
     "another program kept the database locked",
-    "Try again. If it stays so, look for an hpc-board that hangs, on this host and on the other login nodes.",
+    "Retry. If it repeats, find a hung hpc-board on this host and on the other login nodes.",
 )
 _UNWRITABLE = (
     "the database cannot be written",

@@ -114,7 +114,7 @@ class Memory:
             except OSError as error:
                 raise StorageError(
                     f"{self._file}: cannot be written: {error.strerror or error}",
-                    hint="The app goes on, but does not store your choices.",
+                    hint="The app works, but does not store your choices.",
                 ) from error
             self._changed.clear()
 

@@ -119,7 +119,7 @@ def test_nobody_fills_an_output_after_the_call(tmp_path: Path, source: str) -> N
         ("lambda done: {'blocks': done['blocks'] * 2}", "it returned another number of outputs than of calls"),
         ("lambda done: {'call': 1}", "it answered another call"),
         ("lambda done: {'blocks': []}", "it returned another number of outputs than of calls"),
-        ("lambda done: {'outputs': [[0, 64]], 'blocks': []}", "the bytes are no payload"),
+        ("lambda done: {'outputs': [[0, 64]], 'blocks': []}", "the bytes are not a payload"),
     ],
     ids=["nowhere", "endless", "more", "another call", "none", "not written"],
 )

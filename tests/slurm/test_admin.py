@@ -121,7 +121,7 @@ def test_what_slurm_refuses_and_what_the_node_lacks_are_problems_of_their_entrie
     assert "Requested node configuration is not available" in refused["message"]
     assert "gpus.H100.request" in refused["advice"]
     assert "/no/such/python: No such file" in line(found["A100"], "job")["message"]
-    assert "there is no partition no-such" in line(found["CPU"], "partition")["message"]
+    assert "partition no-such does not exist" in line(found["CPU"], "partition")["message"]
     assert "the job sees no GPU" in line(found["H100-CUDA"], "gpu")["message"]
     assert not (board.folder / "board" / "checks").exists()
 

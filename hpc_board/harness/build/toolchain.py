@@ -284,7 +284,7 @@ def _compiler(language: Language, inside: Inside) -> str:
         raise ToolchainMissing(
             Verdict.INFRA_ERROR,
             f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
-            "`modules` and `env` of the GPU in the settings can bring one",
+            "`modules` and `env` of the GPU in the settings can add one",
         )
     return found
 

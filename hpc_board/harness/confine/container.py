@@ -95,7 +95,7 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
     program = shutil.which(name, path=environ.get("PATH"))
     if program is None:
         message = (
-            f"{_settings_ask(wanted)}, and this node has no {name} in PATH; install it there, or let `modules` bring it"
+            f"{_settings_ask(wanted)}, and this node has no {name} in PATH; install it there, or load it with `modules`"
         )
         raise ContainerUnavailable(message)
     if wanted.image and not Path(wanted.image).exists():

@@ -94,7 +94,7 @@ class GpuQueue:
             TooLarge: that many are not left.
         """
         if self._pool is None:
-            raise NotShared("there is no memory of the judge")
+            raise NotShared("the judge shares no memory")
         base, whole = self._pool
         if self._used + size > whole:
             raise TooLarge(f"inputs and output take more than the {whole} bytes for them")

@@ -159,7 +159,7 @@ class OwnEval:
         write_files(home, self._texts)
         for each in folders:
             if not (home / each).is_dir():
-                message = f"the task's include_dirs name {each}, and there is no such folder"
+                message = f"the task's include_dirs name {each}, which does not exist"
                 raise BuildFailed(Verdict.TASK_ERROR, message)
         outside = [each for each in folders if each.startswith("/")]
         room = compiler_room(job, self._folder, home, outside, processes)
@@ -355,7 +355,7 @@ class OwnEval:
         try:
             text = base64.b64decode(coded, altchars=b"+*", validate=True).decode(errors="replace")
         except (binascii.Error, ValueError):
-            text = "(the report is no base64)"
+            text = "(the report is not base64)"
         heading = "".join(case_text(case) for _, case in stage.cases)
         self.profile_log = Log(f"{self.profile_log.head}{heading}\n{printable(text, _PROFILE_MAX)}\n\n"[:_PROFILE_MAX])
 

@@ -178,7 +178,7 @@ class Profile:
                 return
             self._parts.append(f"  {profiler.name} was not used: {reason}")
             del self._profilers[0]
-        self._parts.append("  not profiled: there is no profiler that can be used; the harness's own times are above")
+        self._parts.append("  not profiled: no profiler is available; the harness's own times are above")
 
     def note(self, text: str) -> None:
         """Add a remark."""

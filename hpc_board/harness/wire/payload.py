@@ -181,7 +181,7 @@ def read(descriptor: int, place: Placed = lambda tensor: tensor) -> tuple[Any, N
     Tensors and arrays are views of that memory: writes to them go there.
 
     Raises:
-        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy does not support.
+        PayloadError: the bytes are not a payload, or hold a value that this Python, PyTorch or NumPy does not support.
         NoRoom: the value does not fit into memory, or onto the device.
     """
     memory = mapped(descriptor)
@@ -199,7 +199,7 @@ def mapped(descriptor: int, *, populated: bool = True) -> mmap.mmap:
     """
     size = os.fstat(descriptor).st_size
     if size < _PREFIX_BYTES:
-        raise PayloadError(f"{size} bytes are no payload")
+        raise PayloadError(f"{size} bytes are not a payload")
     try:
         return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | (_MAP_POPULATE if populated else 0))
     except OSError as error:
@@ -210,7 +210,7 @@ def value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Any:
     """Return the value that lies in `memory` from `base` on; see `read`.
 
     Raises:
-        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy does not support.
+        PayloadError: the bytes are not a payload, or hold a value that this Python, PyTorch or NumPy does not support.
         NoRoom: the value does not fit into memory, or onto the device.
     """
     return _value_in(memory, place, base)[0]
@@ -228,7 +228,7 @@ def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
     begin = base + _PREFIX_BYTES
     header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
     if memory[base : base + len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - begin):
-        raise PayloadError("the bytes are no payload")
+        raise PayloadError("the bytes are not a payload")
     try:
         layout = json.loads(memory[begin : begin + header_bytes])
     except (ValueError, RecursionError) as error:
@@ -594,7 +594,7 @@ class _Reader:
     def value(self, node: Any, depth: int) -> Any:
         self._nodes += 1
         if depth > _DEPTH_MAX or self._nodes > _NODES_MAX or not isinstance(node, dict):
-            raise PayloadError("the layout is no tree of nodes")
+            raise PayloadError("the layout is not a tree of nodes")
         kind = node.get("k")
         if kind == "none":
             return None

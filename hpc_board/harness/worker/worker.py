@@ -447,7 +447,7 @@ class _Naming:
         head = f"{type(error).__name__}: {message_of(error)[:2000]}"
         if verdict is Verdict.INFRA_ERROR:
             lines = "".join(traceback.format_exception(error))
-            head = f"hpc-board failed to take the output, which is no fault of the submission: {head}"
+            head = f"hpc-board failed to read the output; this is not the submission's fault: {head}"
         text = self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip())
         return {**_message(verdict, text), "module": lacking(error)}
 

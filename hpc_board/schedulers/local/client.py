@@ -51,7 +51,7 @@ class LocalScheduler:
         if not self._slots(job.gpu.device):
             raise SchedulerRefused(
                 f"no {job.gpu.device} device can be used for {job.gpu.name} on {self._queue.host}",
-                hint="Look at CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, or choose another GPU.",
+                hint="Check CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, or choose another GPU.",
             )
         with self._queue.locked():
             number = self._queue.add(

@@ -123,7 +123,7 @@ class Queue:
                 if not mine:
                     raise SchedulerError(
                         f"{lock}: another process has held this lock for {patience_seconds:.0f} s",
-                        hint="Look for a stopped hpc-board (`jobs`, `ps`), and let it go on or end it.",
+                        hint="Find a stopped hpc-board (`jobs`, `ps`) and resume or end it.",
                     )
                 yield
         except OSError as error:

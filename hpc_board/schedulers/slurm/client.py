@@ -207,7 +207,7 @@ class SlurmScheduler:
             return words_of(done.stderr)
         unclear = not_accepted(done.stderr, job.gpu.name)
         if not isinstance(unclear, SchedulerRefused):
-            unclear.hint = "Slurm may be busy or down; try later."
+            unclear.hint = "Slurm may be busy or down; retry later."
         raise unclear
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
@@ -381,14 +381,14 @@ class SlurmScheduler:
         except CommandTimeout as error:
             raise SchedulerError(
                 f"{argv[0]} did not answer {within}",
-                hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing has changed, try later.",
+                hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing was changed; retry later.",
             ) from error
 
     def _output_of(self, argv: Sequence[str], done: Completed) -> str:
         if done.returncode != 0:
             raise SchedulerError(
                 f"{argv[0]} failed: {one_line(done.stderr, 300) or f'status {done.returncode}'}",
-                hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
+                hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing was changed; retry later.",
             )
         if done.truncated:
             raise SchedulerError(

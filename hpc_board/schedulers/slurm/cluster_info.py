@@ -166,12 +166,12 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float) -> str:
     if done.returncode != 0 or done.truncated:
         if _UNCONFIGURED.search(done.stderr):
             raise SchedulerRefused(
-                f"{argv[0]} finds no slurm.conf here: this machine is no part of a Slurm cluster",
+                f"{argv[0]} finds no slurm.conf here: this machine is not part of a Slurm cluster",
                 hint="Run it on a login node, or set SLURM_CONF to the path of the cluster's slurm.conf.",
             )
         why = "it printed more than can be read" if done.truncated else one_line(done.stderr, 300)
         raise SchedulerError(
             f"{' '.join(argv[:3])} failed: {why or f'status {done.returncode}'}",
-            hint="Slurm may be busy or down; try later.",
+            hint="Slurm may be busy or down; retry later.",
         )
     return done.stdout

@@ -87,7 +87,7 @@ def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str 
     if gpus:
         lines += both
     else:
-        lines += [*comment("Nothing below is certain: take the # away from these lines, and from an entry.", "")]
+        lines += [*comment("Nothing below is certain: uncomment these lines and an entry.", "")]
         lines += [f"# {line}" if line else "" for line in both]
     for offer in offers:
         lines += [*_entry(offer, name, site), ""]
@@ -293,7 +293,7 @@ def _about(offer: _Offer) -> Iterator[str]:
     if kind.mig:
         yield f"They are slices of GPUs (MIG {kind.mig}): other slices of the same GPU are others' and cost time."
     if offer.constraint is None:
-        yield "Slurm does not tell them from other GPUs of the partition: name nodes with `nodelist` or `exclude`."
+        yield "Slurm does not distinguish them from other GPUs there: name nodes with `nodelist` or `exclude`."
     if partition.root_only or partition.reservation_only:
         who = "root alone" if partition.root_only else "jobs with a reservation alone (key `reservation`)"
         yield f"The partition takes {who}."
@@ -328,7 +328,7 @@ def _to_decide(offer: _Offer, site: ClusterInfo) -> Iterator[str]:
     if partition.groups:
         yield from comment(f"Only these groups may use the partition: {_plain(partition.groups)}", "    ")
     if partition.preempted:
-        yield from comment("Jobs of this partition may be ended for others (PreemptMode).", "    ")
+        yield from comment("Jobs in this partition may be preempted (PreemptMode).", "    ")
     node, count = min(offer.nodes.items(), key=lambda pair: pair[0].cpus // pair[1])
     yield from _share(site, partition, node.cpus, gpus=1, about=f"{node.cpus} CPUs for {count} of these GPUs")
     yield from commented("python: /a/path/to/python", indent="    ")

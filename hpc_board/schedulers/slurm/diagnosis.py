@@ -107,7 +107,7 @@ def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str],
     if accounted:
         tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
         accounted = tried.succeeded
-        hint = "How jobs ended is told from results and the queue until it answers."
+        hint = "Until it answers, only results and the queue show how jobs ended."
         message = f"there is accounting, and sacct fails: {tried.failure}"
         yield diagnostic(Severity.WARNING, subject, message, hint, good="sacct answers" if accounted else None)
     else:
@@ -117,7 +117,7 @@ def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str],
     if age:
         short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
         message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
-        hint = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
+        hint = "By then a job without a result may have left the queue: lower `poll_seconds`."
         yield diagnostic(Severity.WARNING, subject, message, hint, good=None if short else message)
     private = found.get("PrivateData", "").lower().split(",")
     if not {"jobs", "all"}.isdisjoint(private):

@@ -218,7 +218,7 @@ def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     rows = [fields for fields in lines if len(fields) == columns]
     if stdout.strip() and not rows:
         raise SchedulerError(
-            f"{program} printed something else than its table: {one_line(stdout, 100)!r}",
+            f"{program} printed something other than its table: {one_line(stdout, 100)!r}",
             hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
         )
     return rows

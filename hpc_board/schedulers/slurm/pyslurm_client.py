@@ -117,7 +117,7 @@ class PyslurmScheduler(SlurmScheduler):
         try:
             answer = msgspec.json.decode(done.stdout, type=_Answer)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise _HelperFailedError("answered something else than a list of jobs") from error
+            raise _HelperFailedError("answered with something other than a list of jobs") from error
         if answer.error and answer.errno not in _CONTROLLER_ERRORS:
             raise _HelperFailedError(f"failed: {one_line(answer.error, 200)}")
         return answer
@@ -125,7 +125,7 @@ class PyslurmScheduler(SlurmScheduler):
     def _unanswered(self, words: str) -> SchedulerError:
         return SchedulerError(
             f"pyslurm {words}",
-            hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
+            hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing was changed; retry later.",
         )
 
     def _tell(self, reason: str) -> None:

@@ -53,7 +53,7 @@ def _of_partition(rehearsal: Rehearsal, cluster: ClusterInfo, name: str) -> list
     if partition is not None:
         return [Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)]
     known = ", ".join(one_line(each.name, 64) for each in cluster.partitions[:20]) or "none"
-    message = f"there is no partition {name} that you may see; there are {known}"
+    message = f"partition {name} does not exist or is hidden; partitions: {known}"
     hint = f"Correct gpus.{rehearsal.job.gpu.name}.partition in the settings."
     return [Diagnostic(Severity.ERROR, "partition", message, hint)]
 
@@ -70,7 +70,7 @@ def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Sev
         yield Severity.ERROR, message, hint
     yield from _account(gpu, partition)
     if partition.preempted:
-        yield Severity.WARNING, f"jobs in {name} may be ended for others (preemption)", "Prefer a partition without."
+        yield Severity.WARNING, f"jobs in {name} may be preempted", "Prefer a partition without preemption."
 
 
 def _share(gpu: Gpu, partition: Partition, cluster: ClusterInfo) -> Iterator[Diagnostic]:
@@ -111,4 +111,4 @@ def _fitting(cluster: ClusterInfo, name: str) -> Diagnostic:
     partition = cluster.partition(name)
     allowed = None if partition is None else partition.max_time_seconds
     limit = "jobs of any length" if allowed is None else f"jobs of up to {time_limit(allowed)}"
-    return Diagnostic(Severity.OK, "partition", f"{name} is there and takes {limit}")
+    return Diagnostic(Severity.OK, "partition", f"{name} exists and accepts {limit}")

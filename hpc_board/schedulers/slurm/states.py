@@ -63,7 +63,7 @@ _MEND: Final = "cancel it, and correct `{}` of this GPU in the settings"
 _MEND_ASKED: Final = "cancel it, and correct `request`, `cpus_per_task`, `memory` or `{}` of this GPU in the settings"
 
 _REASONS: Final = {
-    "None": "waiting for Slurm to look at it",
+    "None": "waiting for Slurm to consider it",
     "Priority": "waiting behind jobs of higher priority",
     "Resources": "waiting for resources",
     "BeginTime": "waiting for its begin time",

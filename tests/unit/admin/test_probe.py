@@ -262,7 +262,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
 @pytest.mark.parametrize(
     ("partition", "gpu", "severity", "words"),
     [
-        (Partition("other"), H100, Severity.ERROR, "there is no partition gpu that you may see; there are other"),
+        (Partition("other"), H100, Severity.ERROR, "partition gpu does not exist or is hidden; partitions: other"),
         (Partition("gpu", up=False), H100, Severity.WARNING, "gpu is not up now"),
         (
             Partition("gpu", max_time_seconds=300),

@@ -139,13 +139,13 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
     [
         ("time.sleep(600)", "did not answer within 1 s"),
         (DIE, "ended with status 3 (a library says why)"),
-        (say("no JSON"), "answered something else than a list of jobs"),
-        (say("[" * 100_000), "answered something else than a list of jobs"),
+        (say("no JSON"), "answered with something other than a list of jobs"),
+        (say("[" * 100_000), "answered with something other than a list of jobs"),
         (f"print('x' * {OUTPUT_BYTES_MAX + 1})", "sent an answer that exceeds the limit"),
         (error(None, "ModuleNotFoundError: \x1b[31mno such thing"), "failed: ModuleNotFoundError: no such thing"),
         (error(1005, "Incompatible versions of client and server code"), "failed: Incompatible versions"),
-        (answer(ROW[:-1]), "answered something else than a list of jobs"),
-        (answer([7, *ROW[1:]]), "answered something else than a list of jobs"),
+        (answer(ROW[:-1]), "answered with something other than a list of jobs"),
+        (answer([7, *ROW[1:]]), "answered with something other than a list of jobs"),
     ],
     ids=lambda value: value[:30],
 )

@@ -145,7 +145,7 @@ def test_output_that_stops_within_a_line_is_no_answer(rows: Callable[[str], Sequ
 @pytest.mark.parametrize("text", ["slurm_load_jobs error: Invalid job id\n", "1|2|3\n", "\x00\x1b[31m\n"])
 @pytest.mark.parametrize("rows", [queue_rows, account_rows, node_rows])
 def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object]], text: str) -> None:
-    with pytest.raises(SchedulerError, match="printed something else than its table") as error:
+    with pytest.raises(SchedulerError, match="printed something other than its table") as error:
         rows(text)
     assert "\x1b" not in error.value.message
 
@@ -609,8 +609,8 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
     [
         ("Resources", "waiting for resources (Resources)"),
         ("(Priority)", "waiting behind jobs of higher priority (Priority)"),
-        ("None", "waiting for Slurm to look at it"),
-        ("", "waiting for Slurm to look at it"),
+        ("None", "waiting for Slurm to consider it"),
+        ("", "waiting for Slurm to consider it"),
         (
             "ReqNodeNotAvail, UnavailableNodes:n[1-3]",
             "waiting for a node that is down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-3])",
