@@ -285,7 +285,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goe
         assert "the harness cannot be written: Failure" in words
         assert "board_folder`" in words
     watched = board.run("watch", "1", "--timeout", "1")
-    assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
+    assert (watched.returncode, "cannot be written" in watched.stderr) == (4, True)
     assert f"{far}/.writable: the file cannot be written" in " ".join(board.run("gpus", "--json").stdout.split())
     far.unlink()
     assert board.ended(1)["verdict"] == "pass"
