@@ -81,7 +81,7 @@ class ListPane(Vertical, Generic[T]):
     grid = getters.query_one(Grid)
 
     class Wanted(Message):
-        """A request for the pages close to the visible ones, or for all of them `anew`."""
+        """A request for the page close to the visible one, or for the first page of the list `anew`."""
 
         def __init__(self, pane: "ListPane[Any]", *, anew: bool) -> None:
             super().__init__()
