@@ -22,7 +22,7 @@ def changes(
     """Yield some runs whenever they change, until all have ended.
 
     `run_pass` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
-    nothing: `say` receives the problem once, unless the status of one of these runs shows it.
+    nothing: `say` receives its problem once, and again after an answer, unless the status of one of these runs shows it.
 
     Raises:
         WaitExpired: `timeout_seconds` have passed; the runs continue.
@@ -40,6 +40,8 @@ def changes(
             if problem not in told | shown:
                 say(problem)
             told.add(problem)
+        elif pass_ is not None and pass_.asked:
+            told.clear()
         if now != seen:
             seen = now
             yield runs
