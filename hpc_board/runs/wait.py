@@ -22,7 +22,7 @@ def changes(
     """Yield some runs whenever they change, until all have ended.
 
     `run_pass` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
-    nothing: `say` receives its problem once, and again after an answer, unless the status of one of these runs shows it.
+    nothing: `say` receives its problem once, and again after an answer, unless the status of such a run shows it.
 
     Raises:
         WaitExpired: `timeout_seconds` have passed; the runs continue.
