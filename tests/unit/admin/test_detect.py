@@ -180,7 +180,7 @@ def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) 
             SchedulerRefused,
             "sinfo finds no slurm.conf here",
         ),
-        (Completed(0, "Welcome to the cluster\n", ""), SchedulerError, "something else than its table"),
+        (Completed(0, "Welcome to the cluster\n", ""), SchedulerError, "something other than its table"),
         (Completed(0, "n1|p|", "", truncated=True), SchedulerError, "more than can be read"),
     ],
 )

@@ -282,8 +282,8 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
             Severity.WARNING,
             "gpu is for the accounts a,b, and the entry names none",
         ),
-        (Partition("gpu", accounts="a,b"), with_options(H100, account="b"), Severity.OK, "gpu is there"),
-        (Partition("gpu", preempted=True), H100, Severity.WARNING, "jobs in gpu may be ended for others"),
+        (Partition("gpu", accounts="a,b"), with_options(H100, account="b"), Severity.OK, "gpu exists"),
+        (Partition("gpu", preempted=True), H100, Severity.WARNING, "jobs in gpu may be preempted"),
     ],
 )
 def test_a_partition_is_compared_with_what_runs_ask_of_it(
@@ -567,7 +567,7 @@ def test_root_is_told_that_the_judge_refuses_its_jobs(site: Recorded, allowed: b
 
 
 def test_a_check_knows_the_tasks_of_boards_that_users_made(site: Recorded) -> None:
-    assert messages(site, "partition") == (0, ["h100 is there and takes jobs of up to 04:00:00"])
+    assert messages(site, "partition") == (0, ["h100 exists and accepts jobs of up to 04:00:00"])
     folder = site.folder / "week1"
     write_task(folder)
     document = yaml.safe_load((folder / "task.yml").read_text())
