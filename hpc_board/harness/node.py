@@ -12,7 +12,7 @@ from typing import Any
 from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.model.job_environment import JobEnvironment
 
-_GPU_SECONDS = 20
+_GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
 _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
@@ -102,10 +102,12 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:
     return {}
 
 
-def nvidia_smi(fields: Sequence[str], gpu: str = "", environ: Mapping[str, str] | None = None) -> list[list[str]]:
+def nvidia_smi(
+    fields: Sequence[str], gpu: str = "", environ: Mapping[str, str] | None = None, seconds: float = _GPU_SECONDS
+) -> list[list[str]]:
     """Return the values of `fields` for each GPU, or for the one named `gpu`; empty if nvidia-smi fails."""
     query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    lines = output_of([*query, *([f"--id={gpu}"] if gpu else [])], _GPU_SECONDS, environ).splitlines()
+    lines = output_of([*query, *([f"--id={gpu}"] if gpu else [])], seconds, environ).splitlines()
     rows = [[value.strip()[:200] for value in line.split(",")] for line in lines]
     return [row for row in rows if len(row) == len(fields)]
 

@@ -12,11 +12,13 @@ import platform
 import re
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +30,7 @@ from hpc_board.harness.confine.sandbox import level_here, readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import write_files
 from hpc_board.harness.node import node_facts, nvidia_smi
-from hpc_board.harness.processes.output import ended, output_of
+from hpc_board.harness.processes.output import ended
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.files import whole_file
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
@@ -50,6 +52,7 @@ from hpc_board.model.task import COMPILED, Language, Mode
 
 _ANSWER_LOOK_SECONDS = 0.02
 _TORCH_SECONDS = 180
+_GPU_SECONDS = 20
 _TEXT_MAX = 300
 _GPUS_MAX = 64
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -104,6 +107,7 @@ _MATRIX = 4096
 
 
 _TRIAL_SECONDS = 180
+_END_SECONDS = 10
 _STARTER_SECONDS, _STARTERS_SECONDS = 90, 300
 _MESSAGE_MAX = 1000
 _OF_TRIAL = (
@@ -186,11 +190,21 @@ def _judged(
     }
     (folder / "job.json").write_text(json.dumps(facts), encoding="utf-8")
     command = [sys.executable, "-I", "-B", str(harness.resolve()), "supervise", str(folder / "job.json")]
-    output_of(command, seconds, {**os.environ, "TMPDIR": str(folder.parent)})
+    environ, none = {**os.environ, "TMPDIR": str(folder.parent)}, subprocess.DEVNULL
     try:
+        with subprocess.Popen(command, stdin=none, stdout=none, stderr=none, env=environ) as process:
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                # The supervisor ends its own processes first.
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS)
+                process.kill()
+                raise
         result: dict[str, Any] = json.loads((folder / RESULT).read_bytes())
-    except (OSError, ValueError) as error:
-        raise _NoResult(f"it left no result within {seconds:.0f} s: {error}") from None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        raise _NoResult(f"it left no result within {seconds:.0f} s") from None
     return result
 
 
@@ -382,7 +396,7 @@ def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -
 
 def _gpus() -> list[SeenGpu]:
     """Return the GPUs that nvidia-smi lists; none without a GPU or nvidia-smi."""
-    return [SeenGpu(*map(_cut, row)) for row in nvidia_smi(_GPU_FIELDS)[:_GPUS_MAX]]
+    return [SeenGpu(*map(_cut, row)) for row in nvidia_smi(_GPU_FIELDS, seconds=_GPU_SECONDS)[:_GPUS_MAX]]
 
 
 def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: bool) -> tuple[Torch, tuple[Speed, ...]]:

@@ -46,6 +46,7 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
 
+_MEMORY_SECONDS = 0.1
 _FILE_BYTES_MAX = 2**27
 """Size limit of each file that a compiler writes."""
 
@@ -320,13 +321,20 @@ def compiler_log(
     Raises:
         BuildFailed: the compiler fails, takes too long, or exceeds a limit.
     """
-    limits, printed, stopped = job.limits, Printed(), None
+    limits, printed, stopped, status = job.limits, Printed(), None, 0
     with output.open("xb") if output else nullcontext() as stdout:
         program = Program(command_line, processes.harness, room, [printed], stdout=stdout)
+    looked_at = 0.0
+
+    def check_memory() -> None:
+        # Each piece of output is an occasion, and a look reads /proc of all processes.
+        nonlocal looked_at
+        if program.seconds >= looked_at + _MEMORY_SECONDS:
+            looked_at = program.seconds
+            _check_memory(program, limits.build_bytes)
+
     try:
-        status = program.wait(
-            limits.build_seconds, limits.printed_bytes, lambda: _check_memory(program, limits.build_bytes)
-        )
+        status = program.wait(limits.build_seconds, limits.printed_bytes, check_memory)
     except DeadlinePassed:
         message = f"compiling did not end within {limits.build_seconds:g} s, and was stopped"
         stopped = BuildFailed(Verdict.COMPILE_TIMEOUT, message)
@@ -337,10 +345,15 @@ def compiler_log(
         stopped = error
     finally:
         program.end()
-        facts["compiler_isolation"], not_started = program.told()
+        level, not_started = program.told()
+        facts["compiler_isolation"] = level
         program.close()
         kill_orphans(processes.pids())
     log = _without(printed.log(), f"{room.home}/")
+    # The command of a container may close the pipe that tells the level.
+    if not level and (stopped is not None or status != 0) and not room.prefix:
+        reason = not_started or (str(stopped) if stopped is not None else f"the process ended with status {status}")
+        raise BuildFailed(Verdict.INFRA_ERROR, f"the compiler cannot be started: {reason}", log)
     if stopped is not None:
         stopped.log = log
         raise stopped

@@ -309,7 +309,7 @@ def _capability(environ: Mapping[str, str]) -> int:
     """Return the compute capability of the job's GPU, 90 for 9.0; 0 if nvidia-smi reports none."""
     first = environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
     named = re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Fa-f-]{8,64}", first) is not None
-    rows = nvidia_smi(("compute_cap",), first if named else "", environ)
+    rows = nvidia_smi(("compute_cap",), first if named else "", environ, _ASK_SECONDS)
     found = re.fullmatch(r"(\d+)\.(\d)", rows[0][0]) if rows else None
     return int(found[1]) * 10 + int(found[2]) if found else 0
 

@@ -257,7 +257,9 @@ class OwnEval:
         folder, stderr = self._laid("eval", texts), processes.stderr
         stderr_before = stderr.total_bytes
         printed = [processes.stdout, stderr]
-        program = processes.program(command, folder, environment, printed, heard=scores.add, report=report.add)
+        # An eval that prints a score has no pipe for a report: the submission would have it, too.
+        reported = None if job.eval.prints_score else report.add
+        program = processes.program(command, folder, environment, printed, heard=scores.add, report=reported)
         self._current = stage, report
         said, of = 0, len(job.tests if stage.phase == "test" else job.benchmarks)
 

@@ -125,8 +125,8 @@ def become_program(parent: int) -> None:
         if order["report"]:
             os.environ[_REPORT] = str(order["report"])
         os.execvpe(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
-    except OSError as error:
-        _tell(order["told"], f" {error}")
+    except Exception as error:  # noqa: BLE001 - the program has not begun, so no error is its own
+        _tell(order["told"], f" {error!r}")
         os._exit(NOT_STARTED)
 
 
