@@ -535,9 +535,10 @@ class Folders(msgspec.Struct, frozen=True):
                 match = _HARNESS_FILE.fullmatch(entry.name)
                 unneeded = match is not None and (entry.name.startswith(".") or match[1] not in needed)
                 if unneeded and entry.size is not None and entry.modified_at < oldest:
-                    if not dry_run:
-                        self.files.remove(harnesses / entry.name)
-                    sizes.append(entry.size)
+                    with suppress(FileNotFoundError):
+                        if not dry_run:
+                            self.files.remove(harnesses / entry.name)
+                        sizes.append(entry.size)
         return sizes
 
     def _harness_file(self, sha256: str) -> Path:

@@ -22,6 +22,10 @@ _BUSY_SECONDS = 30.0
 _VALUE_BYTES_MAX = 64 * 1024 * 1024
 """Above the size of every value that hpc-board writes; another account may have written a larger one."""
 
+_NUMBER_MAX = 2**53
+"""Above it JSON has no exact numbers, and SQLite runs out of them in the end."""
+
+_NUMBERED = ("submissions", "runs", "events", "boards", "decisions", "remarks", "feed")
 _RUNS_SHOWN = 5
 _HINT = "Give a file that `hpc-board admin backup` wrote."
 
@@ -130,6 +134,9 @@ def _fault(db: Database) -> str:
         return "it has no record of its version"
     if (found := db.value("PRAGMA quick_check(1)")) != "ok":
         return str(found)
+    last = [db.value(f"SELECT MAX(id) FROM {table}") or 0 for table in _NUMBERED]  # noqa: S608 - our names
+    if max(*last, *_numbers(db).values()) > _NUMBER_MAX:
+        return "the numbers of its rows are used up"
     if (found := db.execute("PRAGMA foreign_key_check").fetchone()) is not None:
         return f"a row of {found[0]} refers to a missing row of {found[2]}"
     return ""

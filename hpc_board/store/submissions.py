@@ -150,15 +150,21 @@ class SubmissionGateway:
             return _task(db, name, version)
 
     def job_parts(self, run: Run) -> JobParts:
-        """Return the parts of a run's job, read in one transaction; a script that is not that of the run is empty."""
+        """Return the parts of a run's job, read in one transaction.
+
+        Raises:
+            InputError: one of them is damaged; other runs are not affected.
+        """
         with self._file.reading() as db:
             row = db.row("scripts", "sha256 = (SELECT script_sha256 FROM runs WHERE id = ?)", [run.id])
-            script: str = "" if row is None else row["script"]
-            # A row of a restored database may have the checksum of another script.
-            if row is not None and hashlib.sha256(script.encode()).hexdigest() != row["sha256"]:
-                script = ""
-            task, code = _task(db, run.task, run.task_version), _code(db, run.code_sha256)
-            return JobParts(task, code, script, boards.is_closed(db, run.task))
+            try:
+                # A row of a restored database may have the checksum of another script.
+                if row is None or hashlib.sha256(row["script"].encode()).hexdigest() != row["sha256"]:
+                    raise UndecodableError(f"the batch script of run {run.id}")
+                task, code = _task(db, run.task, run.task_version), _code(db, run.code_sha256)
+            except UndecodableError as error:
+                raise InputError(f"{error} in the database is damaged; rerun the submission") from error
+            return JobParts(task, code, row["script"], boards.is_closed(db, run.task))
 
     def knows_task(self, name: str) -> bool:
         """Return whether a task of this name has submissions or a board, without making a database."""

@@ -58,8 +58,13 @@ class LocalFiles:
     def entries(self, folder: Path, *, most: int | None = ENTRIES_MAX) -> Sequence[Entry]:
         opened = _open_folder(folder)
         try:
+            found = []
             with os.scandir(opened) as entries:
-                return [_entry(entry) for entry in itertools.islice(entries, most)]
+                for entry in itertools.islice(entries, most):
+                    # Another client may rename or remove it meanwhile.
+                    with suppress(FileNotFoundError):
+                        found.append(_entry(entry))
+            return found
         finally:
             os.close(opened)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import secrets
 import stat
 import threading
@@ -66,7 +67,7 @@ class SshFiles:
     def entries(self, folder: Path, *, most: int | None = ENTRIES_MAX) -> Sequence[Entry]:
         def read(sftp: "SFTPClient") -> list[Entry]:
             _check_is_folder(sftp, folder)
-            return [_entry(each) for each in _entries(sftp, folder, most or ENTRIES_MAX)]
+            return [_entry(each) for each in itertools.islice(_entries(sftp, folder), most or ENTRIES_MAX)]
 
         return self._ask_server(read)
 
@@ -287,7 +288,10 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
         path = left.pop()
         if count > ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
             raise OSError(errno.ELOOP, f"{folder.name} has too many nested folders")
-        for entry in _entries(sftp, path):
+        for number, entry in enumerate(_entries(sftp, path)):
+            if number == ENTRIES_MAX:
+                sftp.close()  # a server could send them without end
+                raise OSError(errno.EOVERFLOW, f"{path.name} has too many entries")
             if stat.S_ISDIR(entry.st_mode or 0):
                 count += 1
                 left.append(path / entry.filename)
@@ -306,20 +310,19 @@ def _check_is_folder(sftp: "SFTPClient", folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
 
 
-def _entries(sftp: "SFTPClient", folder: Path, most: int = ENTRIES_MAX) -> "list[SFTPAttributes]":
-    """Return the entries of a folder, of more than `most` some; the session ends then.
+def _entries(sftp: "SFTPClient", folder: Path) -> "Iterator[SFTPAttributes]":
+    """Yield the entries of a folder.
 
-    A server could send them without end.
+    Raises:
+        OSError: their names are too long together; the session ends, since a server could send them without end.
     """
-    entries: list[SFTPAttributes] = []
     size = 0
     for entry in sftp.listdir_iter(str(folder), read_aheads=1):
-        if len(entries) == most or size > _NAMES_BYTES_MAX:
-            sftp.close()
-            break
-        entries.append(entry)
         size += len(entry.filename)
-    return entries
+        if size > _NAMES_BYTES_MAX:
+            sftp.close()
+            raise OSError(errno.EOVERFLOW, f"{folder.name} has too many entries")
+        yield entry
 
 
 def _entry(found: "SFTPAttributes") -> Entry:

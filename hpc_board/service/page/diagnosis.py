@@ -45,7 +45,7 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
         answer = connection.getresponse()
     except HTTPException:
         answer = None
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
         return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")

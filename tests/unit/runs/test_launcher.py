@@ -94,7 +94,9 @@ def test_a_damaged_script_ends_its_run_alone(world: World) -> None:
     whole = world.run(Mode.TEST)
     assert world.advance()
     assert world.state(damaged) is RunState.ERROR
-    assert world.store.runs.get(damaged.id).status.reason.startswith("the batch script in the database is damaged")
+    assert world.store.runs.get(damaged.id).status.reason.startswith(
+        "the batch script of run 1 in the database is damaged"
+    )
     assert world.state(whole) is RunState.QUEUED
 
 

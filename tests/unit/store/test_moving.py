@@ -119,6 +119,15 @@ def with_run_of_next_submission(path: Path) -> None:
     )
 
 
+def with_last_number(path: Path) -> None:
+    changed(path, f"UPDATE sqlite_sequence SET seq = {2**63 - 1} WHERE name = 'runs'")  # noqa: S608 - a number
+
+
+def with_last_row(path: Path) -> None:
+    columns = f"{2**63 - 1}, run, state, at, '', '', '', '', at, at, 0, 0, 0"
+    changed(path, f"INSERT INTO events SELECT {columns} FROM events LIMIT 1")  # noqa: S608 - of this file
+
+
 def with_index(path: Path) -> None:
     changed(path, "CREATE UNIQUE INDEX own ON submissions (task, id)")
 
@@ -132,6 +141,8 @@ def with_index(path: Path) -> None:
         (with_trigger, "its trigger own is not that of a board"),
         (without_trigger, "its trigger runs_stay is not that of a board"),
         (with_foreign_name, "CHECK constraint failed in runs"),
+        (with_last_number, "the numbers of its rows are used up"),
+        (with_last_row, "the numbers of its rows are used up"),
         (with_index, "its index own is not that of a board"),
         (with_run_of_next_submission, "a row of runs refers to a missing row of submissions"),
     ],

@@ -383,7 +383,8 @@ def test_a_script_without_its_checksum_is_not_returned(path: Path, store: Store)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER scripts_stay")
         connection.execute("UPDATE scripts SET script = '[]'")
-    assert store.submissions.job_parts(run).script == ""
+    with pytest.raises(InputError, match="the batch script of run 1 in the database is damaged"):
+        store.submissions.job_parts(run)
 
 
 def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
