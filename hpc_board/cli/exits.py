@@ -87,7 +87,12 @@ class Program(Group):
             drop_output()
             if error.reader_has_gone:
                 sys.exit(BROKEN_PIPE)
-            print_error(BoardError(str(error), hint="Redirect it elsewhere, or free disk space."))
+            print_error(
+                BoardError(
+                    str(error),
+                    hint="Redirect it elsewhere, or free disk space. Changes made by the command remain.",
+                )
+            )
             sys.exit(BoardError.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:

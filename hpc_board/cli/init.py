@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from hpc_board.accounts import home
 from hpc_board.admin.detect import settings_of_this_machine
 from hpc_board.cli.options import examples, json_option
 from hpc_board.cli.output import print_json, remark
@@ -148,11 +147,16 @@ def _personal(folder: Path | None, output: Path, *, force: bool) -> InitView:
 
 
 def _whole(path: Path | None) -> Path | None:
-    return None if path is None else path.absolute()
+    return None if path is None else _expanded(path)
 
 
 def _board(folder: Path | None) -> Path:
-    board = (folder or home(os.environ) / "hpc-board").absolute()
+    board = _expanded(folder or Path("~/hpc-board"))
     if not str(board).isprintable():
         raise InputError("the path of the board's folder has unprintable characters.")
     return board
+
+
+def _expanded(path: Path) -> Path:
+    """Return the absolute path: a shell expands no `~` that is quoted or follows a `=`."""
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - leaves the `~` of an unknown user

@@ -7,9 +7,10 @@ Both are per user and apply to all boards: `hpc-board/app.yaml` in the folder fo
 import json
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -121,7 +122,9 @@ class Memory:
 
 def _stored(file: Path) -> dict[str, Value]:
     """Return the values of a state file; none if it is unreadable."""
-    try:
-        return msgspec.convert(json.loads(read_text(file, _STATE_BYTES_MAX)), dict[str, Value])
-    except (InputError, ValueError, RecursionError, msgspec.ValidationError):
-        return {}
+    values: dict[str, Value] = {}
+    with suppress(InputError, ValueError, RecursionError):
+        for name, value in msgspec.convert(json.loads(read_text(file, _STATE_BYTES_MAX)), dict[str, Any]).items():
+            with suppress(msgspec.ValidationError):
+                values[name] = msgspec.convert(value, Value)
+    return values

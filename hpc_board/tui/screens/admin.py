@@ -521,7 +521,7 @@ class AdminScreen(BoardScreen):
 
 
 def _users_of(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= _RERUN_USERS_MAX):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _RERUN_USERS_MAX):
         hint = f"Use a number from 1 to {_RERUN_USERS_MAX}."
         raise InputError(f"invalid number of users {one_line(text, 40)!r}.", hint=hint)
     return int(text)
