@@ -24,7 +24,7 @@ _OTHER_ELSEWHERE = [
     (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
     (r"(?:Noisy timing|Busy machine)[^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
-    (r"on \S+, job", "on NODE, job"),
+    (r"( · run as \S+)? · node \S+ · job", " · node NODE · job"),
     (r" \(emulated\)", ""),
 ]
 """Patterns of texts that depend on the machine, the user and the hour, and their substitutes in a comparison."""

@@ -132,7 +132,7 @@ def test_an_output_that_is_not_where_it_is_said_to_be_is_a_violation(tmp_path: P
     ("change", "told"),
     [
         ("lambda done: {'outputs': [[0, done['outputs'][0][1] + 64]]}", "64 bytes follow the last leaf"),
-        ("lambda done: {'outputs': [[2**40, 64]]}", "are no payload"),
+        ("lambda done: {'outputs': [[2**40, 64]]}", "are not a payload"),
         ("lambda done: {'outputs': done['outputs'] * 2}", "it returned another number of outputs than of calls"),
         ("lambda done: {'outputs': [[0, 2**50]]}", "its output takes 1125899906842624 bytes"),
     ],

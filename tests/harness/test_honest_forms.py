@@ -187,4 +187,4 @@ def test_an_error_of_the_harness_itself_is_never_the_submission_s(
     source = SUBMISSION.replace("ANSWER", f"y = 2 * x; {answer}")
     result = evaluate(tmp_path, source, task_of(reference), Mode.RANKED, harness=failing).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
-    assert "which is no fault of the submission: RuntimeError: a double" in result.message
+    assert "this is not the submission's fault: RuntimeError: a double" in result.message

@@ -557,7 +557,7 @@ def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: T
     [
         (("kernel.py",), "the app needs a terminal. To submit without one: hpc-board submit kernel.py"),
         (("kernel.py", "--gpu", "CPU"), "To submit at once: hpc-board submit kernel.py --gpu CPU"),
-        (("folder",), 'No such command "folder".'),
+        (("folder",), "No such command 'folder'."),
     ],
 )
 def test_a_word_that_is_neither_command_nor_file_is_no_command(

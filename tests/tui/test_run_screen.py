@@ -180,9 +180,7 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
         await press(pilot, "r", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert not pilot.app.screen.printed.display
-        await press(pilot, "3")
-        assert "printed nothing" in page(pilot.app)
-        await press(pilot, "1")
+        await press(pilot, "3", "1")
         assert not pilot.app.screen.printed.display
     board.logs = {RUNS[3].id: "hello\n"}
     async with app_on(board).run_test(size=(120, 40)) as pilot:

@@ -528,7 +528,7 @@ def test_the_default_configuration_folder_is_in_the_home_folder(tmp_path: Path) 
 def test_a_file_that_is_named_outright_must_exist(
     tmp_path: Path, option: Path | None, environ: Mapping[str, str], origin: str
 ) -> None:
-    with pytest.raises(InputError, match="there is no such settings file") as caught:
+    with pytest.raises(InputError, match="the settings file does not exist") as caught:
         find(option, environ, tmp_path)
     assert origin in caught.value.message
     assert origin in caught.value.hint

@@ -104,7 +104,7 @@ def test_a_gpu_is_added_while_the_service_runs_and_faults_change_nothing(file: P
         file.unlink()
         process.send_signal(signal.SIGHUP)
         awaited(lambda: len(events("not reloaded")) == 2)
-        assert "there is no such settings file" in events("not reloaded")[1]["faults"][0]
+        assert "the settings file does not exist" in events("not reloaded")[1]["faults"][0]
         file.write_text("service: /elsewhere.sock\n")
         process.send_signal(signal.SIGHUP)
         awaited(lambda: len(events("not reloaded")) == 3)
