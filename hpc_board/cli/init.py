@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from hpc_board.accounts import home
 from hpc_board.admin.detect import settings_of_this_machine
 from hpc_board.cli.options import examples, json_option
 from hpc_board.cli.output import print_json, remark
@@ -151,7 +152,7 @@ def _whole(path: Path | None) -> Path | None:
 
 
 def _board(folder: Path | None) -> Path:
-    board = _expanded(folder or Path("~/hpc-board"))
+    board = home(os.environ) / "hpc-board" if folder is None else _expanded(folder)
     if not str(board).isprintable():
         raise InputError("the path of the board's folder has unprintable characters.")
     return board

@@ -136,6 +136,8 @@ class ListPane(Vertical, Generic[T]):
         self._window = Window(self._order)
         self._turn = 0
         self._is_known = False
+        self._is_narrowing = False
+        """True from a change of the words until the list has been read by them."""
         self._rows: dict[str, Row] = {}
         self._items: dict[str, Any] = {}
         self._indexes: list[int] = []
@@ -246,7 +248,7 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        return self._is_known and not self._items
+        return self._is_known and not self._is_narrowing and not self._items
 
     @property
     def is_moving(self) -> bool:
@@ -268,6 +270,7 @@ class ListPane(Vertical, Generic[T]):
     def _take(self, turn: int, part: Part[T]) -> None:
         # The filter may have changed since the question.
         if turn == self._turn:
+            self._is_narrowing = False
             self.show(part)
 
     def show(self, part: Part[T]) -> None:
@@ -420,6 +423,7 @@ class ListPane(Vertical, Generic[T]):
             self._edge = 0 if words else None
             self.show_all(self._given, select=self._best_match(words) or self.grid.current)
             return
+        self._is_narrowing = True
         self.jump(Span(), select=None if words else self.grid.current)
         self.post_message(self.Wanted(self, anew=True))
 
