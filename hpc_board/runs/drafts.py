@@ -33,7 +33,6 @@ from hpc_board.model.names import listed, suggestion
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, tools_in
 from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
-from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 
 EVERY_OPTION = OptionRules()
@@ -206,6 +205,9 @@ def _check_tools(
 
 def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions) -> None:
     """Require that each GPU's scheduler has the options, and enough time for them."""
+    # The completion of a file's name needs the module, and no folder of a job.
+    from hpc_board.runs import job_folder
+
     for each in gpus:
         kind = kind_of(each.cluster)
         unknown = [name for name in options.given if name not in (*kind.job_options, *CHOICE_NAMES)]
