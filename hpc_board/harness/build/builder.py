@@ -351,14 +351,12 @@ def compiler_log(
         kill_orphans(processes.pids())
     log = _without(printed.log(), f"{room.home}/")
     # The command of a container may close the pipe that tells the level.
-    if not level and (stopped is not None or status != 0) and not room.prefix:
-        reason = not_started or (str(stopped) if stopped is not None else f"the process ended with status {status}")
+    if status == NOT_STARTED or not (level or room.prefix):
+        reason = not_started or (stopped.message if stopped is not None else f"its process ended with status {status}")
         raise BuildFailed(Verdict.INFRA_ERROR, f"the compiler cannot be started: {reason}", log)
     if stopped is not None:
         stopped.log = log
         raise stopped
-    if status == NOT_STARTED:
-        raise BuildFailed(Verdict.INFRA_ERROR, f"the compiler cannot be started: {not_started}", log)
     if status != 0:
         raise _failure(Path(command_line[0]).name, status, log)
     return log
