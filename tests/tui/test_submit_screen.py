@@ -199,6 +199,33 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
         await until(pilot, lambda: len(board.sent) == 1)
 
 
+async def test_a_save_while_another_one_is_submitted_is_submitted_after_it(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brisk(monkeypatch)
+    monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
+    send, header = WatchScreen._send, kernel.read_text()
+    later = ["# two\n"]
+
+    def saved_meanwhile(screen: WatchScreen) -> None:
+        if later:
+            kernel.write_text(header + later.pop())
+        send(screen)
+
+    monkeypatch.setattr(WatchScreen, "_send", saved_meanwhile)
+    board = FakeBoard(runs=[])
+    async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
+        await pilot.press(*["tab"] * 7, "w")
+        await until(pilot, lambda: "watching:" in text_of(pilot.app))
+        kernel.write_text(f"{header}# one\n")
+        await until(pilot, lambda: len(board.sent) == 1)
+        for number in (1, 2):
+            board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.PASS), mode=Mode.TEST))
+        await until(pilot, lambda: len(board.sent) == 2)
+    assert [each.source.text for each in board.sent] == [f"{header}# one\n", f"{header}# two\n"]
+
+
 async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brisk(monkeypatch)
     board = FakeBoard(runs=[])

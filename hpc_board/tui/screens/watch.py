@@ -15,16 +15,16 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.draft import SubmissionRequest
+from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.files import decoded, shown_path
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.report.runs import run_overview
-from hpc_board.runs.drafts import read_source
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.local_files import contents, remember_sent
@@ -207,18 +207,19 @@ class WatchScreen(BoardScreen):
         return ""
 
     def _send(self) -> None:
-        watched, now = self._watched, self.now()
+        watched, now, seen = self._watched, self.now(), self._saves.seen or b""
         # A failed submission is handled too: the same contents would fail again.
         self._saves = self._saves.handled()
         self._is_new, self._sent_at = False, now
 
         def question() -> Sequence[Run]:
-            source = read_source(watched.file)
+            # Not the file as it is now: a save meanwhile is a submission of its own.
+            source = Source(watched.file.name, decoded(seen, shown_path(watched.file)))
             request = SubmissionRequest(
                 source, watched.task, watched.gpus, str(Mode.TEST), options=parsed(watched.options)
             )
             runs = self.board.submissions.submit([request])
-            remember_sent(self.memory, (watched.file, source.data))
+            remember_sent(self.memory, (watched.file, seen))
             return runs
 
         self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)
