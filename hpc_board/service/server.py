@@ -343,8 +343,8 @@ class Service:
                 reached = _reached(own, gpu.name)
                 if reached < gpu.minimum_isolation:
                     event = "isolation" if reached else "isolation not recorded yet"
-                    level = {"reached": reached} if reached else {}
-                    self._log(event, gpu=gpu.name, required=gpu.minimum_isolation, **level)
+                    more = {"reached": reached, "effect": "runs there end as infra_error"} if reached else {}
+                    self._log(event, gpu=gpu.name, required=gpu.minimum_isolation, **more)
         except Exception:  # noqa: BLE001 - the service goes on without these lines
             self._log("isolation", problem=traceback.format_exc())
 

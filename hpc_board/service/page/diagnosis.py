@@ -2,14 +2,16 @@
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import InputError
 from hpc_board.service.page.sockets import page_socket, place_of
 from hpc_board.settings import Settings
+from hpc_board.transport.time_budget import ended_after
 
 _LOOK_SECONDS = 5.0
 _AGAIN = "Restart the service: the settings of the page count from its start alone."
@@ -41,10 +43,11 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
         connection.sock = socket.socket(family, socket.SOCK_STREAM)
         connection.sock.settimeout(_LOOK_SECONDS)
         connection.sock.connect(place)
-        connection.request("GET", "/", headers={"Host": host})
-        answer = connection.getresponse()
-    except HTTPException:
-        answer = None
+        # A program that sends a byte now and then keeps every time-out of a step.
+        with ended_after(_LOOK_SECONDS, partial(connection.sock.shutdown, socket.SHUT_RDWR)) as late:
+            answer = _response(connection, host)
+        if late.is_set():
+            raise TimeoutError
     except (OSError, OverflowError, UnicodeError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
@@ -62,3 +65,12 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
         return Diagnostic(Severity.ERROR, "page", message, "The service's log has the reason.")
     as_whom = "" if family == socket.AF_UNIX else f" to requests for {host}"
     return Diagnostic(Severity.OK, "page", f"it answers at {name}{as_whom}")
+
+
+def _response(connection: HTTPConnection, host: str) -> HTTPResponse | None:
+    """Return the response to one request, without its body; None if it is not HTTP."""
+    try:
+        connection.request("GET", "/", headers={"Host": host})
+        return connection.getresponse()
+    except HTTPException:
+        return None

@@ -282,12 +282,14 @@ def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: 
         (b"\x1b[31m\xff" * 100_000, "another program answers there"),
         (b"HTTP/1.1 500 X\r\nServer: hpc-board\r\n\r\n", "it answers with the status 500"),
         (None, "no answer in time"),
+        (b"a byte at a time", "no answer in time"),
     ],
 )
 def test_another_answer_at_the_address_is_told_and_never_shown(
     file: Path, answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 0.5 if answer is None else 30.0)
+    in_time = told != "no answer in time"
+    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 30.0 if in_time else 0.5)
     with ExitStack() as stack:
         other = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = other.getsockname()[1]
@@ -296,9 +298,12 @@ def test_another_answer_at_the_address_is_told_and_never_shown(
             found = stack.enter_context(other.accept()[0])
             found.recv(4096)
             with suppress(OSError):
-                if answer is not None:
-                    found.sendall(answer)
-                    found.shutdown(socket.SHUT_RDWR)
+                if answer is None:
+                    return
+                for piece in [answer] if in_time else [answer[at : at + 1] for at in range(len(answer))]:
+                    found.sendall(piece)
+                    time.sleep(0 if in_time else 0.2)
+                found.shutdown(socket.SHUT_RDWR)
 
         stack.enter_context(serving(loaded(file), file.parent / "run" / "board.sock"))
         pool = stack.enter_context(ThreadPoolExecutor(1))

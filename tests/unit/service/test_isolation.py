@@ -32,17 +32,17 @@ def test_a_served_board_demands_the_judges_clock_of_cuda_gpus_unless_they_name_a
 
 
 def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded, folder: Path) -> None:
-    def told() -> list[tuple[str, str, str | None]]:
+    def told() -> list[tuple[str | None, ...]]:
         lines: list[str] = []
         with serving(board.board.settings, folder / "board.sock", lines=lines):
             pass
         found = [each for each in map(json.loads, lines) if each["event"].startswith("isolation")]
-        return [(each["event"], each["gpu"], each.get("reached")) for each in found]
+        return [(each["event"], each["gpu"], each.get("reached"), each.get("effect")) for each in found]
 
-    assert told() == [("isolation not recorded yet", gpu, None) for gpu in ("CPU", "H100")]
+    assert told() == [("isolation not recorded yet", gpu, None, None) for gpu in ("CPU", "H100")]
     for gpu, level in (("CPU", "S2"), ("CPU", "S4"), ("H100", "S3"), ("H100", "S2")):
         found = dataclasses.replace(result_of(Verdict.INFRA_ERROR), provenance={"isolation": level})
         board.add(gpu=gpu, user="mae", result=found)
     # A run without a result tells nothing.
     board.add(status_of(RunState.CREATED), gpu="H100")
-    assert told() == [("isolation", "H100", "S2")]
+    assert told() == [("isolation", "H100", "S2", "runs there end as infra_error")]
