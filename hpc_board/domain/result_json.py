@@ -36,7 +36,7 @@ def decode_result(data: bytes) -> Result:
     """Return the result in `data` of any origin; every value has its type and is within its bounds.
 
     Raises:
-        ResultError: the data is no well-formed result.
+        ResultError: the data is not a well-formed result.
     """
     if len(data) > RESULT_BYTES_MAX:
         raise ResultError(f"result.json has more than {RESULT_BYTES_MAX} bytes")
@@ -63,9 +63,10 @@ def _make_mismatches_plain(cases: Iterable[Any]) -> None:
     Raises:
         ValueError: they are malformed.
     """
-    for case in cases:
+    for index, case in enumerate(cases):
         if isinstance(case, dict) and case.get("mismatch") is not None:
-            case["mismatch"] = msgspec.to_builtins(Mismatch.of(case["mismatch"]))
+            plain = Mismatch.of(case["mismatch"], f"result.cases[{index}].mismatch")
+            case["mismatch"] = msgspec.to_builtins(plain)
 
 
 def _check(value: Any, place: str, *, text_max: int = TEXT_MAX, most: float = _NUMBER_MAX) -> None:
@@ -78,8 +79,11 @@ def _check(value: Any, place: str, *, text_max: int = TEXT_MAX, most: float = _N
         case str():
             if len(value) > text_max:
                 raise ResultError(f"{place} has more than {text_max} characters")
-        case int() | float():
-            if not 0 <= value < (_INTEGER_MAX if isinstance(value, int) else most):
+        case int():
+            if not 0 <= value < _INTEGER_MAX:
+                raise ResultError(f"{place} is not a whole number from 0 to {_INTEGER_MAX - 1}")
+        case float():
+            if not 0 <= value < most:
                 raise ResultError(f"{place} is not a number from 0 to {most:g}")
         case tuple():
             for index, item in enumerate(value):

@@ -1,7 +1,8 @@
 """The details of an output with wrong values."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hpc_board.model.text import one_line
@@ -42,61 +43,64 @@ class Mismatch(Value):
     part: str = ""
 
     @staticmethod
-    def of(value: Any) -> "Mismatch":
-        """Return the mismatch in a JSON object of any origin.
+    def of(value: Any, at: str = "mismatch") -> "Mismatch":
+        """Return the mismatch in a JSON object of any origin, which messages call `at`.
 
         Raises:
-            ValueError: the object is no well-formed mismatch.
+            ValueError: the object is not a well-formed mismatch.
         """
-        if not isinstance(value, Mapping):
-            raise ValueError("a mismatch is not an object")  # noqa: TRY004 - one kind of error for the callers
-        try:
-            elements, wrong = _count(value["elements"]), value["wrong"]
-            return Mismatch(
-                shape=_index(value["shape"]),
-                elements=elements,
-                wrong=None if wrong is None else min(_count(wrong), elements),
-                pattern=_text(value["pattern"], _PATTERN_MAX),
-                largest_absolute=_error(value["largest_absolute"]),
-                largest_relative=_error(value["largest_relative"]),
-                places=tuple(map(_place, _items(value["places"], PLACES_MAX))),
-                part=_text(value["part"], _NUMBER_MAX),
-            )
-        except KeyError as error:
-            raise ValueError(f"a mismatch lacks {error}") from None
+        found = _fields(value, _MISMATCH, at)
+        if found["wrong"] is not None:
+            found["wrong"] = min(found["wrong"], found["elements"])
+        return Mismatch(**found)
 
 
-def _place(value: Any) -> Place:
+_Reader = Callable[[Any, str], Any]
+
+
+def _fields(value: Any, readers: Mapping[str, _Reader], at: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError("a place is not an object")  # noqa: TRY004
-    return Place(_index(value["index"]), _text(value["got"], _NUMBER_MAX), _text(value["expected"], _NUMBER_MAX))
+        raise ValueError(f"{at} is not an object")  # noqa: TRY004 - one kind of error for the callers
+    if missing := [name for name in readers if name not in value]:
+        raise ValueError(f"{at} lacks {missing[0]}")
+    return {name: read(value[name], f"{at}.{name}") for name, read in readers.items()}
 
 
-def _items(value: Any, limit: int) -> Sequence[Any]:
+def _list(value: Any, at: str, *, of: _Reader, limit: int) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)) or len(value) > limit:
-        raise ValueError(f"not a list of at most {limit} items")
-    return value
+        raise ValueError(f"{at} is not a list of at most {limit} items")
+    return tuple(of(item, f"{at}[{index}]") for index, item in enumerate(value))
 
 
-def _index(value: Any) -> tuple[int, ...]:
-    return tuple(map(_count, _items(value, _DIMENSIONS_MAX)))
-
-
-def _count(value: Any) -> int:
+def _count(value: Any, at: str) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError("not a whole number from 0")
+        raise ValueError(f"{at} is not a whole number from 0")
     return value
 
 
-def _error(value: Any) -> "float | None":
+def _error(value: Any, at: str) -> "float | None":
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value < math.inf:
-        raise ValueError("not a finite number from 0")
+        raise ValueError(f"{at} is not a finite number from 0")
     return float(value)
 
 
-def _text(value: Any, limit: int) -> str:
+def _text(value: Any, at: str, *, limit: int = _NUMBER_MAX) -> str:
     if not isinstance(value, str):
-        raise ValueError("not a text")  # noqa: TRY004
+        raise ValueError(f"{at} is not a text")  # noqa: TRY004
     return one_line(value, limit)
+
+
+_index = partial(_list, of=_count, limit=_DIMENSIONS_MAX)
+_PLACE: Mapping[str, _Reader] = {"index": _index, "got": _text, "expected": _text}
+_MISMATCH: Mapping[str, _Reader] = {
+    "shape": _index,
+    "elements": _count,
+    "wrong": lambda value, at: None if value is None else _count(value, at),
+    "pattern": partial(_text, limit=_PATTERN_MAX),
+    "largest_absolute": _error,
+    "largest_relative": _error,
+    "places": partial(_list, of=lambda value, at: Place(**_fields(value, _PLACE, at)), limit=PLACES_MAX),
+    "part": _text,
+}

@@ -30,6 +30,16 @@ RESULT = Result(
     findings=(SanitizerFinding("memcheck", "Invalid read", "scale", "k.cu:3", "thread (0,0,0)", "Address 0x0", 2),),
     kernels=(Kernel(0, "softmax", 2, 12.5, registers=64, stalls=(("barrier", 2.0),)), Kernel(1, "f", time_share=0.5)),
 )
+MISMATCH = {
+    "shape": [4],
+    "elements": 4,
+    "wrong": 1,
+    "pattern": "",
+    "largest_absolute": None,
+    "largest_relative": None,
+    "places": [],
+    "part": "",
+}
 
 
 def changed(path: str, value: Any) -> bytes:
@@ -81,7 +91,11 @@ def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
         ("findings.0.warning", 1, "result.findings[0].warning"),
         ("findings", [{"tool": "t", "kind": "k"}] * 201, "result.findings has more than 200 items"),
         ("run", True, "result.run"),
-        ("run", -1, "result.run"),
+        ("run", -1, "result.run is not a whole number from 0 to 9007199254740991"),
+        ("cases.0.mismatch", [], "result.cases[0].mismatch is not an object"),
+        ("cases.0.mismatch", {"shape": []}, "result.cases[0].mismatch lacks elements"),
+        ("cases.0.mismatch", MISMATCH | {"shape": [2, "x"]}, "result.cases[0].mismatch.shape[1] is not a whole number"),
+        ("cases.0.mismatch", MISMATCH | {"places": [{}]}, "result.cases[0].mismatch.places[0] lacks index"),
         ("nonce", "x" * (TEXT_MAX + 1), "result.nonce has more than 262144 characters"),
         ("verdict", "excellent", "result.verdict"),
         ("score_s", -1.0, "result.score_s"),
