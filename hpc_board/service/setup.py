@@ -5,7 +5,7 @@ import pwd
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -34,7 +34,7 @@ from hpc_board.service.peers import check_place
 from hpc_board.service.units import environment, system_unit, user_unit
 from hpc_board.settings import load
 from hpc_board.settings_file import FILE_NAME
-from hpc_board.store.backup import MovedIn, move_in
+from hpc_board.store.backup import MovedIn, moving_in
 from hpc_board.store.folder import DATABASE, create_board_folder
 
 _SOCKET_BYTES_MAX = 107
@@ -143,13 +143,13 @@ def set_up(
     participants = f"service: {quoted(str(socket))}\n"
     texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     things = _make_folders(board, folder, socket)
-    moved = None if former is None else _move_database(former, board)
-    for what, path, text, mode in (
-        ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
-        ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
-        ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
-    ):
-        things.append(Thing(what, path, _write_new(path, text, mode)))
+    with nullcontext() if former is None else _moving_database(former, board) as moved:
+        for what, path, text, mode in (
+            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
+            ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
+            ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
+        ):
+            things.append(Thing(what, path, _write_new(path, text, mode)))
     # With the variables of the units, so that a check finds the programs that the service will find.
     variables = ["env", *(f"{name}={value}" for name, value in environ.items())]
     client = shlex.join([*variables, *program, "--config", str(file)])
@@ -190,10 +190,10 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     return found.socket
 
 
-def _move_database(former: Path, board: Path) -> MovedIn:
+def _moving_database(former: Path, board: Path) -> AbstractContextManager[MovedIn]:
     if former.is_dir() and former.samefile(board):
         raise InputError(f"{former} is the new board itself.", hint="Choose another FOLDER for the service's board.")
-    return move_in(former / DATABASE if former.is_dir() else former, board)
+    return moving_in(former / DATABASE if former.is_dir() else former, board)
 
 
 def _moving_remarks(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Iterator[str]:

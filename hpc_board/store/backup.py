@@ -61,11 +61,13 @@ class MovedIn(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...]
 
 
-def move_in(source: Path, board: Path, mounts: Path = MOUNTS) -> MovedIn:
+@contextmanager
+def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[MovedIn]:
     """Copy the database at `source`, of another board or a backup, to the folder `board`, which has none.
 
-    Nothing is written to `source`: other accounts may have written it and the files beside it, and SQLite would obey
-    these. The copy alone is checked, so no later change of `source` counts.
+    The copy gets its place when the block ends; an error in the block leaves no database. Nothing is written to
+    `source`: other accounts may have written it and the files beside it, and SQLite would obey these. The copy alone
+    is checked, so no later change of `source` counts.
 
     Raises:
         InputError: `source` is no such database or is damaged, or `board` has a database.
@@ -86,7 +88,7 @@ def move_in(source: Path, board: Path, mounts: Path = MOUNTS) -> MovedIn:
                     hint="Wait until they have ended, or have them cancelled, by the version that sent them.",
                 )
             gpus = db.execute("SELECT DISTINCT gpu FROM runs ORDER BY gpu").fetchall()
-            return MovedIn(found, tuple(gpu for (gpu,) in gpus))
+        yield MovedIn(found, tuple(gpu for (gpu,) in gpus))
 
 
 def contents(path: Path, named: Path | None = None) -> Contents:

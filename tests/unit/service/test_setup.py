@@ -245,6 +245,17 @@ def test_a_board_moves_in_from_another_folder(place: Path) -> None:
     assert (itself.exit_code, "is the new board itself" in itself.stderr) == (2, True)
 
 
+def test_init_leaves_no_database_where_the_settings_cannot_be_written(place: Path) -> None:
+    recorded(place / "former").add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5)
+    former = place / "former" / "board"
+    (place / "file").write_text("")
+    done = served(place / "board", "--from", former, "-o", place / "file" / "hpc-board.yaml")
+    assert (done.exit_code, "cannot be written: Not a directory" in done.stderr) == (2, True), done.output
+    assert not [*(place / "board").iterdir()]
+    done = served(place / "board", "--from", former)
+    assert done.exit_code == 0, done.output
+
+
 def test_a_board_that_does_not_move_in_is_refused_before_any_file_is_made(place: Path) -> None:
     former = recorded(place / "former")
     run = former.add(status_of(RunState.QUEUED))

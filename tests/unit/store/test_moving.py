@@ -11,7 +11,7 @@ import pytest
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
-from hpc_board.store.backup import Contents, move_in
+from hpc_board.store.backup import Contents, MovedIn, moving_in
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 
 
@@ -37,6 +37,11 @@ def database(former: Recorded) -> Path:
     return former.board.settings.board / "board.db"
 
 
+def moved_in(source: Path, board: Path) -> MovedIn:
+    with moving_in(source, board) as moved:
+        return moved
+
+
 def rows(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
         return list(connection.iterdump())
@@ -52,7 +57,7 @@ def changed(path: Path, *statements: str) -> None:
 def test_every_row_moves_in_and_the_former_database_is_as_it_was(former: Recorded, board: Path) -> None:
     path = database(former)
     before, data = rows(path), path.read_bytes()
-    moved = move_in(path, board)
+    moved = moved_in(path, board)
     assert moved.contents == Contents(submissions=3, runs=3, in_flight=0)
     assert moved.gpus == ("CPU", "H100")
     assert rows(board / "board.db") == before
@@ -63,14 +68,14 @@ def test_every_row_moves_in_and_the_former_database_is_as_it_was(former: Recorde
 
 def test_a_backup_moves_in_too(former: Recorded, board: Path) -> None:
     former.board.admin.backup(former.folder / "copy.db")
-    assert move_in(former.folder / "copy.db", board).contents.runs == 3
+    assert moved_in(former.folder / "copy.db", board).contents.runs == 3
 
 
 def test_a_run_in_flight_is_named_and_nothing_moves(former: Recorded, board: Path) -> None:
     for user in ("ada", "bob\x1b[31m"):
         former.add(status_of(RunState.QUEUED), user=user)
     with pytest.raises(Refused) as raised:
-        move_in(database(former), board)
+        moved_in(database(former), board)
     assert raised.value.message.endswith("are in flight: 4 of ada, 5 of bob")
     assert list(board.iterdir()) == []
 
@@ -78,7 +83,7 @@ def test_a_run_in_flight_is_named_and_nothing_moves(former: Recorded, board: Pat
 def test_a_board_with_a_database_takes_no_other_one(former: Recorded, board: Path) -> None:
     (board / "board.db").write_text("precious")
     with pytest.raises(InputError, match="has a database already"):
-        move_in(database(former), board)
+        moved_in(database(former), board)
     assert (board / "board.db").read_text() == "precious"
 
 
@@ -156,7 +161,7 @@ def test_a_database_that_is_not_a_boards_does_not_move_in(
         beside.unlink()
     change(path)
     with pytest.raises(InputError, match=words) as raised:
-        move_in(path, board)
+        moved_in(path, board)
     assert str(path) in raised.value.message
     assert list(board.iterdir()) == []
 
@@ -172,7 +177,7 @@ def test_a_journal_that_names_another_file_as_its_own_deletes_nothing(former: Re
     trailer = (1).to_bytes(4, "big") + name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big") + magic
     journal.write_bytes(magic + bytes(504) + trailer)
     with pytest.raises(InputError):
-        move_in(path, board)
+        moved_in(path, board)
     assert victim.read_text() == "kept"
     assert journal.exists()
     assert list(board.iterdir()) == []
