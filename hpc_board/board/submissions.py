@@ -1,7 +1,7 @@
 """Submissions: drafts, dispatch to the clusters, code and notes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -121,12 +121,11 @@ class Submissions:
         `array` is that of `submit`, and so are the errors of the checks.
         """
         drafts = self._drafts(requests)
+        deleted = self._context.editor.deleted
         plan = self._plan(drafts, array)
         if self._context.has_database():
             new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
-            self._context.store.submissions.check(
-                new, by_rules=not self._context.is_admin, of_settings=self._is_of_settings
-            )
+            self._context.store.submissions.check(new, by_rules=not self._context.is_admin, deleted=deleted)
         return plan.previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
@@ -151,10 +150,12 @@ class Submissions:
             SchedulerRefused: the scheduler refused every job.
         """
         drafts = self._drafts(requests)
+        deleted = self._context.editor.deleted
         by_rules = not self._context.is_admin
         if by_rules and self._context.installation.served:
             self._check_room(sum(len(draft.gpus) for draft in drafts))
-        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=by_rules)
+        sent = [Sent(draft, self._context.user) for draft in drafts]
+        return self._submit(sent, array, by_rules=by_rules, deleted=deleted)
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -248,13 +249,15 @@ class Submissions:
                 hint="Wait for some of them to end, or cancel them.",
             )
 
-    def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
+    def _submit(
+        self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool, deleted: Collection[str] = ()
+    ) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         plan = self._plan([each.draft for each in sent], array)
         new = self._new(sent, plan)
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, of_settings=self._is_of_settings)
+        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, deleted=deleted)
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._context.installation.launch(runs)
@@ -276,9 +279,6 @@ class Submissions:
             harness_sha256=hashlib.sha256(harness()).hexdigest(),
             at=utc_now(),
         )
-
-    def _is_of_settings(self, name: str) -> bool:
-        return any(task.name == name for task in self._tasks.of_settings().tasks)
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
         """Add to `error` that runs are stored although they could not be sent for want of space or rights."""

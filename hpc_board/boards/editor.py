@@ -103,6 +103,11 @@ class LeaderboardEditor:
         """Return the names of closed leaderboards, also of deleted ones."""
         return _hidden_from(BoardUser("", frozenset(), Role.PARTICIPANT), self._newest())
 
+    @property
+    def deleted(self) -> frozenset[str]:
+        """The names of the leaderboards that were deleted when they were last read."""
+        return frozenset(each.name for each in self._known.values() if isinstance(each, BoardChange))
+
     def board(self, name: str) -> CreatedBoard | None:
         """Return the leaderboard of this name; None if none is visible to the user."""
         newest = {each.name: each for each in self._newest()}

@@ -3,7 +3,7 @@
 To read them creates no database: every command that names a task reads them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -104,10 +104,10 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(decoded(Entries, row) for row in db.query(_ENTRIES, [task, version]))
 
 
-def check_takes(db: Database, task: Task, at: datetime, of_settings: Callable[[str], bool]) -> None:
+def check_takes(db: Database, task: Task, at: datetime, deleted: Collection[str]) -> None:
     """Check that the newest change of the board of `task`, if any, allows submissions at the time `at`.
 
-    `of_settings` returns whether the settings have a task of a name, which counts once its board was deleted.
+    `deleted` are the boards that were deleted before the submission was drafted: their names are tasks of the settings.
 
     Raises:
         Refused: its board was deleted, or its deadline has passed.
@@ -117,7 +117,7 @@ def check_takes(db: Database, task: Task, at: datetime, of_settings: Callable[[s
         newest = _change(row)
         if newest.task_version is not None:
             deadline = newest.options.deadline
-        elif not of_settings(task.name):
+        elif task.name not in deleted:
             raise Refused(
                 f"the board {task.name} takes no submissions any more: it was deleted by {one_line(newest.by_user)}.",
                 hint="`hpc-board list` shows the tasks that are open.",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -111,11 +111,11 @@ class SubmissionGateway:
         new: Sequence[NewSubmission],
         *,
         by_rules: bool = False,
-        of_settings: Callable[[str], bool] = lambda _name: False,
+        deleted: Collection[str] = (),
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
-        `of_settings` returns whether the settings have a task of a name, which counts once its board was deleted.
+        `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings.
 
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
@@ -123,13 +123,13 @@ class SubmissionGateway:
             Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
         """
         with self._file.writing() as db:
-            _check(db, new, by_rules, of_settings)
+            _check(db, new, by_rules, deleted)
             return tuple(_add(db, each) for each in new)
 
-    def check(self, new: Sequence[NewSubmission], *, by_rules: bool, of_settings: Callable[[str], bool]) -> None:
+    def check(self, new: Sequence[NewSubmission], *, by_rules: bool, deleted: Collection[str] = ()) -> None:
         """Check submissions as `add_all` does, and store nothing."""
         with self._file.reading() as db:
-            _check(db, new, by_rules, of_settings)
+            _check(db, new, by_rules, deleted)
 
     def get(self, number: int) -> Submission:
         """Return the submission with this number.
@@ -210,14 +210,14 @@ def stored_submission(db: Database, number: int) -> Submission:
     return decoded(Submission, row)
 
 
-def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, of_settings: Callable[[str], bool]) -> None:
+def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: Collection[str]) -> None:
     if by_rules:
-        _check_rules(db, new, of_settings)
+        _check_rules(db, new, deleted)
     for each in new:
         _check_emulation(db, each)
 
 
-def _check_rules(db: Database, new: Sequence[NewSubmission], of_settings: Callable[[str], bool]) -> None:
+def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection[str]) -> None:
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
@@ -231,7 +231,7 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], of_settings: Callab
     for (user, task, _), members in alike.items():
         decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
     for each in new:
-        boards.check_takes(db, each.task, each.at, of_settings)
+        boards.check_takes(db, each.task, each.at, deleted)
 
 
 def _check_emulation(db: Database, new: NewSubmission) -> None:

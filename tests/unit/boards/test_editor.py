@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -1043,6 +1044,16 @@ def test_where_a_board_is_deleted_the_settings_task_of_its_name_takes_submission
     eve = of(place, "eve")
     assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
     assert cancelled(eve, eve.submissions.submit([requested(place.kernel, gpus=["CPU"])]))
+
+
+def test_storing_a_submission_reads_no_task_folder(place: Recorded) -> None:
+    folder = task_folder(place.folder / "tasks" / "echo")
+    assert call(place, "create", "echo", "echo", "--deadline", "+1d").exit_code == 0
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    place.kernel.write_text("#!POPCORN leaderboard echo\n#!POPCORN gpu CPU\nx = 1\n")
+    eve = of(place, "eve")
+    once_drafted(eve, lambda: shutil.rmtree(folder))
+    assert cancelled(eve, eve.submissions.submit([requested(place.kernel)]))
 
 
 def cancelled(board: Board, runs: Sequence[Run]) -> Sequence[Run]:
