@@ -17,7 +17,7 @@ from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.export import Since, export, stats
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.init import init
-from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
+from hpc_board.cli.options import SECONDS, Open, command, examples, force_option, gpu_names, json_option
 from hpc_board.cli.output import confirm, print_done, print_found, print_json, remark
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import BoardError, InputError
@@ -70,13 +70,11 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     remark(f"Keys behind # need your choice. Then run: hpc-board --config {output} admin check")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin check",
-        "hpc-board admin check H100 --timeout 1800",
-        "hpc-board admin check --no-job --json",
-        "hpc-board admin check H100 --each-node",
-    )
+@command(
+    "hpc-board admin check",
+    "hpc-board admin check H100 --timeout 1800",
+    "hpc-board admin check --no-job --json",
+    "hpc-board admin check H100 --each-node",
 )
 @click.argument("gpus", metavar="[GPU]...", nargs=-1, shell_complete=gpu_names)
 @click.option("--no-job", is_flag=True, help="Send no probe jobs; only validate the options with Slurm.")
@@ -87,8 +85,6 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
 @click.option(
     "--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs, 0 or more seconds; default: 600."
 )
-@json_option
-@click.pass_obj
 def check(
     open_: Open,
     /,
@@ -170,11 +166,9 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-@click.command(epilog=examples("hpc-board admin backup /backups/hpc-board-$(date +%F).db"))
+@command("hpc-board admin backup /backups/hpc-board-$(date +%F).db")
 @click.argument("file", type=click.Path(path_type=Path))
 @force_option
-@json_option
-@click.pass_obj
 def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     """Back up the board's database to FILE while it is in use.
 
@@ -186,12 +180,10 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     print_done(view, f"{file} holds {_contents(contents)}.", as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
+@command("hpc-board admin restore /backups/hpc-board-2026-11-21.db")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs go on.")
-@json_option
-@click.pass_obj
 def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
     """Replace the board's database by a backup.
 
@@ -208,12 +200,10 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     print_done(RestoredView(contents=now, former=former, kept=str(done.kept)), text, as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin prune --dry-run",
-        "hpc-board admin prune --older-than 90d",
-        "hpc-board admin prune --older-than 2026-10-01 --json",
-    )
+@command(
+    "hpc-board admin prune --dry-run",
+    "hpc-board admin prune --older-than 90d",
+    "hpc-board admin prune --older-than 2026-10-01 --json",
 )
 @click.option(
     "--older-than",
@@ -223,8 +213,6 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     help="Only runs that ended before: 30d, 12h, 2026-11-22; default: `prune_days` of the settings, else 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only count; remove nothing.")
-@json_option
-@click.pass_obj
 def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) -> None:
     """Remove the job folders of runs that ended long ago.
 
@@ -276,9 +264,9 @@ def admin() -> None:
     """Administer a board: setup, checks, export and moderation."""
 
 
-for command in (
+for each in (
     *(check, detect, doctor, backup, restore, prune, export, stats, init, milestones, sync),
     *(moderation.limit, moderation.limits, moderation.ban, moderation.unban, moderation.bans, moderation.stop),
     *(moderation.start, moderation.remove, moderation.readmit, moderation.log, moderation.rerun),
 ):
-    admin.add_command(command)
+    admin.add_command(each)

@@ -7,7 +7,14 @@ import click
 from hpc_board.board import Board
 from hpc_board.cli.exits import DONE, NO_VERDICT
 from hpc_board.cli.follow import report_unsent
-from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpus_option, json_option, task_names
+from hpc_board.cli.options import (
+    PATH_OR_NAME,
+    Open,
+    command,
+    created_names,
+    gpus_option,
+    task_names,
+)
 from hpc_board.cli.output import confirm, listed_runs, print_blocks, print_found, print_json, remark, require_terminal
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, SyncRequest
@@ -32,12 +39,10 @@ _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board create softmax ./softmax_task --deadline 2030-12-31 --gpu H100",
-        "hpc-board create softmax_course softmax_py --closed --member @students",
-        "hpc-board create problems/beginner.yaml --yes",
-    )
+@command(
+    "hpc-board create softmax ./softmax_task --deadline 2030-12-31 --gpu H100",
+    "hpc-board create softmax_course softmax_py --closed --member @students",
+    "hpc-board create problems/beginner.yaml --yes",
 )
 @click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
@@ -48,8 +53,6 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @_reason
 @_yes
 @_dry_run
-@json_option
-@click.pass_obj
 def create(
     open_: Open,
     *,
@@ -89,13 +92,11 @@ def create(
             remark(f"`hpc-board task check {checked}` tests the task's judge with right and cheap answers.")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board update softmax --deadline 2031-01-07 --reason 'a week more'",
-        "hpc-board update softmax ./softmax_task --dry-run",
-        "hpc-board update softmax --closed --member ada,@students",
-        "hpc-board update softmax --history",
-    )
+@command(
+    "hpc-board update softmax --deadline 2031-01-07 --reason 'a week more'",
+    "hpc-board update softmax ./softmax_task --dry-run",
+    "hpc-board update softmax --closed --member ada,@students",
+    "hpc-board update softmax --history",
 )
 @click.argument("name", shell_complete=created_names)
 @click.argument("source", required=False, type=PATH_OR_NAME, shell_complete=task_names)
@@ -109,8 +110,6 @@ def create(
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
 @_dry_run
-@json_option
-@click.pass_obj
 def update(
     open_: Open,
     *,
@@ -160,12 +159,10 @@ def update(
     _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
 
 
-@click.command(epilog=examples("hpc-board delete softmax", "hpc-board delete softmax --yes --reason 'course is over'"))
+@command("hpc-board delete softmax", "hpc-board delete softmax --yes --reason 'course is over'")
 @click.argument("name", shell_complete=created_names)
 @_reason
 @_yes
-@json_option
-@click.pass_obj
 def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> None:
     """Delete a board and save its standings to a file.
 
@@ -186,12 +183,10 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
         remark(f"The task {plan.name} of the settings is listed again.")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin sync ./competition --problem-set beginner --dry-run",
-        "hpc-board admin sync problems/beginner.yaml --deadline +30d",
-        "hpc-board admin sync competition.zip --force --json",
-    )
+@command(
+    "hpc-board admin sync ./competition --problem-set beginner --dry-run",
+    "hpc-board admin sync problems/beginner.yaml --deadline +30d",
+    "hpc-board admin sync competition.zip --force --json",
 )
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--problem-set", metavar="S", help="The competition S.yaml, where SOURCE has several.")
@@ -199,8 +194,6 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
 @click.option("--force", is_flag=True, help="Reset standings even if users have ranks.")
 @_reason
 @_dry_run
-@json_option
-@click.pass_obj
 def sync(
     open_: Open,
     *,
@@ -240,13 +233,9 @@ def sync(
         raise click.exceptions.Exit(REFUSED)
 
 
-@click.command(
-    epilog=examples("hpc-board admin milestones vectoradd_py", "hpc-board admin milestones vectoradd_py --gpu H100")
-)
+@command("hpc-board admin milestones vectoradd_py", "hpc-board admin milestones vectoradd_py --gpu H100")
 @click.argument("name", shell_complete=task_names)
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
-@json_option
-@click.pass_obj
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
     """Run the milestones of a task.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-from hpc_board.cli.options import Open, examples, json_option, task_names
+from hpc_board.cli.options import Open, command, task_names
 from hpc_board.cli.output import print_blocks, print_file, print_json, remark
 from hpc_board.domain.catalog import require_texts
 from hpc_board.errors import InputError
@@ -36,19 +36,14 @@ _LISTED_MAX = 12
 """The most files that a hint names."""
 
 
-@click.command(
-    "eval-code",
-    epilog=examples(
-        "hpc-board eval-code",
-        "hpc-board eval-code --file judge.py",
-        "hpc-board eval-code vectoradd --language cpp",
-    ),
+@command(
+    "hpc-board eval-code",
+    "hpc-board eval-code --file judge.py",
+    "hpc-board eval-code vectoradd --language cpp",
 )
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("--language", metavar="L", type=click.Choice(_LANGUAGES), help="Only the programs for submissions in L.")
 @click.option("--file", "file_name", metavar="F", help="Print this file of the judge or of the task's eval.")
-@json_option
-@click.pass_obj
 def eval_code(open_: Open, name: str | None, language: str | None, file_name: str | None, as_json: bool) -> None:
     """Show the programs that evaluate submissions.
 

@@ -12,10 +12,10 @@ from hpc_board.cli.options import (
     PATH_OR_NAME,
     Number,
     Open,
+    command,
     examples,
     force_option,
     gpus_option,
-    json_option,
     task_names,
 )
 from hpc_board.cli.output import print_found, refresh, remark
@@ -115,11 +115,9 @@ def export(
         remark(f"It lacks {count_text(written.closed, 'closed board')}: --task NAME puts one on the page.")
 
 
-@click.command(epilog=examples("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json"))
+@command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")
 @click.option("--days", type=Number(700_000), metavar="N", help="Only the last N days.")
 @click.option("-t", "--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
-@json_option
-@click.pass_obj
 def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> None:
     """Show usage statistics.
 

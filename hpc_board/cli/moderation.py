@@ -10,9 +10,8 @@ from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Number,
     Open,
-    examples,
+    command,
     gpus_option,
-    json_option,
     submission_numbers,
     task_names,
 )
@@ -69,19 +68,15 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 # Limits
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin limit matmul --ranked 5",
-        "hpc-board admin limit matmul --ranked 0 --other none",
-        "hpc-board admin limit matmul --none",
-    )
+@command(
+    "hpc-board admin limit matmul --ranked 5",
+    "hpc-board admin limit matmul --ranked 0 --other none",
+    "hpc-board admin limit matmul --none",
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
 @click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes per hour, together.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
-@json_option
-@click.pass_obj
 def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
     """Limit the submissions per user and hour to a board.
 
@@ -107,9 +102,7 @@ def _positive(limit: int | None) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-@click.command(epilog=examples("hpc-board admin limits", "hpc-board admin limits --json"))
-@json_option
-@click.pass_obj
+@command("hpc-board admin limits", "hpc-board admin limits --json")
 def limits(open_: Open, as_json: bool) -> None:
     """List the limits of all boards."""
     found = open_().moderation.limits()
@@ -120,17 +113,13 @@ def limits(open_: Open, as_json: bool) -> None:
 # Users and the whole board
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin ban eve --reason 'submits the work of others'",
-        "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
-    )
+@command(
+    "hpc-board admin ban eve --reason 'submits the work of others'",
+    "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
 )
 @click.argument("user")
 @_required_reason
 @click.option("--until", metavar="D", default="", help='End: "2030-12-31 18:00" (UTC), "+2d"; default: never.')
-@json_option
-@click.pass_obj
 def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> None:
     """Ban USER from submitting, for good or until a given time.
 
@@ -142,11 +131,9 @@ def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> No
     print_done(SwitchView(action="ban", user=user, changed=stored), text, as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
+@command("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'")
 @click.argument("user")
 @_optional_reason
-@json_option
-@click.pass_obj
 def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
     """Lift the ban of USER."""
     stored = open_().moderation.unban(user, reason)
@@ -154,19 +141,15 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
     print_done(SwitchView(action="unban", user=user, changed=stored), text, as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
-@json_option
-@click.pass_obj
+@command("hpc-board admin bans", "hpc-board admin bans --json")
 def bans(open_: Open, as_json: bool) -> None:
     """List the bans."""
     found = open_().moderation.bans()
     print_found(list(map(DecisionView.of, found)), bans_table(found), as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
+@command("hpc-board admin stop --reason 'the cluster is down until Monday'")
 @_optional_reason
-@json_option
-@click.pass_obj
 def stop(open_: Open, reason: str, as_json: bool) -> None:
     """Close all boards for new submissions.
 
@@ -177,10 +160,8 @@ def stop(open_: Open, reason: str, as_json: bool) -> None:
     print_done(SwitchView(action="stop", user=None, changed=stored), text, as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin start"))
+@command("hpc-board admin start")
 @_optional_reason
-@json_option
-@click.pass_obj
 def start(open_: Open, reason: str, as_json: bool) -> None:
     """Reopen all boards for submissions."""
     stored = open_().moderation.start(reason)
@@ -191,11 +172,9 @@ def start(open_: Open, reason: str, as_json: bool) -> None:
 # Submissions of others
 
 
-@click.command(epilog=examples("hpc-board admin remove 12 --reason 'returns cached outputs'"))
+@command("hpc-board admin remove 12 --reason 'returns cached outputs'")
 @_submissions
 @_required_reason
-@json_option
-@click.pass_obj
 def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
     """Remove submissions from the standings.
 
@@ -208,11 +187,9 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool
     print_done(RemovalsView(action="remove", submissions=numbers), text, as_json=as_json)
 
 
-@click.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
+@command("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'")
 @_submissions
 @_optional_reason
-@json_option
-@click.pass_obj
 def readmit(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
     """Put removed submissions back into the standings."""
     open_().moderation.readmit(submissions, reason)
@@ -226,26 +203,20 @@ def _named(submissions: tuple[int, ...]) -> str:
     return f"Submission {numbers} is" if len(set(submissions)) == 1 else f"Submissions {numbers} are"
 
 
-@click.command(
-    epilog=examples("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
-)
+@command("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
 @click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
 @click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
 @click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of entries.")
-@json_option
-@click.pass_obj
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
     """Show the audit log, newest first."""
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
     print_found(list(map(DecisionView.of, found)), decisions_table(found), as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board admin rerun matmul --dry-run",
-        "hpc-board admin rerun matmul --top 10 --gpu H100",
-        "hpc-board admin rerun matmul --submission 12 --submission 15",
-    )
+@command(
+    "hpc-board admin rerun matmul --dry-run",
+    "hpc-board admin rerun matmul --top 10 --gpu H100",
+    "hpc-board admin rerun matmul --submission 12 --submission 15",
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--top", metavar="N", type=Number(10_000), help="Only the first N users of each GPU; default: 100.")
@@ -260,8 +231,6 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     shell_complete=submission_numbers,
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan without storing or sending it.")
-@json_option
-@click.pass_obj
 def rerun(
     open_: Open,
     *,
@@ -309,11 +278,9 @@ def rerun(
 # The user's own submissions
 
 
-@click.command(epilog=examples("hpc-board note 7 'four values per thread'"))
+@command("hpc-board note 7 'four values per thread'")
 @_submission
 @click.argument("text")
-@json_option
-@click.pass_obj
 def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     """Add a note to one of your submissions.
 

@@ -105,6 +105,15 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
+def command(*lines: str, name: str | None = None) -> Callable[[Callable[..., object]], click.Command]:
+    """Return the decorator of a command on a board, with these examples: it gets `open_`, and has `--json` last."""
+
+    def made(function: Callable[..., object]) -> click.Command:
+        return json_option(click.command(name, epilog=examples(*lines))(click.pass_obj(function)))
+
+    return made
+
+
 def open_board(config: Path | None) -> "Board":
     """Open the board of the settings file `config`, of a service, or of the file at a default path."""
     from hpc_board import opening

@@ -14,11 +14,10 @@ from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Number,
     Open,
-    examples,
+    command,
     force_option,
     going_run_numbers,
     gpu_names,
-    json_option,
     mode_names,
     outcome_called,
     outcome_names,
@@ -58,16 +57,14 @@ _TELLING_BYTES = 16 * 2**20
 """The part of a large file after whose arrival a remark tells the progress."""
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board runs",
-        "hpc-board runs --note 'bank conflicts'",
-        "hpc-board runs --gpu H100 --mode ranked --state pass",
-        "hpc-board runs --user eve --task vectoradd_py",
-        "hpc-board runs --all --job 184467",
-        "hpc-board runs --task vectoradd_py --sort score",
-        "hpc-board runs --all --task vectoradd_py --limit 10 --json",
-    )
+@command(
+    "hpc-board runs",
+    "hpc-board runs --note 'bank conflicts'",
+    "hpc-board runs --gpu H100 --mode ranked --state pass",
+    "hpc-board runs --user eve --task vectoradd_py",
+    "hpc-board runs --all --job 184467",
+    "hpc-board runs --task vectoradd_py --sort score",
+    "hpc-board runs --all --task vectoradd_py --limit 10 --json",
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
 @click.option("--user", metavar="NAME", help="Runs of this user.")
@@ -98,8 +95,6 @@ _TELLING_BYTES = 16 * 2**20
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
 @click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of runs.")
-@json_option
-@click.pass_obj
 def runs(
     open_: Open,
     *,
@@ -158,14 +153,12 @@ def runs(
     print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board run 12",
-        "hpc-board run 12 --log",
-        "hpc-board run 12 --files",
-        "hpc-board run 12 --files ~/profiles",
-        "hpc-board run 12 --json --samples",
-    )
+@command(
+    "hpc-board run 12",
+    "hpc-board run 12 --log",
+    "hpc-board run 12 --files",
+    "hpc-board run 12 --files ~/profiles",
+    "hpc-board run 12 --json --samples",
 )
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.option("--log", "only_log", is_flag=True, help="Print only the output of job and kernel.")
@@ -179,8 +172,6 @@ def runs(
     help="Write the run's files into the folder run-ID in DIR, by default here.",
 )
 @click.option("--samples", is_flag=True, help="With --json: the time of every call.")
-@json_option
-@click.pass_obj
 def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: bool, as_json: bool) -> None:
     """Show one run: verdict, cases, times, machine, output.
 
@@ -249,7 +240,7 @@ def _print_logs(board: Board, run: Run) -> None:
         remark(nothing_printed(run))
 
 
-@click.command(epilog=examples("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json"))
+@command("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json")
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=going_run_numbers)
 @click.option(
     "--timeout",
@@ -258,8 +249,6 @@ def _print_logs(board: Board, run: Run) -> None:
     type=SECONDS,
     help="Longest wait, 0 or more seconds; the run goes on.",
 )
-@json_option
-@click.pass_obj
 def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
     """Follow a run until it ends, then show it.
 
@@ -281,10 +270,8 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
     raise click.exceptions.Exit(exit_code_of([found]))
 
 
-@click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))
+@command("hpc-board cancel 12", "hpc-board cancel 12 13 14")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
-@json_option
-@click.pass_obj
 def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     """Cancel your runs.
 
@@ -316,12 +303,10 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(failures[0].exit_code)
 
 
-@click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
+@command("hpc-board code 7", "hpc-board code 7 -o kernel.py")
 @click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE, not to stdout.")
 @force_option
-@json_option
-@click.pass_obj
 def code(open_: Open, submission: int, output: Path | None, force: bool, as_json: bool) -> None:
     """Print the file of a submission.
 
@@ -344,14 +329,10 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     remark(f"{file_name} of submission {submission} written to {output}.")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board poll",
-        "*/5 * * * * ~/venvs/hpc-board/bin/hpc-board --config ~/hpc-board.yaml poll",
-    )
+@command(
+    "hpc-board poll",
+    "*/5 * * * * ~/venvs/hpc-board/bin/hpc-board --config ~/hpc-board.yaml poll",
 )
-@json_option
-@click.pass_obj
 def poll(open_: Open, as_json: bool) -> None:
     """Update all runs in flight once and print the changes.
 

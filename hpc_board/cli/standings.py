@@ -9,10 +9,9 @@ from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
     Number,
     Open,
-    examples,
+    command,
     gpu_names,
     gpus_option,
-    json_option,
     submission_numbers,
     task_names,
 )
@@ -54,15 +53,13 @@ _version = click.option(
 )
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board show",
-        "hpc-board show vectoradd_py",
-        "hpc-board show vectoradd_py --gpu H100,A100 --json",
-        "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
-        "hpc-board show vectoradd_py --gpu H100 --rank 3",
-        "hpc-board show vectoradd_py --task-version previous",
-    )
+@command(
+    "hpc-board show",
+    "hpc-board show vectoradd_py",
+    "hpc-board show vectoradd_py --gpu H100,A100 --json",
+    "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
+    "hpc-board show vectoradd_py --gpu H100 --rank 3",
+    "hpc-board show vectoradd_py --task-version previous",
 )
 @_name_if_any
 @_gpus
@@ -73,8 +70,6 @@ _version = click.option(
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
 @_version
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and number of entries.")
-@json_option
-@click.pass_obj
 def show(
     open_: Open,
     *,
@@ -123,17 +118,15 @@ def show(
         remark(f"Standings reset. Former standings: `hpc-board show {name} --task-version previous`.")
 
 
-@click.command(
-    "show-personal",
-    epilog=examples("hpc-board show-personal vectoradd_py --gpu H100", "hpc-board show-personal vectoradd_py --top 5"),
+@command(
+    "hpc-board show-personal vectoradd_py --gpu H100",
+    "hpc-board show-personal vectoradd_py --top 5",
 )
 @_name
 @_gpus
 @_top
 @_from
 @_version
-@json_option
-@click.pass_obj
 def show_personal(
     open_: Open,
     *,
@@ -156,15 +149,11 @@ def show_personal(
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
 
-@click.command(
-    epilog=examples("hpc-board history vectoradd_py", "hpc-board history vectoradd_py --gpu H100 --user ada --json")
-)
+@command("hpc-board history vectoradd_py", "hpc-board history vectoradd_py --gpu H100 --user ada --json")
 @_name
 @_gpus
 @click.option("--user", metavar="NAME", help="Runs of this user; default: you.")
 @_version
-@json_option
-@click.pass_obj
 def history(
     open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
 ) -> None:
@@ -280,16 +269,12 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
     return [gpu.name for gpu in chosen]
 
 
-@click.command(
-    epilog=examples("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
-)
+@command("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
 @click.option("--user", metavar="NAME", help="Only changes by this user.")
 @click.option("--limit", metavar="N", type=Number(1_000_000), default=20, show_default=True, help="Number of entries.")
 @click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")
-@json_option
-@click.pass_obj
 def feed(
     open_: Open,
     *,
@@ -317,12 +302,10 @@ def feed(
         print_blocks(feed_lines(entries))
 
 
-@click.command(epilog=examples("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json"))
+@command("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json")
 @click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.argument("other", metavar="OTHER", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
-@json_option
-@click.pass_obj
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
     """Compare two submissions.
 

@@ -5,12 +5,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import click
 import msgspec
 
 from hpc_board.accounts import user_folder
 from hpc_board.board import Board
-from hpc_board.cli.options import Open, examples, json_option
+from hpc_board.cli.options import Open, command
 from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
@@ -25,9 +24,7 @@ _BOARDS_MAX = 100
 _BYTES_MAX = 64 * 1024
 
 
-@click.command(epilog=examples("hpc-board status", "hpc-board status --json"))
-@json_option
-@click.pass_obj
+@command("hpc-board status", "hpc-board status --json")
 def status(open_: Open, as_json: bool) -> None:
     """List your runs in flight and the newly ended ones.
 

@@ -15,9 +15,8 @@ from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     SECONDS,
     Open,
-    examples,
+    command,
     gpus_option,
-    json_option,
     mode_names,
     ncu_sets,
     sbatch_options,
@@ -41,15 +40,13 @@ _STDIN = Path("-")
 _PIPED_NAME = "submission.py"
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board submit kernel.py",
-        "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
-        "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
-        "hpc-board submit kernel.py --gpu H100 --dry-run",
-        "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
-        "hpc-board submit - --name kernel.cu < kernel.cu",
-    )
+@command(
+    "hpc-board submit kernel.py",
+    "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
+    "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
+    "hpc-board submit kernel.py --gpu H100 --dry-run",
+    "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
+    "hpc-board submit - --name kernel.cu < kernel.cu",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
@@ -119,8 +116,6 @@ _PIPED_NAME = "submission.py"
     type=SECONDS,
     help="Time-out of --wait, 0 or more seconds; the runs continue.",
 )
-@json_option
-@click.pass_obj
 def submit(
     open_: Open,
     /,
@@ -226,8 +221,8 @@ def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     if as_json:
         print_json([PreviewView.of(each) for each in previews])
         return
-    for gpu, command in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
-        remark(f"{gpu}: {shlex.join(command)}")
+    for gpu, words in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
+        remark(f"{gpu}: {shlex.join(words)}")
     scripts: dict[tuple[str, str], list[str]] = {}
     for preview in previews:
         title = f"GPU {preview.gpu.name}"

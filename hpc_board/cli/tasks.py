@@ -15,6 +15,7 @@ from hpc_board.cli.options import (
     PATH_OR_NAME,
     Number,
     Open,
+    command,
     examples,
     force_option,
     json_option,
@@ -43,9 +44,7 @@ python_option = click.option(
 )
 
 
-@click.command("list", epilog=examples("hpc-board list", "hpc-board list --json"))
-@json_option
-@click.pass_obj
+@command("hpc-board list", "hpc-board list --json", name="list")
 def list_(open_: Open, as_json: bool) -> None:
     """List the tasks with their deadlines and GPUs."""
     board = open_()
@@ -72,9 +71,7 @@ def list_(open_: Open, as_json: bool) -> None:
         raise InputError("no task can be read.", hint="Correct the faults above, or `tasks` in the settings.")
 
 
-@click.command(epilog=examples("hpc-board gpus", "hpc-board gpus --json"))
-@json_option
-@click.pass_obj
+@command("hpc-board gpus", "hpc-board gpus --json")
 def gpus(open_: Open, as_json: bool) -> None:
     """List the GPUs: partition, free GPUs, waiting jobs.
 
@@ -125,18 +122,14 @@ def task() -> None:
     """
 
 
-@task.command(
-    "show",
-    epilog=examples(
-        "hpc-board task vectoradd_py",
-        "hpc-board task vectoradd_py --file reference.py",
-        "hpc-board task vectoradd_py --json",
-    ),
+@command(
+    "hpc-board task vectoradd_py",
+    "hpc-board task vectoradd_py --file reference.py",
+    "hpc-board task vectoradd_py --json",
+    name="show",
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--file", "file_name", metavar="F", help="Print only this file of the task.")
-@json_option
-@click.pass_obj
 def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
     """Show a task: description, rules, cases, files.
 
@@ -171,21 +164,17 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
         )
 
 
-@task.command(
-    epilog=examples(
-        "hpc-board task check ./my_task",
-        "hpc-board task check my_task.zip",
-        "hpc-board task check vectoradd_py --cases 4",
-        "hpc-board task check ./my_task --device cuda --json",
-    )
+@command(
+    "hpc-board task check ./my_task",
+    "hpc-board task check my_task.zip",
+    "hpc-board task check vectoradd_py --cases 4",
+    "hpc-board task check ./my_task --device cuda --json",
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
 @click.option("--cases", type=Number(10_000), metavar="N", help="Maximum number of cases; default: 20.")
 @click.option("--seconds", type=Number(86_400), metavar="S", help="Time limit in seconds; default: 300.")
 @python_option
-@json_option
-@click.pass_obj
 def check(
     open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
 ) -> None:
@@ -222,12 +211,10 @@ def check(
         raise click.exceptions.Exit(NOT_PASSED)
 
 
-@task.command(
-    epilog=examples(
-        "hpc-board task test ./my_task --submission kernel.py",
-        "hpc-board task test my_task.zip --submission kernel.cpp --mode ranked",
-        "hpc-board task test ./my_task --submission kernel.cu --device cuda --json",
-    )
+@command(
+    "hpc-board task test ./my_task --submission kernel.py",
+    "hpc-board task test my_task.zip --submission kernel.cpp --mode ranked",
+    "hpc-board task test ./my_task --submission kernel.cu --device cuda --json",
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @click.option(
@@ -242,8 +229,6 @@ def check(
 )
 @device_option
 @python_option
-@json_option
-@click.pass_obj
 def test(
     open_: Open, *, source: str, file: Path, mode: str | None, device: str, python: str | None, as_json: bool
 ) -> None:
@@ -292,7 +277,7 @@ def _source(open_: Open, source: str) -> tuple[Task, ...]:
     return (found,)
 
 
-@task.command(
+@click.command(
     epilog=examples(
         "hpc-board task new my_task",
         "hpc-board task new my_task --language py --language cpp --language cu",
@@ -332,13 +317,11 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     remark(f"`hpc-board task check {folder}` tests its judge.")
 
 
-@click.command(
-    epilog=examples(
-        "hpc-board template vectoradd_py > kernel.py",
-        "hpc-board template vectoradd --language C++ -o kernel.cpp",
-        "hpc-board template matmul --language cuBLAS -o kernel.cu",
-        "hpc-board template vectoradd --header -o hpc_board.h",
-    )
+@command(
+    "hpc-board template vectoradd_py > kernel.py",
+    "hpc-board template vectoradd --language C++ -o kernel.cpp",
+    "hpc-board template matmul --language cuBLAS -o kernel.cu",
+    "hpc-board template vectoradd --header -o hpc_board.h",
 )
 @click.argument("name", shell_complete=task_names)
 @click.option(
@@ -350,8 +333,6 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
-@json_option
-@click.pass_obj
 def template(
     open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool, as_json: bool
 ) -> None:
@@ -396,3 +377,7 @@ def _starter(task: Task, language: str | None, allowed: Sequence[Gpu], output: P
         gpu = f" --gpu {shlex.quote(gpus[0].name)}" if len(allowed) > 1 else ""
         next_step = f"Test it: hpc-board submit {output} --mode test{gpu} --wait"
     return starter(task, chosen, allowed), f"Template of {task.name} written to {output}. {next_step}"
+
+
+for each in (show_task, check, test, new):
+    task.add_command(each)
