@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from hpc_board.errors import UnreadableError
-from hpc_board.store.failures import DAMAGED, ELSEWHERE, creation_error, lacks_writing, translated
+from hpc_board.store.failures import DAMAGED, ELSEWHERE, creation_error, lacks_locks, lacks_writing, translated
 from hpc_board.store.folder import check_own, left_folder
 from hpc_board.store.sqlite import Database
 
@@ -203,9 +203,15 @@ class DatabaseFile:
         if not self.is_there():
             self.create()
         uri = f"{self.path.absolute().as_uri()}?{options}"
-        connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
         try:
             connection.execute("PRAGMA foreign_keys = ON")
+            try:
+                connection.execute("PRAGMA schema_version")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or lacks_locks(self.path):
+                    raise
+            connection.execute(f"PRAGMA busy_timeout = {int(self.busy_timeout_seconds * 1000)}")
             _create_tables(connection, self.path)
         except BaseException:
             connection.close()

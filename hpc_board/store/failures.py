@@ -1,5 +1,7 @@
 """Errors of SQLite and the file system on the board's database, as messages that a user can act on."""
 
+import errno
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -19,6 +21,10 @@ _FULL = (
 _LOCKED = (
     "another program kept the database locked",
     "Retry. If it repeats, find a hung hpc-board on this host and on the other login nodes.",
+)
+_WITHOUT_LOCKS = (
+    "its file system has no file locks",
+    "On NFS, start the lock service; on Lustre, mount with the option `flock`. Or choose another folder for the board.",
 )
 _UNWRITABLE = (
     "the database cannot be written",
@@ -76,6 +82,8 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
             raise
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
+        elif failure == _LOCKED and lacks_locks(path):
+            failure = _WITHOUT_LOCKS
         what, hint = failure
         # SQLite may say the same.
         if (said := one_line(str(error), 200)) not in what:
@@ -100,6 +108,18 @@ def _failure(error: Exception) -> tuple[str, str] | None:
 
 _DAMAGES = ("malformed JSON", "no such table", "no such column")
 """SQLite's messages about a damaged file that have no code of their own."""
+
+
+def lacks_locks(path: Path) -> bool:
+    """Return whether the file system of the database at `path` refuses locks, to SQLite a locked database."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+    return False
 
 
 def lacks_writing(error: sqlite3.Error, path: Path) -> bool:
