@@ -206,6 +206,7 @@ class BoardApp(App[None]):
         [
             Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs go on"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
+            Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),

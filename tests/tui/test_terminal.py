@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.tui.terminal import BackgroundAnswers, is_light
+from tests.e2e.boards import board_files
 from tests.tmux import shown_in, tmux_server
 
 _ROOT = Path(__file__).parents[2]
@@ -124,6 +126,26 @@ def test_a_paste_with_bytes_that_are_not_utf8_presses_no_keys() -> None:
         terminal.until(b"Choose a file.")
         terminal.type(b"\x11")
         assert terminal.end() == 0
+
+
+def test_ctrl_z_suspends_the_app_and_fg_returns_to_it(tmp_path: Path) -> None:
+    board = board_files(tmp_path, slurm=False)
+    environ = [f"{name}={value}" for name, value in {**board.environ, "PYTHONPATH": _ROOT, "PS1": "shell> "}.items()]
+    app = shlex.join(map(str, [sys.executable, "-m", "hpc_board", *board.words()]))
+    with tmux_server(tmp_path) as tmux:
+        tmux("new-session", "-d", "-s", "app", "-x", "80", "-y", "24", "env", *environ, "bash", "--norc", "-i")
+        shown_in(tmux, "app", lambda text: "shell>" in text)
+        tmux("send-keys", "-t", "app", app, "Enter")
+        shown_in(tmux, "app", lambda text: "identity_py" in text)
+        tmux("send-keys", "-t", "app", "/", "heat")
+        for _ in range(2):
+            shown_in(tmux, "app", lambda text: "filter: heat" in text and "Stopped" not in text)
+            tmux("send-keys", "-t", "app", "C-z")
+            shown_in(tmux, "app", lambda text: "Stopped" in text and text.rstrip().endswith("shell>"))
+            tmux("send-keys", "-t", "app", "clear; fg", "Enter")
+        shown_in(tmux, "app", lambda text: "filter: heat" in text and "Stopped" not in text)
+        tmux("send-keys", "-t", "app", "C-q")
+        shown_in(tmux, "app", lambda text: text.rstrip().endswith("shell>"))
 
 
 def test_an_app_that_ends_by_a_fault_does_not_end_well() -> None:
