@@ -109,11 +109,7 @@ class Processes:
         self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
 
     def contain(self) -> dict[str, str]:
-        """Create the container if the settings ask for one, and return its description for the result.
-
-        Raises:
-            CallFailed: this node cannot create it.
-        """
+        """Create the container if the settings ask for one, and return its description for the result."""
         if self._job.sandbox is None:
             return {}
         try:
@@ -168,11 +164,7 @@ class Processes:
         return child
 
     def import_submission(self, worker: Child) -> None:
-        """Have a waiting worker import the submission.
-
-        Raises:
-            CallFailed: the import failed.
-        """
+        """Have a waiting worker import the submission."""
         worker.send({"type": "import"})
         self._await_import(worker, "submission", *self._loading("submission"))
 
@@ -201,20 +193,12 @@ class Processes:
         return child
 
     def await_ready(self, child: Child) -> dict[str, Any]:
-        """Wait until judge or prober has imported the task, and return its facts about the device.
-
-        Raises:
-            CallFailed: the import failed.
-        """
+        """Wait until judge or prober has imported the task, and return its facts about the device."""
         late, deadline = self._loading("reference")
         return dict(judge_answer(child, Ready, deadline, late).facts)
 
     def await_judge(self, judge: Child) -> dict[str, Any]:
-        """Wait until the judge has imported the task, and return its facts about the device.
-
-        Raises:
-            CallFailed: the import failed.
-        """
+        """Wait until the judge has imported the task, and return its facts about the device."""
         try:
             found = self.await_ready(judge)
         except CallFailed as error:
@@ -223,19 +207,11 @@ class Processes:
         return found
 
     def await_worker(self, worker: Child) -> None:
-        """Wait until a worker has imported the submission.
-
-        Raises:
-            CallFailed: the import failed, or the worker is less isolated than the board requires.
-        """
+        """Wait until a worker has imported the submission."""
         self.await_loaded(worker, "submission", self.record_isolation)
 
     def record_isolation(self, level: str) -> None:
-        """Record the isolation level of the submission.
-
-        Raises:
-            CallFailed: the board requires a higher level for this run.
-        """
+        """Record the isolation level of the submission; the board may require a higher one."""
         self.isolation = level
         wanted = self._job.minimum_isolation
         if not sandbox.reaches(level, wanted):
@@ -243,11 +219,7 @@ class Processes:
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
     def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:
-        """Wait until a worker has imported `what`; pass its isolation level to `reached` before.
-
-        Raises:
-            CallFailed: the import failed.
-        """
+        """Wait until a worker has imported `what`; pass its isolation level to `reached` before."""
         late, deadline = self._loading(what)
         self._await_prepared(worker, late, deadline, reached)
         self._await_import(worker, what, late, deadline)
@@ -277,11 +249,7 @@ class Processes:
 
     @contextmanager
     def alone(self, *trusted: Child | None) -> Iterator[None]:
-        """Stop, within this block, all processes except the zygote, those `trusted`, and their descendants.
-
-        Raises:
-            CallFailed: processes start others faster than they can be stopped, or one did not stay stopped.
-        """
+        """Stop, within this block, all processes except the zygote, those `trusted`, and their descendants."""
         try:
             with stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]):
                 yield

@@ -78,7 +78,6 @@ class Bench:
 
         Raises:
             OutputsOverlap: outputs of the row are lost, since they lie in the same memory and were not `copied`.
-            CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
         self.steps_ns.clear()

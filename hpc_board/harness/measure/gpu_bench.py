@@ -89,7 +89,6 @@ class GpuBench(Bench):
 
         Raises:
             NoWindow: no window can hold this call.
-            CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
         number, group = secrets.randbits(62), f"{self.phase.name}.{index}"
@@ -214,11 +213,7 @@ class GpuBench(Bench):
 
 
 def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int], answered: bool) -> Frame:
-    """Return the places of an answer's blocks for the judge, each with its offset in the payload.
-
-    Raises:
-        CallFailed: they are not those of the form, or lie in an input, or in each other.
-    """
+    """Return the checked places of an answer's blocks for the judge, each with its offset in the payload."""
     wanted = [(at, size, each) for (at, size), each in zip(form.blocks, own, strict=True) if size] if answered else []
     if [size for _, size, _ in wanted] != [place.size for place in queued.blocks]:
         raise misplaced("its output has other parts than the reference's answer")

@@ -41,7 +41,6 @@ class GpuWorker(Worker):
 
         Raises:
             MemoryNotShared: processes cannot share this memory.
-            CallFailed: the worker has no such memory, or sent another frame.
         """
         frame = {
             "type": "reserve",
@@ -64,9 +63,6 @@ class GpuWorker(Worker):
 
         If `challenged`, a kernel before it computes the response to the judge's challenge. Nothing is awaited if the
         call is known to wait for the GPU (`by_host`).
-
-        Raises:
-            CallFailed: the call failed, or the worker sent another frame.
         """
         self.number = self.number % (2**31 - 1) + 1
         self._call = secrets.randbits(62)
@@ -81,11 +77,7 @@ class GpuWorker(Worker):
             return None
 
     def queued_at_last(self, phase: Phase) -> Queued:
-        """Return the description of a call that has waited for the sign by itself.
-
-        Raises:
-            CallFailed: the call failed or did not return.
-        """
+        """Return the description of a call that has waited for the sign by itself."""
         seconds = self._limits.call_seconds
         return self._queued(seconds, f"a {phase.name} call did not return within {seconds:g} s")
 
@@ -96,11 +88,7 @@ class GpuWorker(Worker):
         return answer
 
     def finish(self, phase: Phase) -> None:
-        """Wait until the GPU has done the call's work.
-
-        Raises:
-            CallFailed: the work failed, or the worker sent another frame.
-        """
+        """Wait until the GPU has done the call's work."""
         self.child.send({"type": "finish"})
         seconds = self._limits.call_seconds
         late = f"the GPU was still busy {seconds:g} s after a {phase.name} call"

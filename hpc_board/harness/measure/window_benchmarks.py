@@ -227,7 +227,6 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
 
         Raises:
             NoWindow: it has none for a case, or computes for several processes at once.
-            CallFailed: the reference does not pass.
         """
         try:
             self._try_windows()

@@ -120,11 +120,7 @@ class Worker:
         weakref.finalize(self, close_all, self._arena)
 
     def check_time(self, phase: Phase) -> None:
-        """Check that time is left for a call.
-
-        Raises:
-            CallFailed: no time is left.
-        """
+        """Check that time is left for a call."""
         if self.allowance.left_seconds <= 0:
             message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
@@ -134,11 +130,7 @@ class Worker:
         self.child.send({"type": "prepare"})
 
     def await_prepared(self, phase: Phase) -> None:
-        """Wait until the caches are empty.
-
-        Raises:
-            CallFailed: they are not in time, or the worker sent another frame.
-        """
+        """Wait until the caches are empty."""
         self._await(phase, "prepared")
 
     def give_room(
@@ -156,9 +148,6 @@ class Worker:
         submission has begun can be stopped, it is new for every call and only shown with it. With `lay`, the layouts of
         the inputs are written now, and the worker builds its tensors over the memory before their values exist. `room`
         takes answers that are written out.
-
-        Raises:
-            CallFailed: the worker has no space for it, or sent another frame.
         """
         bases, end = [], 0
         for each in inputs:
@@ -184,9 +173,6 @@ class Worker:
         """Have the worker prepare `count` calls of no kernel, all with the first inputs of its last row.
 
         With `early`, its tensors over them are built now.
-
-        Raises:
-            CallFailed: the worker has no space for it, or sent another frame.
         """
         own = [[-1] * len(row.form.blocks)] * count if row.form else []
         early = early and self._stops
@@ -239,7 +225,6 @@ class Worker:
 
         Raises:
             OutputsOverlap: outputs lie in the same memory, so that the first ones are lost.
-            CallFailed: the calls did not return, or the worker's report of them is impossible.
         """
         seconds, late = self._time_for(count, phase)
         number = secrets.randbits(62)
@@ -276,11 +261,7 @@ class Worker:
         return called, done
 
     def _possible(self, answer: object, number: int, wall_ns: int) -> Done:
-        """Return the worker's report of the calls with this number, which took `wall_ns` by the supervisor's clock.
-
-        Raises:
-            OutputsOverlap, CallFailed: see `run`.
-        """
+        """Return the worker's report of the calls with this number, which took `wall_ns` by the supervisor's clock."""
         if isinstance(answer, Overlapped):
             raise OutputsOverlap
         if not isinstance(answer, Done) or answer.call != number:
@@ -311,7 +292,6 @@ class Worker:
 
         Raises:
             OutputsOverlap: the outputs lie in the same memory.
-            CallFailed: the worker names other places than it may.
         """
         if row.form is not None and row.blocks and (row.made_so or answer.blocks):
             return self._in_blocks(row.form, answer.blocks, count)
@@ -367,20 +347,12 @@ class Worker:
             raise
 
     def _check_still(self) -> None:
-        """Check that no process of the submission has run since its inputs were written; the clock runs by now.
-
-        Raises:
-            CallFailed: one has.
-        """
+        """Check that no process of the submission has run since its inputs were written; the clock runs by now."""
         if sum(processor_ns(pid) - ran_ns for pid, ran_ns in self._ran_ns.items()) > _LEAVING_NS:
             raise _woken()
 
     def read(self, address: int, copy: int, at: int, size: int) -> None:
-        """Copy a part of an output from the worker's memory into a file.
-
-        Raises:
-            CallFailed: the worker has no such memory.
-        """
+        """Copy a part of an output from the worker's memory into a file."""
         try:
             # Through a small buffer that stays in the processor's caches: mapping the file would cost more.
             memory = bytearray(min(size, _READ_BYTES))
@@ -396,22 +368,14 @@ class Worker:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stop the worker and its siblings within this block.
-
-        Raises:
-            CallFailed: they cannot be stopped, or one of them ran meanwhile.
-        """
+        """Stop the worker and its siblings within this block, in which none of them may run."""
         self._stop()
         with self.thawed_after():
             yield
 
     @contextmanager
     def thawed_after(self) -> Iterator[None]:
-        """Continue the worker and its siblings, which are stopped, at the end of this block.
-
-        Raises:
-            CallFailed: one of them ran meanwhile.
-        """
+        """Continue the worker and its siblings, none of which may run in this block, at its end."""
         try:
             yield
             if turns(self._turns) != self._turns:
@@ -517,11 +481,7 @@ class Output:
 
 
 def _copy_written(room: int, base: int, size: int, copy: int) -> None:
-    """Copy an output that the worker has written into the room.
-
-    Raises:
-        CallFailed: no file can be as long.
-    """
+    """Copy an output that the worker has written into the room."""
     done = 0
     try:
         while done < size and (count := os.sendfile(copy, room, base + done, size - done)):
