@@ -347,7 +347,6 @@ def compiler_log(
         program.end()
         level, not_started = program.told()
         facts["compiler_isolation"] = level
-        program.close()
         kill_orphans(processes.pids())
     log = _without(printed.log(), f"{room.home}/")
     # The command of a container may close the pipe that tells the level.

@@ -221,7 +221,6 @@ class OwnEval:
             verdict, message = Verdict.OUTPUT_LIMIT, f"it printed more than {limits.printed_bytes} bytes"
         ended = Ended(status, program.seconds, verdict, message)
         processes.dismiss(program)
-        program.close()
         return ended
 
     def _run(self, stage: Stage) -> None:

@@ -1,11 +1,11 @@
-"""The supervisor's handles of its processes: a channel to each, its output, and its end."""
+"""The supervisor's handles of its processes: their output, their end, and the channels to those of the harness."""
 
 import itertools
 import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from hpc_board.harness.processes.output import Printed
@@ -20,9 +20,8 @@ from hpc_board.harness.processes.tree import (
 )
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation
 
-READ_BYTES = 256 * 1024
-"""Number of bytes of a process's output read at once."""
-
+_READ_BYTES = 256 * 1024
+_LEFT_IN_PIPES = 64
 _EXIT_SECONDS = 2.0
 _FREEZE_SPINS = 200
 _FREEZE_POLL_SECONDS = 2e-5
@@ -49,15 +48,109 @@ class PrintedTooMuch(Exception):
     """The process printed more than its limit."""
 
 
-class Child:
-    """A process of the harness in a session of its own, connected by a channel.
+class Process:
+    """A process in a session of its own: its output, which is read while the supervisor waits for it, and its end.
 
-    Its output goes to `stdout` and `stderr`, read while the supervisor waits for answers. `pid` is the process to wait
-    for and to kill; `worker_pid` is the peer of the channel, in this process's pid namespace. They differ if a command
-    started the worker: then the `launchers` are the processes from that command down to the worker's parent. The
-    command of a `contained` worker reports the worker's end by its own exit status. `lacking` has a message for each
-    library that a worker's Python lacks, as it said before it imported anything of the submission; once it
-    `imports_submission`, its word may be the submission's.
+    `pipes` has the functions that take the output of each. The command of a `contained` process reports the end of the
+    process inside by its own exit status.
+    """
+
+    def __init__(self, pid: int, pipes: Mapping[int, Sequence[Callable[[bytes], None]]], *, contained: bool) -> None:
+        self.pid = pid
+        self._contained = contained
+        self._status: int | None = None
+        self._reaped = False
+        self._selector = selectors.DefaultSelector()
+        self._pipes = dict(pipes)
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ)
+        self._pidfd = _exit_descriptor(pid)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
+
+    def _read(self, seconds: float) -> set[int]:
+        """Wait for output, or another event; read the output, and return the descriptors that were ready."""
+        ready = {key.fd for key, _ in self._selector.select(seconds)}
+        for descriptor in ready & self._pipes.keys():
+            self._drain(descriptor)
+        return ready
+
+    def _drain(self, descriptor: int) -> bool:
+        """Read some of a pipe's content; return whether more may follow."""
+        try:
+            data = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if data:
+            for take in self._pipes[descriptor]:
+                take(data)
+        elif descriptor in self._selector.get_map():
+            self._selector.unregister(descriptor)
+        return bool(data)
+
+    def _wait(self, seconds: float) -> bool:
+        """Return whether the process has ended within `seconds`; keep its status, and the process until reaped."""
+        deadline = time.monotonic() + seconds
+        while self._status is None:
+            try:
+                found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                # Not adopted yet, or reaped elsewhere; in neither case would waiting yield a status.
+                found = None
+            if found is not None:
+                self._status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            elif time.monotonic() >= deadline:
+                return False
+            else:
+                time.sleep(REAP_POLL_SECONDS)
+        return True
+
+    def _exit_status(self) -> int:
+        """Return the status with which the process has ended, -n for signal n."""
+        status = self._status or 0
+        if self._contained and 128 < status < 128 + signal.NSIG:
+            status = 128 - status
+        if -status in SIGNALS:
+            time.sleep(SIGNAL_GRACE_SECONDS)
+        return status
+
+    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
+        """Kill the process and its session, and read the rest of its output.
+
+        A process that the kernel does not release in that time (one that waits for a device) is left behind. If a
+        signal's exception interrupts this, the next call completes it; further calls do nothing.
+        """
+        if not self._reaped:
+            for kill in (os.killpg, os.kill):
+                with suppress(ProcessLookupError, PermissionError):
+                    kill(self.pid, signal.SIGKILL)
+            if self._wait(patience_seconds):
+                # Recorded first: once the process is reaped, its id may belong to another. `kill_orphans` reaps a
+                # process that this misses.
+                self._reaped = True
+                with suppress(ChildProcessError):
+                    os.waitpid(self.pid, os.WNOHANG)
+        for descriptor in list(self._pipes):
+            for _ in range(_LEFT_IN_PIPES):
+                if not self._drain(descriptor):
+                    break
+            # Forgotten first: a leaked descriptor does less harm than closing another's.
+            del self._pipes[descriptor]
+            os.close(descriptor)
+        if self._pidfd is not None:
+            pidfd, self._pidfd = self._pidfd, None
+            os.close(pidfd)
+        self._selector.close()
+
+
+class Child(Process):
+    """A process of the harness, connected by a channel.
+
+    `pid` is the process to wait for and to kill; `worker_pid` is the peer of the channel, in this process's pid
+    namespace. They differ if a command started the worker: then the `launchers` are the processes from that command
+    down to the worker's parent. `lacking` has a message for each library that a worker's Python lacks, as it said
+    before it imported anything of the submission; once it `imports_submission`, its word may be the submission's.
     """
 
     def __init__(
@@ -70,27 +163,16 @@ class Child:
         worker_pid: int | None = None,
         contained: bool = False,
     ) -> None:
-        self.pid = pid
+        super().__init__(pid, {descriptor: [printed.add] for descriptor, printed in streams}, contained=contained)
         self.worker_pid = pid if worker_pid is None else worker_pid
         self.launchers = _launchers_of(self.worker_pid, pid)
         self.lacking: Mapping[str, str] = {}
         self.imports_submission = False
-        self._contained = contained
         self._channel = channel
         self._reads = True
+        self._printed = [printed for _, printed in streams]
         self._limit = printed_bytes_max
-        self._status: int | None = None
-        self._reaped = False
-        self._selector = selectors.DefaultSelector()
         self._selector.register(channel, selectors.EVENT_READ)
-        self._streams: dict[int, Printed] = {}
-        for descriptor, printed in streams:
-            os.set_blocking(descriptor, False)
-            self._selector.register(descriptor, selectors.EVENT_READ)
-            self._streams[descriptor] = printed
-        self._pidfd = exit_descriptor(pid)
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
         """Send a frame; a process that has ended or does not read is noticed by the next `answer`."""
@@ -116,10 +198,8 @@ class Child:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise DeadlinePassed
-            ready = {key.fd for key, _ in self._selector.select(remaining)}
-            for descriptor in ready & self._streams.keys():
-                self._drain(descriptor)
-            if sum(printed.total_bytes for printed in self._streams.values()) > self._limit:
+            ready = self._read(remaining)
+            if self._prints_too_much():
                 raise PrintedTooMuch
             if self._channel.fileno() in ready:
                 return self._frame(expected)
@@ -135,44 +215,16 @@ class Child:
             raise ProtocolViolation(f"a frame of the type {frame['type'][:40]!r} instead of {' or '.join(expected)}")
         return frame
 
-    def _drain(self, descriptor: int) -> bool:
-        try:
-            data = os.read(descriptor, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if data:
-            self._streams[descriptor].add(data)
-        elif descriptor in self._selector.get_map():
-            self._selector.unregister(descriptor)
-        return bool(data)
+    def _prints_too_much(self) -> bool:
+        return sum(each.total_bytes for each in self._printed) > self._limit
 
     def _ended(self) -> ChildEnded:
         if not self._wait(_EXIT_SECONDS):
             return ChildEnded("it closed its channel to the harness")
-        code = self._status or 0
-        code = signal_told(code) if self._contained else code
-        if -code in SIGNALS:
-            time.sleep(SIGNAL_GRACE_SECONDS)
+        code = self._exit_status()
         if code < 0:
             return ChildEnded(f"it was ended by signal {-code} ({signal_name(-code)})", -code)
         return ChildEnded(f"it exited with status {code}")
-
-    def _wait(self, seconds: float) -> bool:
-        """Return whether the process has ended within `seconds`; keep its status, and the process until reaped."""
-        deadline = time.monotonic() + seconds
-        while self._status is None:
-            try:
-                found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                # Not adopted yet, or reaped elsewhere; in neither case would waiting yield a status.
-                found = None
-            if found is not None:
-                self._status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-            elif time.monotonic() >= deadline:
-                return False
-            else:
-                time.sleep(REAP_POLL_SECONDS)
-        return True
 
     def freeze(self, deadline: float) -> None:
         """Stop the process with all its threads.
@@ -221,47 +273,16 @@ class Child:
         """
         self._selector.unregister(self._channel)
         self._channel.close()
-        while time.monotonic() < deadline and sum(each.total_bytes for each in self._streams.values()) <= self._limit:
-            ready = {key.fd for key, _ in self._selector.select(_FINISH_POLL_SECONDS)}
-            for descriptor in ready & self._streams.keys():
-                self._drain(descriptor)
+        while time.monotonic() < deadline and not self._prints_too_much():
+            self._read(_FINISH_POLL_SECONDS)
             if self._wait(0):
                 return self._status
         return None
 
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """Kill the process and its session, and read the rest of its output.
-
-        A process that the kernel does not release in that time (one that waits for a device) is left behind. If a
-        signal's exception interrupts this, the next call completes it; further calls do nothing.
-        """
-        if not self._reaped:
-            for kill in (os.killpg, os.kill):
-                with suppress(ProcessLookupError, PermissionError):
-                    kill(self.pid, signal.SIGKILL)
-            if self._wait(patience_seconds):
-                # Recorded first: once the process is reaped, its id may belong to another. `kill_orphans` reaps a
-                # process that this misses.
-                self._reaped = True
-                with suppress(ChildProcessError):
-                    os.waitpid(self.pid, os.WNOHANG)
-        for descriptor in list(self._streams):
-            for _ in range(64):
-                if not self._drain(descriptor):
-                    break
-            # Forgotten first: a leaked descriptor does less harm than closing another's.
-            del self._streams[descriptor]
-            os.close(descriptor)
-        if self._pidfd is not None:
-            pidfd, self._pidfd = self._pidfd, None
-            os.close(pidfd)
-        self._selector.close()
+        """End the process, and close its channel."""
+        super().end(patience_seconds)
         self._channel.close()
-
-
-def signal_told(status: int) -> int:
-    """Return a contained process's exit status, derived from its runtime's: -n for 128 + n, after signal n."""
-    return 128 - status if 128 < status < 128 + signal.NSIG else status
 
 
 def _launchers_of(worker: int, command: int) -> list[int]:
@@ -279,7 +300,7 @@ def _launchers_of(worker: int, command: int) -> list[int]:
     return found
 
 
-def exit_descriptor(pid: int) -> int | None:
+def _exit_descriptor(pid: int) -> int | None:
     """Return a descriptor that becomes readable when the process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)

@@ -9,8 +9,6 @@ has no locks: to a private one if the system permits that.
 import ctypes
 import json
 import os
-import selectors
-import signal
 import subprocess
 import sys
 import time
@@ -22,21 +20,12 @@ from typing import BinaryIO
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.processes.child import (
-    READ_BYTES,
-    DeadlinePassed,
-    PrintedTooMuch,
-    exit_descriptor,
-    signal_told,
-)
+from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch, Process
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS
-from hpc_board.harness.processes.tree import REAP_POLL_SECONDS, REAP_SECONDS
 from hpc_board.model.text import one_line
 
 _REPORT = "POPCORN_FD"
 _POLL_SECONDS = 0.1
-_LEFT_IN_PIPES = 64
 
 NOT_STARTED = 113
 """The exit status of a process that could not become its program."""
@@ -158,7 +147,7 @@ class Room:
     minimum_isolation: str = ""
 
 
-class Program:
+class Program(Process):
     """A running program; `printed` takes standard output and standard error if it holds two streams, else both in one.
 
     `stdout` is a file that takes standard output instead. `heard` is called with standard output, too, and
@@ -178,37 +167,37 @@ class Program:
     ) -> None:
         self._printed = printed
         self._limit_from = self._printed_bytes()
-        self._pipes: dict[int, Sequence[Callable[[bytes], None]]] = {}
-        self._selector = selectors.DefaultSelector()
-        self._reaped = False
-        self._contained = bool(room.prefix)
-        parent = 0 if self._contained else os.getpid()
-        told = os.pipe()
-        adds = [each.add for each in printed]
-        writers = [self._pipe(adds[0], *([heard] if heard else [])), *map(self._pipe, adds[1:])]
-        reported = [self._pipe(report)] if report else []
+        self._said = bytearray()
+        takers: list[list[Callable[[bytes], None]]] = [[self._said.extend]]
+        takers += [[each.add] for each in printed]
+        takers[1] += [heard] if heard else []
+        takers += [[report]] if report else []
+        pipes = [os.pipe() for _ in takers]
+        told, *writers = (writer for _, writer in pipes)
+        self._told = pipes[0][0]
+        parent = 0 if room.prefix else os.getpid()
+        reported = writers[len(printed) :]
         try:
             self._began = time.monotonic()
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [*room.prefix, room.python, "-I", "-B", "-u", str(harness), "program", str(parent)],
                 stdin=subprocess.PIPE,
                 stdout=stdout or writers[0],
-                stderr=writers[-1],
+                stderr=writers[len(printed) - 1],
                 env=dict(room.environment),
                 cwd=room.home,
-                pass_fds=(told[1], *reported),
+                pass_fds=(told, *reported),
                 start_new_session=True,
             )
         finally:
-            for descriptor in (told[1], *writers, *reported):
-                os.close(descriptor)
-        self.pid = self._process.pid
-        self._told = told[0]
-        self._pidfd = exit_descriptor(self.pid)
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ)
+            for _, writer in pipes:
+                os.close(writer)
+        # From here on it is waited for by its id alone.
+        process.returncode = 0
+        readers = (reader for reader, _ in pipes)
+        super().__init__(process.pid, dict(zip(readers, takers, strict=True)), contained=bool(room.prefix))
         order = {
-            "told": told[1],
+            "told": told,
             "report": reported[0] if reported else 0,
             "folder": str(room.folder),
             "home": str(room.home),
@@ -220,8 +209,8 @@ class Program:
             "minimum_isolation": room.minimum_isolation,
             "command": list(command),
         }
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        with suppress(BrokenPipeError), self._process.stdin as file:
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        with suppress(BrokenPipeError), process.stdin as file:
             file.write(json.dumps(order).encode())
 
     @property
@@ -232,28 +221,16 @@ class Program:
     def _printed_bytes(self) -> int:
         return sum(each.total_bytes for each in self._printed)
 
-    def _pipe(self, *adds: Callable[[bytes], None]) -> int:
-        """Return the write end of a pipe whose content goes to all of `adds`."""
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        self._pipes[reader] = adds
-        self._selector.register(reader, selectors.EVENT_READ)
-        return writer
-
     def told(self, seconds: float = 0.0) -> tuple[str, str]:
         """Return the isolation level with which it has started, and the reason for a failed start.
 
         Wait that many seconds for its start.
         """
-        said, deadline = b"", time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._told, selectors.EVENT_READ)
-            while selector.select(max(0.0, deadline - time.monotonic())):
-                data = os.read(self._told, READ_BYTES)
-                if not data:
-                    break
-                said += data
-        level, _, error = said.decode(errors="replace").partition(" ")
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self._told in self._selector.get_map():
+            if self._pidfd in self._read(left):
+                break
+        level, _, error = self._said.decode(errors="replace").partition(" ")
         return level, one_line(error, 500)
 
     def wait(self, seconds: float, printed_bytes: int, watch: Callable[[], object]) -> int:
@@ -266,58 +243,11 @@ class Program:
             PrintedTooMuch: its output exceeded the limit.
         """
         while True:
-            ready = {key.fd for key, _ in self._selector.select(_POLL_SECONDS)}
-            for descriptor in ready & self._pipes.keys():
-                self._drain(descriptor)
+            self._read(_POLL_SECONDS)
             watch()
-            status = self._process.poll()
-            if status is not None:
-                status = signal_told(status) if self._contained else status
-                if -status in SIGNALS:
-                    time.sleep(SIGNAL_GRACE_SECONDS)
-                return status
+            if self._wait(0):
+                return self._exit_status()
             if self._printed_bytes() - self._limit_from > printed_bytes:
                 raise PrintedTooMuch
             if self.seconds >= seconds:
                 raise DeadlinePassed
-
-    def _drain(self, descriptor: int) -> bool:
-        """Read some of a pipe's content; return whether more may follow."""
-        try:
-            data = os.read(descriptor, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._selector.unregister(descriptor)
-            del self._pipes[descriptor]
-            os.close(descriptor)
-            return False
-        for add in self._pipes[descriptor]:
-            add(data)
-        return True
-
-    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """Kill the program with its session, and read the rest of its pipes.
-
-        Processes that left the session live on below the supervisor, until they are killed.
-        """
-        if not self._reaped:
-            for kill in (os.killpg, os.kill):
-                with suppress(ProcessLookupError, PermissionError):
-                    kill(self.pid, signal.SIGKILL)
-            deadline = time.monotonic() + patience_seconds
-            while self._process.poll() is None and time.monotonic() < deadline:
-                time.sleep(REAP_POLL_SECONDS)
-            self._reaped = self._process.poll() is not None
-        for descriptor in list(self._pipes):
-            for _ in range(_LEFT_IN_PIPES):
-                if not self._drain(descriptor):
-                    break
-
-    def close(self) -> None:
-        """Close the descriptors between the supervisor and the program."""
-        for descriptor in (*self._pipes, self._told, self._pidfd):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._pipes.clear()
-        self._selector.close()

@@ -1,7 +1,6 @@
 """Start of harness processes: forked from a process that has imported their modules, or started by a command."""
 
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -11,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpc_board.harness.processes.child import READ_BYTES, Child, ChildEnded, DeadlinePassed, PrintedTooMuch
+from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch, Process
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.tree import REAP_SECONDS
+from hpc_board.harness.processes.tree import REAP_SECONDS, ended
 from hpc_board.harness.wire.channel import Channel, ProtocolViolation, pair
 
 _UCRED = struct.Struct("=iII")
@@ -126,6 +125,7 @@ def started(
         NotForked: no worker has connected by the `deadline`.
     """
     pipes = [os.pipe() for _ in printed]
+    streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
     process: subprocess.Popen[bytes] | None = None
     try:
         with _listening(cwd) as listener:
@@ -138,25 +138,23 @@ def started(
                 cwd=cwd,
                 start_new_session=True,
             )
-            connection = _connected(listener, process, deadline)
+            # From here on it is waited for by its id alone.
+            process.returncode = 0
+            connection = _connected(listener, process.pid, deadline)
             (cwd / _CHANNEL).unlink(missing_ok=True)
     except OSError as error:
-        for reader, _ in pipes:
-            os.close(reader)
         if process is None:
+            for reader, _ in pipes:
+                os.close(reader)
             raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
-        _end(process)
+        _said_until_ended(process.pid, streams)
         raise NotForked(f"{prefix[0]} was ended, since its worker cannot be reached: {error}") from error
     finally:
         for _, writer in pipes:
             os.close(writer)
-    streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
     if connection is None:
-        said = _said(streams)
-        _end(process)
+        said = _said_until_ended(process.pid, streams)
         raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it printed nothing'}")
-    # From here on the child is waited for by its id alone.
-    process.returncode = 0
     channel = Channel(connection, takes_fds=False)
     return Child(
         process.pid,
@@ -185,27 +183,14 @@ def _listening(folder: Path) -> socket.socket:
     return listener
 
 
-def _said(streams: Sequence[tuple[int, Printed]]) -> str:
-    """Close the streams of a process, and return its output so far on one line."""
-    for reader, each in streams:
-        os.set_blocking(reader, False)
-        with suppress(BlockingIOError):
-            each.add(os.read(reader, READ_BYTES))
-        os.close(reader)
+def _said_until_ended(pid: int, streams: Sequence[tuple[int, Printed]]) -> str:
+    """End a process with its session, and return its output on one line."""
+    Process(pid, {reader: [each.add] for reader, each in streams}, contained=False).end()
     return " ".join(" ".join(each.log().text for _, each in streams).split())
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process with its session, and wait for it."""
-    # After the wait, its id may belong to another process.
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> socket.socket | None:
-    while time.monotonic() < deadline and process.poll() is None:
+def _connected(listener: socket.socket, pid: int, deadline: float) -> socket.socket | None:
+    while time.monotonic() < deadline and not ended(pid):
         with suppress(TimeoutError):
             connection, _ = listener.accept()
             connection.setblocking(True)
