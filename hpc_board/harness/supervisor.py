@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import WORKER_HOME, Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
+from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.phases import tested
@@ -348,7 +349,7 @@ class Supervisor:
 
     def _benchmark(self, judge: Child, first: Child | None, seconds: float, workers: int) -> None:
         """Time the benchmark cases in the existing worker, if there is one, and in as many more as `workers` says."""
-        allowance = TimeBudget(seconds)
+        peak = peak_of(str(self._provenance.get("gpu_name", "")))
         windows = None
         if self._job.device == "hip":
             self._note_worker_clock("the judge has no windows on GPUs with the device hip")
@@ -357,7 +358,7 @@ class Supervisor:
                 # The windows need a GPU without work of the submission.
                 self._processes.dismiss(first)
                 first = None
-            windows = self._windows(judge, seconds, allowance)
+            windows = self._windows(judge, seconds, peak)
         if windows is not None:
             self._benchmarks = windows
             try:
@@ -367,48 +368,22 @@ class Supervisor:
             if self._provenance["clock"] == WORKER:
                 self._note_worker_clock(self._provenance["clock_reason"])
         else:
-            timed = self._rows if self._job.device == "cpu" else self._claims
-            self._benchmarks = found = timed(judge, seconds, lambda: self._new_worker(allowance))
-            found.run(None if first is None else self._worker(first, allowance), workers)
+            crew = Crew(Worker, self._processes, judge, self._job.limits, seconds)
+            timed = RowBenchmarks if self._job.device == "cpu" else ClaimBenchmarks
+            bench = self._bench_of_benchmarks(judge, seconds)
+            self._benchmarks = found = timed(bench, crew, self._say, peak)
+            found.run(None if first is None else crew.worker(first), workers)
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
-    def _new_worker(self, allowance: TimeBudget) -> Worker:
-        return self._worker(self._processes.loaded_worker(), allowance)
-
-    def _windows(self, judge: Child, seconds: float, allowance: TimeBudget) -> WindowBenchmarks | None:
+    def _windows(self, judge: Child, seconds: float, peak: Peak | None) -> WindowBenchmarks | None:
         """Return the benchmarks by the judge's clock; None if this GPU has no windows.
 
         No process of the submission exists.
         """
-        job, processes = self._job, self._processes
-        bench = GpuBench(
-            judge,
-            Phase("benchmark", job.benchmarks, seconds),
-            job.limits,
-            job.rules,
-            partial(append_line, self._folder / WINDOWS),
-        )
-
-        def new_worker() -> GpuWorker:
-            self._check_gone()
-            return self._gpu_worker(processes.waiting_worker(), TimeBudget(seconds))
-
-        def load(worker: GpuWorker) -> None:
-            # The windows before are the harness's own; from here on the time is the submission's.
-            worker.allowance = allowance
-            processes.import_submission(worker.child)
-
-        self._check_gone()
-        windows = WindowBenchmarks(
-            bench,
-            new_worker,
-            lambda worker: processes.dismiss(worker.child),
-            lambda: self._gpu_worker(processes.baseline(reference=processes.has_baseline), TimeBudget(seconds)),
-            self._say,
-            load,
-            has_reference=processes.has_baseline,
-            peak=self._peak(),
-        )
+        job, phase = self._job, Phase("benchmark", self._job.benchmarks, seconds)
+        bench = GpuBench(judge, phase, job.limits, job.rules, partial(append_line, self._folder / WINDOWS))
+        crew = Crew(GpuWorker, self._processes, judge, job.limits, seconds)
+        windows = WindowBenchmarks(bench, crew, self._say, peak)
         try:
             windows.check()
         except NoWindow as error:
@@ -416,13 +391,6 @@ class Supervisor:
             self._note_worker_clock(error.message)
             return None
         return windows
-
-    def _check_gone(self) -> None:
-        """Check that no process of the submission is left, which could use the GPU beside a window."""
-        left = self._processes.left_processes
-        if left:
-            message = f"{left} processes of the submission could not be ended, and may use the GPU"
-            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
     def _note_worker_clock(self, reason: str) -> None:
         """Record that the times are the worker's claims, unless the board's ranks need the judge's clock."""
@@ -434,44 +402,11 @@ class Supervisor:
             )
             raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
-    def _rows(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> RowBenchmarks:
-        """Return the benchmarks of a device where all work that a submission has begun can be stopped."""
-        job, processes = self._job, self._processes
-        trusted = processes.baseline(reference=processes.has_baseline)
-        return RowBenchmarks(
-            self._bench_of_benchmarks(judge, seconds, job.limits),
-            new_worker,
-            lambda worker: processes.dismiss(worker.child),
-            Worker(trusted, job.limits, TimeBudget(seconds), device=job.device),
-            self._say,
-            lambda: processes.alone(judge, trusted),
-            has_reference=processes.has_baseline,
-            peak=self._peak(),
-        )
-
-    def _claims(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> ClaimBenchmarks:
-        """Return the benchmarks of a device that continues its work while the worker's process is stopped."""
-        job, processes = self._job, self._processes
-        baseline = processes.baseline() if processes.has_baseline else None
-        return ClaimBenchmarks(
-            self._bench_of_benchmarks(judge, seconds, job.limits),
-            new_worker,
-            lambda worker: processes.dismiss(worker.child),
-            None if baseline is None else Worker(baseline, job.limits, TimeBudget(seconds), device=job.device),
-            self._say,
-            lambda: processes.alone(judge, baseline),
-            lambda: processes.others(judge, baseline),
-            peak=self._peak(),
-        )
-
-    def _peak(self) -> Peak | None:
-        return peak_of(str(self._provenance.get("gpu_name", "")))
-
     def _profile(self, judge: Child, first: Child) -> None:
         """Check every benchmark case without a profiler, then profile each."""
         job, processes, seconds = self._job, self._processes, self._job.phase_seconds["benchmark"]
         worker = self._worker(first, TimeBudget(seconds))
-        if not self._tested(self._bench_of_benchmarks(judge, seconds, job.limits), worker, secret=True):
+        if not self._tested(self._bench_of_benchmarks(judge, seconds), worker, secret=True):
             return
         # A profiler replays calls, so only all of them together have a time limit.
         limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
@@ -552,12 +487,9 @@ class Supervisor:
         siblings = partial(self._processes.siblings, child)
         return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
-    def _gpu_worker(self, child: Child, allowance: TimeBudget) -> GpuWorker:
-        siblings = partial(self._processes.siblings, child)
-        return GpuWorker(child, self._job.limits, allowance, siblings, device=self._job.device)
-
-    def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
-        return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)
+    def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
+        phase = Phase("benchmark", self._job.benchmarks, seconds)
+        return Bench(judge, phase, limits or self._job.limits, self._job.rules)
 
     def _with_oom_kills(self, cases: list[Case]) -> list[Case]:
         """Return the cases, with out-of-memory kills of a worker distinguished from its crashes."""

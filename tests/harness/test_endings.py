@@ -29,9 +29,9 @@ ZYGOTE_ENDS = Edit(
     '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n',
 )
 NO_SECOND_WORKER = Edit(
-    "supervisor.py",
-    "lambda: self._new_worker(allowance)",
-    "lambda left=[0, 1]: (1 / left.pop(), self._new_worker(allowance))[1]",
+    "measure/crew.py",
+    "child or self._processes.loaded_worker()",
+    "1 / vars(self).setdefault('left', [0, 1]).pop() and self._processes.loaded_worker()",
 )
 NO_SECOND_CASE = Edit(
     "measure/bench.py",

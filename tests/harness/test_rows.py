@@ -1,7 +1,8 @@
 """The rows of calls of a benchmark: what a kernel's row may take beside the kernel is known of one as long."""
 
 import os
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -51,12 +52,36 @@ class Bench:
         return Called(len(seeds), claimed_ns, claimed_ns + beside_ns)
 
 
-def measured(first_ns: float, hides_ns: float) -> Case:
-    """The case as three workers or more have measured it beside a slow reference; all but the first hide as much."""
-    parts: Any = Bench(), lambda: Worker(1e6, hides_ns), Worker(REFERENCE_NS), Worker(first_ns)
-    bench, another, reference, first = parts
-    benchmarks = ClaimBenchmarks(bench, another, lambda _: None, reference, lambda *_: None, nullcontext, lambda: 0)
-    (case,) = benchmarks.run(first, 3)
+class Crew:
+    """The workers of the benchmarks beside a slow reference; all but the first hide as much."""
+
+    has_reference = True
+
+    def __init__(self, hides_ns: float, others: Sequence[int] = ()) -> None:
+        self._hides_ns = hides_ns
+        self._others = iter(others)
+
+    def worker(self) -> Worker:
+        return Worker(1e6, self._hides_ns)
+
+    def trusted_worker(self) -> Worker:
+        return Worker(REFERENCE_NS)
+
+    def dismiss(self, worker: Worker) -> None:
+        """End nothing."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def others(self) -> int:
+        return next(self._others, 0)
+
+
+def measured(first_ns: float, hides_ns: float, others: Sequence[int] = ()) -> Case:
+    """The case as three workers or more have measured it."""
+    parts: Any = Bench(), Crew(hides_ns, others), lambda *_: None
+    first: Any = Worker(first_ns)
+    (case,) = ClaimBenchmarks(*parts).run(first, 3)
     return case
 
 
@@ -85,3 +110,12 @@ def test_a_case_is_measured_again_beside_an_unsteady_reference_and_at_last_has_a
     case = measured(1e6, 0)
     assert (case.verdict, case.message) == (Verdict.PASS, remark)
     assert next(shares, None) is None, "each unsteady reference was seen"
+
+
+def test_calls_that_leave_work_to_other_processes_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_benchmarks, "disturbed", lambda *_: "")
+    assert measured(1e6, 0, others=[2, 3, 2, 2]).verdict is Verdict.PASS, "a process that others began"
+    case = measured(1e6, 0, others=[2, 3] * 3)
+    assert case.verdict is Verdict.TIMING_INCONSISTENT
+    assert case.message.startswith("the timed calls left work to others: ")
+    assert " threads and 2 processes before them, " in case.message

@@ -6,13 +6,13 @@ No signal stops a GPU's work, and this GPU has no windows of the judge.
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork
+from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import enough, of_two_clocks
@@ -72,27 +72,14 @@ class _Measured:
 class ClaimBenchmarks(Passes[Worker, _Measured]):
     """The timed part of an evaluation on a GPU, by the worker's claims.
 
-    Before and after each worker's calls the `baseline` calls the reference, if the task has one: its times show whether
-    the machine was steady, and the overhead of a call besides the kernel. `alone` stops all other processes meanwhile,
-    since otherwise a submission that keeps the node busy would be excused for much.
+    Before and after each worker's calls the trusted one calls the reference, if the task has one: its times show
+    whether the machine was steady, and the overhead of a call besides the kernel. All other processes are stopped
+    meanwhile, since otherwise a submission that keeps the node busy would be excused for much.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        new_worker: Callable[[], Worker],
-        dismiss: Callable[[Worker], None],
-        baseline: Worker | None,
-        say: Say,
-        alone: Callable[[], AbstractContextManager[None]],
-        others: Callable[[], int],
-        *,
-        peak: Peak | None = None,
-    ) -> None:
-        super().__init__(bench, new_worker, dismiss, say, peak)
-        self._baseline = baseline
-        self._alone = alone
-        self._others = others
+    def __init__(self, bench: Bench, crew: Crew[Worker], say: Say, peak: Peak | None = None) -> None:
+        super().__init__(bench, crew, say, peak)
+        self._baseline = crew.trusted_worker() if crew.has_reference else None
         self._copied = False
 
     _interval_ns_min = 2 * TICK_NS
@@ -145,7 +132,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
 
     def _process_counts(self, worker: Worker) -> tuple[int, int]:
         """Return the number of a worker's threads, and of the processes that it has left anywhere."""
-        return thread_count(worker.child.worker_pid), self._others()
+        return thread_count(worker.child.worker_pid), self._crew.others()
 
     def _unclaimed(
         self,
@@ -178,7 +165,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
         called: list[Called] = []
         if self._baseline is None:
             return called
-        with self._alone(), of_the_task():
+        with self._crew.alone(), of_the_task():
             # The first call's time is not counted: it may have to warm the device up.
             called.append(self._bench.call(self._baseline, index, [secret_seed()], timed=True))
             start = time.monotonic()
@@ -213,7 +200,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
 
     def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
         fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
-        with self._alone(), of_the_task():
+        with self._crew.alone(), of_the_task():
             measured.rows.append(self._called_in_row(baseline, index, min(count, fewer)))
             if fewer < count:
                 measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))

@@ -1,13 +1,13 @@
 """The passes of a ranked run's benchmarks: each worker measures every case, until the interval is narrow enough."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.crew import AnyWorker, Crew
 from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.measure.timing import floor_ns
-from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Case, Timing, Verdict
@@ -32,7 +32,6 @@ class Measured(Protocol):
         """Return the times so far; None before the first."""
 
 
-AnyWorker = TypeVar("AnyWorker", bound=Worker)
 AnyMeasured = TypeVar("AnyMeasured", bound=Measured)
 
 
@@ -46,18 +45,10 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
 
     _interval_ns_min = 0.0
 
-    def __init__(
-        self,
-        bench: Bench,
-        new_worker: Callable[[], AnyWorker],
-        dismiss: Callable[[AnyWorker], None],
-        say: Say,
-        peak: Peak | None,
-    ) -> None:
+    def __init__(self, bench: Bench, crew: Crew[AnyWorker], say: Say, peak: Peak | None = None) -> None:
         self._bench = bench
         self._limits = bench.limits
-        self._new_worker = new_worker
-        self._dismiss = dismiss
+        self._crew = crew
         self._say = say
         self._peak = peak
         self._measured: dict[int, AnyMeasured] = {}
@@ -74,7 +65,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
     def _begin(self, cases: Sequence[int]) -> AnyWorker:
         """Return a new worker for these cases, which has imported the submission."""
         del cases
-        return self._new_worker()
+        return self._crew.worker()
 
     def run(self, first: AnyWorker | None, workers: int) -> list[Case]:
         """Measure each case with as many workers as `workers` says, and return the results.
@@ -133,7 +124,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
                     measured.failure = error
                     return
         finally:
-            self._dismiss(worker)
+            self._crew.dismiss(worker)
 
     def _conclude(self) -> None:
         """Fail the cases whose times no right call can take."""

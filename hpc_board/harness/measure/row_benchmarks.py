@@ -9,11 +9,11 @@ estimator, its error, and the possible gain of a submission that lies.
 import math
 import statistics
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
+from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_rows
@@ -152,28 +152,11 @@ def _trusted_ns(called: Called) -> float:
 
 
 class RowBenchmarks(Passes[Worker, _Measured]):
-    """The timed part of an evaluation on a device where all processes of a submission can be stopped.
+    """The timed part of an evaluation on a device where all processes of a submission can be stopped."""
 
-    `trusted` is a worker with the task's reference, or with no function if the task has none; `alone` stops all other
-    processes while it is called.
-    """
-
-    def __init__(
-        self,
-        bench: Bench,
-        new_worker: Callable[[], Worker],
-        dismiss: Callable[[Worker], None],
-        trusted: Worker,
-        say: Say,
-        alone: Callable[[], AbstractContextManager[None]],
-        *,
-        has_reference: bool,
-        peak: Peak | None = None,
-    ) -> None:
-        super().__init__(bench, new_worker, dismiss, say, peak)
-        self._trusted = trusted
-        self._alone = alone
-        self._has_reference = has_reference
+    def __init__(self, bench: Bench, crew: Crew[Worker], say: Say, peak: Peak | None = None) -> None:
+        super().__init__(bench, crew, say, peak)
+        self._trusted = crew.trusted_worker()
 
     def _measurements(self) -> _Measured:
         return _Measured(self._limits.row_seconds)
@@ -249,9 +232,9 @@ class RowBenchmarks(Passes[Worker, _Measured]):
 
     def _call_reference(self, index: int, measured: _Measured) -> None:
         """Add a row of the reference; the first of all is not counted, since it may have to warm up."""
-        if not self._has_reference:
+        if not self._crew.has_reference:
             return
-        with self._alone(), of_the_task():
+        with self._crew.alone(), of_the_task():
             if not measured.reference:
                 self._reference_row(index, measured)
             measured.reference.append(self._reference_row(index, measured))
@@ -266,6 +249,6 @@ class RowBenchmarks(Passes[Worker, _Measured]):
         return called
 
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
-        with self._alone(), of_the_task():
+        with self._crew.alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
         measured.empty.setdefault(called.calls, []).append(called)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from hpc_board.harness.measure.contention import OtherWork
+from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.gpu_bench import GpuBench, Made
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
@@ -165,32 +166,15 @@ class _Measured:
 
 
 class WindowBenchmarks(Passes[GpuWorker, _Measured]):
-    """The timed part of an evaluation on a GPU whose memory several processes can share.
-
-    `new_trusted` starts a worker with the task's reference, or with no function if the task has none, and `new_worker`
-    one that waits before it imports the submission, which `load` has it do.
-    """
+    """The timed part of an evaluation on a GPU whose memory several processes can share."""
 
     _interval_ns_min = 1000.0
 
-    def __init__(
-        self,
-        bench: GpuBench,
-        new_worker: Callable[[], GpuWorker],
-        dismiss: Callable[[GpuWorker], None],
-        new_trusted: Callable[[], GpuWorker],
-        say: Say,
-        load: Callable[[GpuWorker], None],
-        *,
-        has_reference: bool,
-        peak: Peak | None = None,
-    ) -> None:
-        super().__init__(bench, new_worker, dismiss, say, peak)
+    def __init__(self, bench: GpuBench, crew: Crew[GpuWorker], say: Say, peak: Peak | None = None) -> None:
+        super().__init__(bench, crew, say, peak)
         self._gpu = bench
-        self._new_trusted = new_trusted
-        self._trusted = new_trusted()
-        self._load = load
-        self._has_reference = has_reference
+        crew.check_gone()
+        self._trusted = crew.trusted_worker()
         self._throttled_calls = 0
         self._drift_fault = ""
 
@@ -232,8 +216,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             self._try_windows()
         except MemoryNotShared as error:
             # The queue of this worker's GPU may wait for a sign that the judge cannot give.
-            self._dismiss(self._trusted)
-            self._trusted = self._new_trusted()
+            self._crew.dismiss(self._trusted)
+            self._trusted = self._crew.trusted_worker()
             self._gpu.pooled = True
             try:
                 self._try_windows()
@@ -243,7 +227,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
 
     def close(self) -> None:
         """End the trusted worker, and release the memory of windows."""
-        self._dismiss(self._trusted)
+        self._crew.dismiss(self._trusted)
         self._gpu.release_windows()
 
     def _try_windows(self) -> None:
@@ -291,16 +275,16 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             measured = self._measured.setdefault(index, self._measurements())
             if not measured.overheads_ns:
                 self._time_reference(index, measured)
-        worker = self._new_worker()
+        worker = self._crew.waiting_worker()
         try:
             for index in cases:
                 measured = self._measured[index]
                 measured.overhead = self._overhead(worker, index)
                 measured.overheads_ns.append(measured.overhead.window_ns)
                 measured.host_overhead = replace(measured.overhead, window_ns=self._nothing_ns(worker, index))
-            self._load(worker)
+            self._crew.load(worker)
         except BaseException:
-            self._dismiss(worker)
+            self._crew.dismiss(worker)
             raise
         return worker
 
@@ -312,7 +296,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         overhead, start = self._overhead(self._trusted, index), time.monotonic()
         measured.overheads_ns.append(overhead.window_ns)
         windows_ns: list[float] = []
-        if not self._has_reference:
+        if not self._crew.has_reference:
             return
         with of_the_task():
             for number in range(1 + _REFERENCE_CALLS):
