@@ -8,8 +8,8 @@ import yaml
 
 from tests.e2e.boards import BoardFiles, board_files
 from tests.harness.evaluations import REFERENCE
+from tests.harness.evaluations import RIGHT as BODY
 from tests.harness.own_evals import EVAL
-from tests.harness.own_evals import RIGHT as BODY
 from tests.slurm.lab import SlurmLab
 
 RIGHT = f"#!POPCORN leaderboard own\n{BODY}"

@@ -40,6 +40,23 @@ def check_implementation(data, output):
 """
 """A task of the standard library alone, so that an evaluation starts in milliseconds."""
 
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+"""The right answer to that task."""
+
+ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).random(size) + 1
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool((output == 2 * data).all()), "wrong"
+"""
+"""The same task with arrays."""
+
 QUICK = {
     "timed_calls_min": 3,
     "timed_calls_max": 5,

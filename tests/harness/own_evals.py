@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.model.task import OWN, Language, Mode, Ranking, Task, TaskFile, Timeouts
-from tests.harness.evaluations import REFERENCE, Evaluation, evaluate
+from tests.harness.evaluations import REFERENCE, RIGHT, Evaluation, evaluate
 
 EVAL = """
 import os
@@ -88,8 +88,6 @@ if __name__ == "__main__":
     sys.exit(main())
 """
 """An eval of the standard library alone, which imports the submission into its own process as many do."""
-
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
 def own_task(eval_text: str = EVAL, **changes: Any) -> Task:

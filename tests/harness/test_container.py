@@ -28,10 +28,10 @@ from tests.harness.adversarial.tasks import TASKS
 from tests.harness.compiling import ALL, needs_gcc
 from tests.harness.compiling import REFERENCE as SCALE
 from tests.harness.compiling import kernel as cpp
-from tests.harness.evaluations import QUICK, a_task, evaluate, make_job_folder, progress
+from tests.harness.evaluations import QUICK, RIGHT, a_task, evaluate, make_job_folder, progress
 from tests.harness.evaluations import REFERENCE as DOUBLE
 from tests.harness.test_build import TIME_BOMB
-from tests.harness.test_verdicts import RIGHT, kernel
+from tests.harness.test_verdicts import kernel
 
 BUBBLEWRAP = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="gpus.CPU.sandbox")
 

@@ -9,10 +9,8 @@ from hpc_board.harness.progress import Progress
 from hpc_board.harness.result_file import write_result
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import REFERENCE, a_task, evaluate
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
-
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 LOADED_TWICE = (
     "import os, pathlib\n"

@@ -9,9 +9,8 @@ import pytest
 from hpc_board.harness.confine.gpu_devices import job_gpus, see_one
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
-from tests.harness.evaluations import evaluate, said_confined
+from tests.harness.evaluations import RIGHT, evaluate, said_confined
 from tests.harness.harness_file import Edit, edited
-from tests.harness.test_verdicts import RIGHT
 
 UUIDS = ("GPU-6ff3f9b9-0001", "GPU-6ff3f9b9-0002", "GPU-70000000-0003")
 COMMON = ("nvidia-caps", "nvidia-uvm", "nvidiactl")

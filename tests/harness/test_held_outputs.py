@@ -20,23 +20,11 @@ from hpc_board.harness.wire import channel
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import QUICK, a_task, evaluate
+from tests.harness.evaluations import ARRAYS, QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
 
 np = pytest.importorskip("numpy")
 
-ARRAYS = """
-import numpy as np
-
-def generate_input(size, seed):
-    return np.random.default_rng(seed).random(size) + 1
-
-def ref_kernel(data):
-    return 2 * data
-
-def check_implementation(data, output):
-    return bool((output == 2 * data).all()), "wrong"
-"""
 LARGE: dict[str, Any] = {
     "tests": ({"size": 2**21, "seed": 1},),
     "benchmarks": ({"size": 2**21, "seed": 2}, {"size": 1000, "seed": 3}),

@@ -6,7 +6,7 @@ import pytest
 
 from hpc_board.harness.wire.channel import ChannelFull, pair
 from hpc_board.model.result import Verdict
-from tests.harness.evaluations import a_task, evaluate
+from tests.harness.evaluations import RIGHT, a_task, evaluate
 
 CHANNEL = """
 import array, json, os, socket, stat, sys, time
@@ -25,7 +25,6 @@ def send(frame):
     channel.send(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
 
 """
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hpc_board.harness.processes.memory import mapped_at
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import REFERENCE, a_task, evaluate
-from tests.harness.test_verdicts import RIGHT, kernel
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, evaluate
+from tests.harness.test_verdicts import kernel
 
 FULL = "S4"
 

@@ -21,21 +21,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
-from tests.harness.evaluations import a_task, make_job_folder, progress
+from tests.harness.evaluations import ARRAYS, RIGHT, a_task, make_job_folder, progress
 
-ARRAYS = """
-import numpy as np
-
-def generate_input(size, seed):
-    return np.random.default_rng(seed).random(size)
-
-def ref_kernel(data):
-    return 2 * data
-
-def check_implementation(data, output):
-    return bool((output == 2 * data).all()), "wrong"
-"""
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
 import time

@@ -20,9 +20,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from tests.harness.containers import needs_containers, play
-from tests.harness.evaluations import REFERENCE, a_task, make_job_folder, progress
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, make_job_folder, progress
 
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 SETTING = "gpus.CPU.container"
 PLAYED = [ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT]
 

@@ -17,9 +17,8 @@ from hpc_board.harness.judge.judge import _amounts
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
+from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder
 
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -8,7 +8,8 @@ from hpc_board.harness.own_eval.report import Scores
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.harness.own_evals import RIGHT, judged, scoring_task
+from tests.harness.evaluations import RIGHT
+from tests.harness.own_evals import judged, scoring_task
 
 
 @pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK, Mode.RANKED])

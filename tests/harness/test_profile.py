@@ -28,11 +28,10 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
-from tests.harness.evaluations import Evaluation, a_task, evaluate
+from tests.harness.evaluations import RIGHT, Evaluation, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
 from tests.values import replace
 
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 BUSY = "def custom_kernel(data):\n    sum(i * i for i in range(200_000))\n    return [2 * x for x in data]\n"
 TORCH = "import torch\ndef custom_kernel(data):\n    return (2 * torch.tensor(data, dtype=torch.float64)).tolist()\n"
 

@@ -15,9 +15,8 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.sandbox import read_by_submissions, readable_folders
 from hpc_board.model.result import Result, Verdict
 from tests.harness.compiling import compiled, kernel, needs_gcc
-from tests.harness.evaluations import evaluate, said_confined
+from tests.harness.evaluations import RIGHT, evaluate, said_confined
 
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ROOT = Path(__file__).parents[2]
 PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -19,7 +19,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder, said_confined
+from tests.harness.evaluations import ARRAYS, QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, said_confined
 from tests.harness.harness_file import Edit, edited
 
 TENSORS = """
@@ -34,19 +34,6 @@ def ref_kernel(data):
 def check_implementation(data, output):
     return bool((output == 2 * data).all()), "wrong"
 """
-ARRAYS = """
-import numpy as np
-
-def generate_input(size, seed):
-    return np.random.default_rng(seed).random(size, dtype=np.float32) + 1
-
-def ref_kernel(data):
-    return 2 * data
-
-def check_implementation(data, output):
-    return bool((output == 2 * data).all()), "wrong"
-"""
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
 def test_no_call_takes_less_than_the_floor(tmp_path: Path) -> None:
@@ -419,14 +406,14 @@ def custom_kernel(data):
 """
 ONE_BUFFER = """
 import numpy as np
-buffer = np.empty(10_000, dtype=np.float32)
+buffer = np.empty(10_000)
 
 def custom_kernel(data):
     return np.multiply(data, 2, out=buffer[:len(data)])
 """
 TWO_BUFFERS = """
 import itertools, numpy as np
-buffers = itertools.cycle([np.empty(10_000, dtype=np.float32), np.empty(10_000, dtype=np.float32)])
+buffers = itertools.cycle([np.empty(10_000), np.empty(10_000)])
 
 def custom_kernel(data):
     return np.multiply(data, 2, out=next(buffers)[:len(data)])
@@ -435,7 +422,7 @@ def custom_kernel(data):
 
 NEVER_TWICE = """
 import numpy as np
-buffer, seen = np.empty(10_000, dtype=np.float32), set()
+buffer, seen = np.empty(10_000), set()
 
 def custom_kernel(data):
     if tuple(data.tolist()) in seen:

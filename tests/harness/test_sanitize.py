@@ -19,9 +19,9 @@ from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, SanitizerFinding
 from hpc_board.model.task import Mode, Task, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.compiling import ALL, BODY, REFERENCE, kernel
-from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate, progress
+from tests.harness.evaluations import QUICK, RIGHT, Evaluation, a_task, evaluate, progress
 from tests.harness.harness_file import Edit, edited
-from tests.harness.test_profile import RIGHT, script
+from tests.harness.test_profile import script
 from tests.values import replace
 
 LOG = """

@@ -19,9 +19,8 @@ from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import a_task, make_job_folder
+from tests.harness.evaluations import RIGHT, a_task, make_job_folder
 
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 HANGS = "import time\ndef custom_kernel(data):\n    time.sleep(60)\n"
 SENT = {"job.json", "job.sh", "harness.py", "submission", "task"}
 STARTER = bundled.folder("job_templates") / job_folder.HARNESS

@@ -11,10 +11,8 @@ import pytest
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import REFERENCE, a_task, evaluate
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, evaluate
 from tests.harness.own_evals import own_task
-
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 TRIES = """
 import os, signal, socket, tempfile

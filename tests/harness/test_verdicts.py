@@ -18,9 +18,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder, progress
-
-RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, progress
 
 
 def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
