@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hpc_board.harness.judge.judge import _failed
+from hpc_board.harness.judge.judge import failed
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork, _own_ticks
 from hpc_board.harness.measure.timing import enough, floor_ns, timing
@@ -162,5 +162,5 @@ class OutOfMemoryError(RuntimeError):
 
 
 def test_a_judge_without_memory_on_the_device_does_not_blame_the_task() -> None:
-    assert _failed("no inputs", OutOfMemoryError("CUDA out of memory"), "cuda")["verdict"] is Verdict.OUT_OF_MEMORY
-    assert _failed("no inputs", ValueError("x"), "cuda")["verdict"] is Verdict.TASK_ERROR
+    assert failed("no inputs", OutOfMemoryError("CUDA out of memory"), "cuda")["verdict"] is Verdict.OUT_OF_MEMORY
+    assert failed("no inputs", ValueError("x"), "cuda")["verdict"] is Verdict.TASK_ERROR

@@ -11,7 +11,7 @@ import pytest
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.device.faults import absent, fault, install_command, lacking, message_of, unreadable
-from hpc_board.harness.judge.judge import _failed
+from hpc_board.harness.judge.judge import failed
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.harness.worker.worker import _Naming
 from hpc_board.model.device_faults import DEVICE_FAULTS, with_words
@@ -169,7 +169,7 @@ def test_a_submission_s_word_of_a_lost_gpu_counts_if_a_process_without_it_says_s
 
 @pytest.mark.parametrize("error", [RuntimeError("CUDA error: GPU is lost"), DeviceMissing("visible devices: 'MIG-1'")])
 def test_the_judge_puts_the_words_before_an_error_of_the_gpu(error: Exception) -> None:
-    frame = _failed("ref_kernel fails", error, "cuda")
+    frame = failed("ref_kernel fails", error, "cuda")
     assert frame["verdict"] is Verdict.DEVICE_ERROR
     assert frame["message"].startswith(
         ("the GPU was lost during the run: ", "the job has no permission to use its MIG device")

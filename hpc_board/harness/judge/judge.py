@@ -22,11 +22,11 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import CudaDevice, Device, DeviceMissing, Throttling, open_device
@@ -250,9 +250,27 @@ def _differences_of_parts(
         yield from form_differences(wanted, found, f"{place}[{name}]")
 
 
+class OfTask(Protocol):
+    """A process that has imported a task's reference, and answers the supervisor."""
+
+    def __init__(self, reference: ModuleType, device: Device, order: Frame, facts: Mapping[str, Any]) -> None:
+        """Take the reference, the supervisor's `load` frame, and the facts about the device."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return further facts for the supervisor."""
+
+    def answer(self, frame: Frame, fds: list[int]) -> Frame | None:
+        """Return the answer to a frame, None if there is none."""
+
+
 def serve(channel: Channel) -> None:
-    """Answer the supervisor until its end of the channel closes."""
+    """Answer the supervisor as the judge until its end of the channel closes."""
     keep_freed_memory()
+    serve_as(_Judge, channel)
+
+
+def serve_as(role: type[OfTask], channel: Channel) -> None:
+    """Import the task's reference, and answer the supervisor until its end of the channel closes."""
     frame, _ = channel.receive()
     # Before any import of the task: its code is untrusted as well.
     level = sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
@@ -260,29 +278,15 @@ def serve(channel: Channel) -> None:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
         facts = _facts(device)
-        throttling = Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None
-        if throttling is not None and throttling.fault:
-            facts["throttling"] = f"unknown: {throttling.fault}"
-        judge = _Judge(
-            importlib.import_module("reference"),
-            device,
-            throttling,
-            frame["value_bytes"],
-            folder=frame["folder"],
-            compiled=frame.get("compiled", False),
-            other_python=frame["other_python"],
-        )
+        served = role(importlib.import_module("reference"), device, frame, facts)
     except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-        channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
+        channel.send(failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
-    channel.send({"type": "ready", "facts": facts | judge.facts() | {"judge_isolation": level}})
+    channel.send({"type": "ready", "facts": facts | served.facts() | {"judge_isolation": level}})
     for frame, fds in channel.requests():
-        if frame["type"] == "forget":
-            judge.forget()
-        elif frame["type"] == "release":
-            judge.release()
-        else:
-            channel.send(judge.answer(frame, fds))
+        answer = served.answer(frame, fds)
+        if answer is not None:
+            channel.send(answer)
 
 
 @dataclass(frozen=True)
@@ -302,23 +306,13 @@ class _Right:
 class _Judge:
     """A task's functions, and the inputs of the calls that are not checked yet."""
 
-    def __init__(
-        self,
-        reference: ModuleType,
-        device: Device,
-        throttling: Throttling | None,
-        value_bytes: int,
-        *,
-        folder: str,
-        compiled: bool,
-        other_python: str,
-    ) -> None:
+    def __init__(self, reference: ModuleType, device: Device, order: Frame, facts: Mapping[str, Any]) -> None:
         self._reference = reference
-        self._other_python = other_python
+        self._other_python = order["other_python"]
         self._device = device
-        self._throttling = throttling
-        self._value_bytes = value_bytes
-        self._compiled = compiled
+        self._throttling = Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None
+        self._value_bytes = order["value_bytes"]
+        self._compiled = order.get("compiled", False)
         self._held: dict[int, Any] = {}
         self._laid: dict[int, payload.Laid] = {}
         self._expected: dict[str, _Right] = {}
@@ -327,22 +321,31 @@ class _Judge:
         self._work: dict[str, dict[str, float] | None] = {}
         self._layouts: dict[str, tuple[int, str]] = {}
         self._windows = Windows(device)
-        self._comparisons = Comparisons(reference, folder)
+        self._comparisons = Comparisons(reference, order["folder"])
         self._public: set[int] = set()
         self._reference_seconds = 0.0
         self._details_left = _DETAILS_MAX
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts about the task's functions that the supervisor needs."""
-        return {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
+        """Return whether the task has a reference to call, and why no throttling can be seen."""
+        found: dict[str, Any] = {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
+        if self._throttling is not None and self._throttling.fault:
+            found["throttling"] = f"unknown: {self._throttling.fault}"
+        return found
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Drop the inputs of calls that will never be checked."""
         self._held.clear()
         self._laid.clear()
         self._public.clear()
 
-    def answer(self, frame: Frame, fds: list[int]) -> Frame:
+    def answer(self, frame: Frame, fds: list[int]) -> Frame | None:
+        if frame["type"] == "forget":
+            self._forget()
+            return None
+        if frame["type"] == "release":
+            self._release()
+            return None
         if frame["type"] == "generate":
             return self._generate(frame)
         if frame["type"] == "empty":
@@ -448,7 +451,7 @@ class _Judge:
             # These steps use memory of the worker, and no code of the task.
             return unusable(message_of(error)) if failed["verdict"] is Verdict.TASK_ERROR else failed
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Unmap the memory of workers; a GPU that fails at it fails at the next call too, which says so."""
         with suppress(Exception):
             self._windows.release()
@@ -603,7 +606,7 @@ class _Judge:
         return found
 
     def _failed(self, step: str, error: BaseException) -> Frame:
-        return _failed(step, error, self._device.name, self._other_python)
+        return failed(step, error, self._device.name, self._other_python)
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> Difference | None:
         """Return the difference between an output's form and the right one.
@@ -707,7 +710,7 @@ def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None) ->
     }
 
 
-def _failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:
+def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:
     """Return the frame that blames the task; or this Python, a GPU or its memory, if they caused the error."""
     module = lacking(error)
     if module:

@@ -16,11 +16,10 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, public_seed
-from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
+from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption
 from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.channel import Frame, ProtocolViolation
-from hpc_board.harness.wire.replies import Checked, Filled, Generated
+from hpc_board.harness.wire.replies import Checked, Filled, Generated, Made, OfJudge, Taken
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, Probed
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue, case_text
@@ -142,7 +141,8 @@ class _Linter:
             yield checked
             if self._prober is None or not repeatable:
                 return
-            made = self._ask(self._prober, {"type": "take"}, first, ("taken",))["probes"]
+            self._prober.send({"type": "take"}, [first])
+            made = self._probes(self._prober, Taken).probes
         for name in [name for name in PROBES if name in made]:
             try:
                 probed = self._probed(self._prober, name, case, group, seed)
@@ -159,12 +159,13 @@ class _Linter:
         with ExitStack() as held:
             room = os.memfd_create("probe", os.MFD_CLOEXEC)
             held.callback(os.close, room)
-            made = self._ask(prober, {"type": "make", "probe": name}, room, ("made", "unmade"))
-            if made["type"] == "unmade":
-                return Probed(name, UNMADE, printable(str(made["message"]), _MESSAGE_MAX), same=False)
+            prober.send({"type": "make", "probe": name}, [room])
+            made = self._probes(prober, Made)
+            if made.fault:
+                return Probed(name, UNMADE, made.fault, same=False)
             self._inputs(held, case, group, seed)
             verdict, message = self._opinion(group, room)
-            return Probed(name, verdict, printable(message, _MESSAGE_MAX), bool(made["same"]))
+            return Probed(name, verdict, printable(message, _MESSAGE_MAX), made.same)
 
     def _inputs(self, held: ExitStack, case: _Case, group: str, seed: int) -> int:
         """Return the judge's inputs of a case and a seed, for the next call, open until `held` is left.
@@ -206,24 +207,8 @@ class _Linter:
             return str(error.verdict), error.message
         return str(answer.verdict), answer.message
 
-    def _ask(self, prober: Child, frame: Frame, descriptor: int, expected: tuple[str, ...]) -> Frame:
-        """Return the prober's answer.
-
-        Raises:
-            CallFailed: the reference failed, or the prober is gone.
-        """
+    def _probes(self, prober: Child, kind: type[OfJudge]) -> OfJudge:
+        """Return the prober's answer."""
         seconds = _PROBER_ANSWERS * self._judge_seconds
-        prober.send(frame, [descriptor])
-        try:
-            answer = prober.answer((*expected, "failed"), time.monotonic() + seconds)
-        except ChildEnded as error:
-            message = f"the process that calls the reference is gone: {error.how}"
-        except DeadlinePassed:
-            message = f"the reference did not answer within {seconds:g} s"
-        except (PrintedTooMuch, ProtocolViolation):
-            message = "the process that calls the reference cannot be understood"
-        else:
-            if answer["type"] == "failed":
-                raise CallFailed(Verdict.TASK_ERROR, printable(str(answer["message"]), 2 * _MESSAGE_MAX))
-            return answer
-        raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)
+        late = f"the reference did not answer within {seconds:g} s"
+        return judge_answer(prober, kind, time.monotonic() + seconds, late, who="the process that calls the reference")

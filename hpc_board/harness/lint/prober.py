@@ -1,31 +1,26 @@
 """The prober: derives right and cheap answers to a task's cases from its reference's answers, for the judge to check.
 
 It is part of a task's lint, never of a submission's evaluation. Frames: `load` -> `ready` or `failed`; `take` (with the
-inputs of a case) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, or `unmade` if the probe does not
-apply to the answer.
+inputs of a case) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, with a message if the probe does
+not apply to the answer.
 """
 
-import importlib
 import math
 import os
 import struct
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from types import ModuleType
 from typing import Any
 
-from hpc_board.harness.confine import sandbox
-from hpc_board.harness.device.device import Device, DeviceMissing, open_device
+from hpc_board.harness.device.device import Device
 from hpc_board.harness.device.faults import message_of
+from hpc_board.harness.judge.judge import failed, serve_as
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.model.lint import INPUTS_MAX
-from hpc_board.model.result import Verdict
-from hpc_board.model.text import printable
 
-_MESSAGE_MAX = 4000
 _COPY_BYTES = 2**24
 _TF32_SPLIT = 2.0**42 + 1
 """Dekker's factor: it splits the 53 bits of a float64 after the 11 of TF32."""
@@ -33,46 +28,34 @@ _TF32_SPLIT = 2.0**42 + 1
 
 def serve(channel: Channel) -> None:
     """Answer the supervisor until its end of the channel closes."""
-    frame, _ = channel.receive()
-    sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
-    try:
-        device = open_device(frame["device"])
-        sys.path.insert(0, frame["folder"])
-        prober = _Prober(importlib.import_module("reference"), device, frame["value_bytes"])
-    except DeviceMissing as error:
-        channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
-        return
-    except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-        channel.send(_failed("reference.py cannot be imported", error))
-        return
-    channel.send({"type": "ready", "facts": {}})
-    for frame, fds in channel.requests():
-        channel.send(prober.answer(frame, *fds))
+    serve_as(_Prober, channel)
 
 
 class _Prober:
     """A task's reference, and its answers to the inputs of one case."""
 
-    def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
+    def __init__(self, reference: ModuleType, device: Device, order: Frame, _facts: Mapping[str, Any]) -> None:
         self._kernel = reference.ref_kernel
         self._device = device
-        self._value_bytes = value_bytes
+        self._order = order
         self._makers: dict[str, Callable[[], Any]] = {}
         self._right = self._inputs = -1
 
-    def answer(self, frame: Frame, descriptor: int) -> Frame:
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
         if frame["type"] == "take":
             try:
-                self._take(descriptor)
+                self._take(fds[0])
             except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-                return _failed("ref_kernel cannot answer", error)
+                return failed("ref_kernel cannot answer", error, self._device.name, self._order["other_python"])
             return {"type": "taken", "probes": list(self._makers)}
         try:
-            payload.write(self._makers[frame["probe"]](), descriptor, self._value_bytes)
+            payload.write(self._makers[frame["probe"]](), fds[0], self._order["value_bytes"])
         except BaseException as error:  # noqa: BLE001 - PyTorch cannot compute with every type of number
-            message = printable(f"{type(error).__name__}: {message_of(error)}", _MESSAGE_MAX)
-            return {"type": "unmade", "message": message}
-        return {"type": "made", "same": payload.same(descriptor, self._right)}
+            return {"type": "made", "same": False, "fault": f"{type(error).__name__}: {message_of(error)}"}
+        return {"type": "made", "same": payload.same(fds[0], self._right), "fault": ""}
 
     def _take(self, inputs: int) -> None:
         """Call the reference, and note the function that makes each probe of its answer, see `PROBES`."""
@@ -80,7 +63,7 @@ class _Prober:
             if descriptor >= 0:
                 os.close(descriptor)
         self._inputs, self._right = os.dup(inputs), os.memfd_create("answer", os.MFD_CLOEXEC)
-        payload.write(self._kernel(self._fresh()), self._right, self._value_bytes)
+        payload.write(self._kernel(self._fresh()), self._right, self._order["value_bytes"])
         right = payload.read(self._right, self._device.place)[0]
         alike = [value for value in _values_in(self._fresh()) if _form(value) == _form(right)][:INPUTS_MAX]
         self._makers = {
@@ -107,12 +90,6 @@ class _Prober:
             return payload.read(copy, self._device.place)[0]
         finally:
             os.close(copy)
-
-
-def _failed(step: str, error: BaseException) -> Frame:
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
-    return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}
 
 
 def _is_array(value: Any) -> bool:

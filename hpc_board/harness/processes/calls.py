@@ -175,23 +175,23 @@ class TimeUntil(TimeBudget):
         return max(0.0, self._deadline - time.monotonic())
 
 
-def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str) -> OfJudge:
-    """Return the judge's answer of this kind by `deadline`; `late` is the message for a late one.
+def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str, who: str = "the judge") -> OfJudge:
+    """Return the answer of this kind of judge or prober by `deadline`; `late` is the message for a late one.
 
     Raises:
         CallFailed: it reported a failure, sent another frame, or is gone: an error of the task, not of the kernel.
     """
-    message = "the judge answered something else"
+    message = f"{who} answered something else"
     try:
         answer = answer_of(judge.answer((kind.__name__.lower(), "failed"), deadline))
     except ChildEnded as error:
-        message = f"the judge is gone: {error.how}"
+        message = f"{who} is gone: {error.how}"
     except DeadlinePassed:
         message = late
     except PrintedTooMuch:
-        message = "the judge printed more than it may"
+        message = f"{who} printed more than it may"
     except ProtocolViolation as error:
-        message = f"the judge cannot be understood: it sent {error}"
+        message = f"{who} cannot be understood: it sent {error}"
     else:
         if isinstance(answer, kind):
             return answer

@@ -163,6 +163,21 @@ class Checked(Answer):
     throttled: bool = False
 
 
+@dataclass(frozen=True)
+class Taken(Answer):
+    """Confirmation of the prober that it knows a right answer, with the names of the probes that it can make."""
+
+    probes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Made(Answer):
+    """A probe, which may be the `same` as the right answer; `fault` is the reason why there is none."""
+
+    same: bool
+    fault: str
+
+
 OfJudge = TypeVar("OfJudge", bound=Answer)
 """An answer of the judge, whose type of frame is the class's name in lower case."""
 
@@ -309,5 +324,7 @@ _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "failed": _failure,
     "generated": _generated,
     "filled": lambda _: Filled(),
+    "taken": lambda frame: Taken(tuple(_text(each, 40) for each in frame["probes"])),
+    "made": lambda frame: Made(frame["same"] is True, _text(frame["fault"], _MESSAGE_MAX)),
     "checked": _checked,
 }
