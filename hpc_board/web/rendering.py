@@ -6,6 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.model.score import duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.formatting import score_text, speedup_text
+from hpc_board.report.run_words import verdict_text
+from hpc_board.report.tasks import first_sentence
+from hpc_board.report.times import scatter_text
 from hpc_board.report.views import moment_of
 
 if TYPE_CHECKING:
@@ -41,7 +48,20 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
     )
     environment.filters.update(
-        moment=moment_of, day=_day, minute=_minute, clock=_clock, tenth=_tenth, marked=_CODE.split
+        moment=moment_of,
+        day=_day,
+        minute=_minute,
+        clock=_clock,
+        tenth=_tenth,
+        marked=_CODE.split,
+        one_line=one_line,
+        first_sentence=first_sentence,
+        feed_line=feed_line,
+        score=score_text,
+        speedup=speedup_text,
+        duration=duration_text,
+        scatter=scatter_text,
+        verdict=verdict_text,
     )
     return environment
 

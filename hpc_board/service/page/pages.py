@@ -3,33 +3,29 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ReferenceType, ref
-
-import msgspec
 
 from hpc_board import __version__
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.errors import InputError
 from hpc_board.model.names import NAME
-from hpc_board.model.result import Case, Verdict
-from hpc_board.model.score import duration_text
+from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import state_meaning, verdict_meaning
-from hpc_board.report.feeds import feed_line
-from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.run_words import outcome, times, trust, verdict_text
-from hpc_board.report.tasks import first_sentence
-from hpc_board.report.times import scatter_name, scatter_text
+from hpc_board.report.formatting import count_text, score_text
+from hpc_board.report.run_words import outcome, times, trust
+from hpc_board.report.times import scatter_name
 from hpc_board.web.rendering import template
 from hpc_board.web.standings import ROWS_MAX, Section, board_table
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.board.context import Installation
+    from hpc_board.domain.standing import Page
     from hpc_board.model.task import Task
     from hpc_board.store.additions import Marks
     from hpc_board.store.standings import Activity
@@ -121,55 +117,22 @@ def page(board: "Board", path: str, at: datetime) -> str | None:
     return template(f"{route}.html").render(**values, path=path, root=root, at=at, version=__version__)
 
 
-class _Line(msgspec.Struct, frozen=True):
-    """A leaderboard in the list of all."""
-
-    gpu: str
-    leader: str
-    time: str
-    speedup: str
-    users: int
-    runs: int
-    last_at: datetime
-
-
-class _Listed(msgspec.Struct, frozen=True):
-    """A task in the list of leaderboards."""
-
-    name: str
-    about: str
-    deadline: datetime | None
-    lines: Sequence[_Line]
-
-
 def _boards(board: "Board") -> dict[str, Any]:
     tasks = board.tasks.catalog().tasks
-    listed = [_Listed(task.name, _about(task), task.deadline, [*_lines(board, task)]) for task in tasks]
-    played = [each for each in listed if each.lines]
-    count = sum(len(each.lines) for each in played)
-    others = [each for each in listed if not each.lines]
+    leaders = {task.name: [*_leaders(board, task)] for task in tasks}
+    played = [task for task in tasks if leaders[task.name]]
+    others = [task for task in tasks if not leaders[task.name]]
+    count = sum(map(len, leaders.values()))
     about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
-    return {"title": "Leaderboards", "about": about, "played": played, "others": others}
+    return {"title": "Leaderboards", "about": about, "played": played, "leaders": leaders, "others": others}
 
 
-def _about(task: "Task") -> str:
-    return one_line(first_sentence(task.description), 160)
-
-
-def _lines(board: "Board", task: "Task") -> Iterator[_Line]:
+def _leaders(board: "Board", task: "Task") -> "Iterator[tuple[Activity, Page]]":
+    """Yield the leaderboards of a task with entries, each with the first row of its standings."""
     for each in _activity(board, task):
         (found,) = board.standings.pages(task.name, [each.gpu], limit=1)
         if found.rows:
-            first = found.rows[0]
-            yield _Line(
-                one_line(found.gpu),
-                one_line(first.user),
-                score_text(first.score_s),
-                speedup_text(found.speedup(first.score_s)),
-                found.total,
-                each.runs,
-                each.last_at,
-            )
+            yield each, found
 
 
 def _activity(board: "Board", task: "Task") -> "list[Activity]":
@@ -189,36 +152,9 @@ def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
     return {"title": section.name, "about": "", "section": section, "boards": tables}
 
 
-class _Change(msgspec.Struct, frozen=True):
-    """A line of the feed."""
-
-    id: int
-    at: datetime
-    text: str
-    kind: str
-    task: str
-    run: int
-
-
 def _feed(board: "Board") -> dict[str, Any]:
-    changes = [
-        _Change(each.id, each.at, feed_line(each), str(each.news.kind), each.task, each.run)
-        for each in board.standings.feed(limit=FEED_MAX)
-    ]
-    return {"title": "Feed", "about": "The newest changes of the standings", "changes": changes}
-
-
-class _CaseLine(msgspec.Struct, frozen=True):
-    """A case of a run."""
-
-    phase: str
-    number: int
-    spec: str
-    verdict: str
-    time: str
-    scatter: str
-    reference: str
-    speedup: str
+    about = "The newest changes of the standings"
+    return {"title": "Feed", "about": about, "changes": board.standings.feed(limit=FEED_MAX)}
 
 
 def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
@@ -236,7 +172,7 @@ def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
         "state": outcome(run),
         "passed": run.verdict is Verdict.PASS,
         "facts": _facts(board, run, placing, at),
-        "cases": [_case_line(case) for case in cases],
+        "cases": cases,
         "more": count_text(more, "more case") if more else "",
         "scatter": scatter_name(cases),
     }
@@ -268,17 +204,3 @@ def _facts(board: "Board", run: Run, placing: Placing | None, at: datetime) -> l
         ("Duration", times(run, started, max(at, run.created_at))),
     )
     return [fact for fact in facts if fact[1]]
-
-
-def _case_line(case: Case) -> _CaseLine:
-    timing = case.timing
-    return _CaseLine(
-        one_line(case.phase, 20),
-        case.index + 1,
-        one_line(case.spec),
-        verdict_text(case.verdict),
-        duration_text(timing.median_ns) if timing else "",
-        scatter_text(timing) if timing else "",
-        duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "",
-        speedup_text(timing.speedup) if timing else "",
-    )
