@@ -1,30 +1,14 @@
 """Overviews for admins: leaderboards, and users with the decisions about them."""
 
-import heapq
-from collections import Counter
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection
 
 from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
-from hpc_board.domain.admin_views import (
-    BY_NAME,
-    BoardState,
-    HourCount,
-    LimitUse,
-    PersonColumn,
-    PersonKey,
-    PersonOrder,
-    PersonState,
-    ban_value,
-)
+from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
 from hpc_board.domain.roles import GROUP, Role
-
-_SORTED_MAX = 100_000
-"""The most users that are sorted by another column than their names."""
 
 
 class AdminViews:
@@ -71,71 +55,40 @@ class AdminViews:
             )
         return tuple(boards)
 
-    def people(
-        self, *, order: PersonOrder = BY_NAME, behind: PersonKey | None = None, limit: int = 50, part: str = ""
-    ) -> tuple[PersonState, ...]:
-        """Return the users who have submitted, have decisions about them or are in the settings.
+    def people(self, *, limit: int = 1_000, part: str = "") -> tuple[PersonState, ...]:
+        """Return the users who have submitted, have decisions about them or are in the settings, by name.
 
-        At most `limit` of them, in `order` behind the key `behind`, with `part` in their names.
+        At most `limit` of them, with `part` in their names.
 
         Raises:
             Refused: the user is no admin.
         """
         self._context.require(Role.ADMIN, "administer users")
-        now = utc_now()
-        chosen = self._names_in_order(order, behind, limit, part, now)
-        limits = {decision.subject: each for decision, each in self._context.store.moderation.limits()}
-        sent = self._context.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
-        bans = {ban.subject: ban for ban in self._context.store.moderation.bans(now)}
-        newest = self._context.store.moderation.last_sent(chosen)
+        now, moderation, roles = utc_now(), self._context.store.moderation, self._context.settings.roles
+        named = {name for name in (*roles.admins, *roles.creators, *roles.participants) if not name.startswith(GROUP)}
+        newest = dict.fromkeys(name for name in named if part.lower() in name.lower())
+        newest |= moderation.people(limit=limit, part=part)
+        limits = {decision.subject: each for decision, each in moderation.limits()}
+        bans = {ban.subject: ban for ban in moderation.bans(now)}
+        sent: dict[str, list[HourCount]] = {}
+        for each in moderation.sent_since(now - LIMITED_PERIOD):
+            sent.setdefault(each.user, []).append(each)
         people = []
-        for name in chosen:
-            own = [each for each in sent if each.user == name]
+        for name in sorted(newest)[:limit]:
+            own = sent.get(name, [])
             role = self._context.role_of(name)
             people.append(
                 PersonState(
                     name,
                     role,
                     bans.get(name),
-                    newest.get(name),
+                    newest[name],
                     sum(each.submissions for each in own),
                     sum(each.runs for each in own),
                     () if role is Role.ADMIN else _uses(own, limits),
                 )
             )
         return tuple(people)
-
-    def _names_in_order(
-        self, order: PersonOrder, behind: PersonKey | None, limit: int, part: str, now: datetime
-    ) -> Collection[str]:
-        """Return the names that `people` lists, in order."""
-        moderation = self._context.store.moderation
-        if order == BY_NAME:
-            after = "" if behind is None else behind[2]
-            known = moderation.user_names(after=after, limit=limit, part=part)
-            return sorted({*known, *self._names_in_roles(after, part)})[:limit]
-        names = {*moderation.user_names(after="", limit=_SORTED_MAX, part=part), *self._names_in_roles("", part)}
-        values: Mapping[str, float] = {}
-        match order.by:
-            case PersonColumn.BAN:
-                values = {ban.subject: ban_value(ban) for ban in moderation.bans(now)}
-            case PersonColumn.SUBMISSIONS | PersonColumn.RUNS:
-                counts: Counter[str] = Counter()
-                for each in moderation.sent_since(now - LIMITED_PERIOD):
-                    counts[each.user] += each.runs if order.by is PersonColumn.RUNS else each.submissions
-                values = {name: count for name, count in counts.items() if count}
-            case PersonColumn.LAST:
-                values = {name: -at.timestamp() for name, at in moderation.last_sent(names).items()}
-        keys = (order.key_of(name, values.get(name)) for name in names)
-        left = (key for key in keys if behind is None or order.is_behind(key, behind))
-        first = (heapq.nlargest if order.keys_descend else heapq.nsmallest)(limit, left)
-        return [name for _, _, name in first]
-
-    def _names_in_roles(self, after: str, part: str) -> Collection[str]:
-        roles = self._context.settings.roles
-        names = (*roles.admins, *roles.creators, *roles.participants)
-        fitting = (name for name in names if name > after and part.lower() in name.lower())
-        return {name for name in fitting if not name.startswith(GROUP)}
 
 
 def _uses(own: Collection[HourCount], limits: dict[str, Limits]) -> tuple[LimitUse, ...]:

@@ -13,7 +13,6 @@ from hpc_board.domain.moderation import (
     BAN,
     EVERYTHING,
     LIMIT_MAX,
-    NEWEST_DECISION_FIRST,
     START,
     STOP,
     UNBAN,
@@ -21,7 +20,6 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
-    LogOrder,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission
@@ -151,23 +149,10 @@ class Moderation:
         self._context.require(Role.ADMIN, "readmit submissions")
         self._decisions.readmit(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason))
 
-    def decisions(
-        self,
-        *,
-        user: str | None = None,
-        board: str | None = None,
-        limit: int = 50,
-        before: int | None = None,
-        words: Sequence[str] = (),
-        order: LogOrder = NEWEST_DECISION_FIRST,
-    ) -> tuple[Decision, ...]:
-        """Return the decisions in `order`: by or about `user`, and about `board`, with those about submissions.
-
-        `before` is the number of a decision; only those after it in the order, by default older ones, are returned.
-        Each has all of `words` in its fields.
-        """
+    def decisions(self, *, user: str | None = None, board: str | None = None, limit: int = 50) -> tuple[Decision, ...]:
+        """Return decisions, newest first: by or about `user`, and about `board`, with those about submissions."""
         self._context.require(Role.ADMIN, "read the audit log")
-        return self._decisions.log(user=user, board=board, limit=limit, before=before, words=words, order=order)
+        return self._decisions.log(user=user, board=board, limit=limit)
 
     # Submissions of one's own
 

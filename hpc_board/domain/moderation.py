@@ -84,7 +84,7 @@ NO_LIMITS = Limits()
 class Decision(msgspec.Struct, frozen=True):
     """A decision about a user, a leaderboard, a submission or everything: one row of the audit log.
 
-    `number` is its place in the log, 0 if not queried.
+    `number` is its number in the log, 0 if not queried.
     """
 
     action: str
@@ -100,44 +100,6 @@ class Decision(msgspec.Struct, frozen=True):
     def ends_at(self) -> datetime | None:
         """Return the time at which a ban expires; None if only another decision ends it."""
         return datetime.fromisoformat(self.detail) if self.action == BAN and self.detail else None
-
-
-class LogColumn(StrEnum):
-    """A column by which the audit log is sorted."""
-
-    AGE = "age"
-    BY = "by"
-    ACTION = "action"
-    ABOUT = "about"
-
-
-LogKey = tuple[str, float, int]
-"""The key of a decision in an order: its value, its moment and its number, or their negatives."""
-
-
-class LogOrder(msgspec.Struct, frozen=True):
-    """The order of the audit log: by a column, of which values may descend; of equal ones the newest is first."""
-
-    by: LogColumn = LogColumn.AGE
-    descending: bool = False
-
-    def key(self, decision: Decision) -> LogKey:
-        """Return the key of a decision in this order, whose keys descend if the values do."""
-        at, number = decision.at.timestamp(), decision.number
-        match self.by:
-            case LogColumn.AGE:
-                return "", -at, -number
-            case LogColumn.BY:
-                value = decision.by_user
-            case LogColumn.ACTION:
-                value = decision.action
-            case LogColumn.ABOUT:
-                width = 20 if decision.kind == SUBMISSION else 0
-                value = f"{decision.kind} {decision.subject:>{width}}"
-        return (value, at, number) if self.descending else (value, -at, -number)
-
-
-NEWEST_DECISION_FIRST = LogOrder()
 
 
 class Remark(msgspec.Struct, frozen=True):

@@ -1,7 +1,6 @@
 """Moderation: deciding about users, boards and submissions, the log of decisions, notes, and views for admins."""
 
-import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from hpc_board.domain.admin_views import HourCount
@@ -9,7 +8,6 @@ from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
-    NEWEST_DECISION_FIRST,
     NOTE,
     NOTES_MAX,
     READMIT,
@@ -22,15 +20,12 @@ from hpc_board.domain.moderation import (
     USER,
     Decision,
     Limits,
-    LogColumn,
-    LogOrder,
 )
 from hpc_board.errors import InputError
 from hpc_board.model.names import suggestion
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
-from hpc_board.store.rows import row_id
 from hpc_board.store.sqlite import Row
 from hpc_board.store.submissions import stored_submission
 
@@ -61,7 +56,7 @@ _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}
 
 # Changes of boards are decisions too, and have a table of their own.
 _LOG = """
-WITH log AS (SELECT *, {value} AS value FROM (
+WITH log AS (
     SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
@@ -70,17 +65,13 @@ WITH log AS (SELECT *, {value} AS value FROM (
            ELSE '' END AS detail,
            by_user, at, reason, 2 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
-              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))),
-     past AS (SELECT value, at, number FROM log WHERE number = :before)
+              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
 SELECT * FROM log
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
-   AND (:before IS NULL OR value {beyond} (SELECT value FROM past)
-        OR (value = (SELECT value FROM past) AND (at, number) {older} (SELECT at, number FROM past)))
-   AND {said}
- ORDER BY value {direction}, at {age}, number {age}
+ ORDER BY at DESC, number DESC
  LIMIT :limit
 """.replace(
     "{differences}",
@@ -90,18 +81,7 @@ SELECT * FROM log
     ),
 )
 
-# A word that all have leaves the order to the moments; numbers of submissions are in the order of numbers.
-_LOG_VALUES = {
-    LogColumn.AGE: "''",
-    LogColumn.BY: "by_user",
-    LogColumn.ACTION: "action",
-    LogColumn.ABOUT: "iif(kind = 'submission', printf('submission %20d', subject), kind || ' ' || subject)",
-}
-
 _PARTICIPANTS = "SELECT DISTINCT user FROM submissions LIMIT 100000"
-
-_SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
-    lower(:{word})) > 0"""
 
 # Each name is found in an index after the previous name, without reading a user's submissions.
 _NEXT = """(
@@ -109,15 +89,19 @@ _NEXT = """(
         SELECT MIN(user) AS name FROM submissions WHERE user > {last}
         UNION ALL
         SELECT MIN(subject) AS name FROM decisions WHERE kind = 'user' AND subject > {last}))"""
-_NAMES = f"""
+_PEOPLE = f"""
 WITH RECURSIVE people (name) AS (
-    SELECT {_NEXT.format(last=":after")}
+    SELECT {_NEXT.format(last="''")}
     UNION ALL
     SELECT {_NEXT.format(last="people.name")} FROM people WHERE name IS NOT NULL)
-SELECT name FROM people WHERE instr(lower(name), lower(:part)) > 0 LIMIT :limit
+SELECT name, (SELECT submitted_at FROM submissions
+               WHERE id = (SELECT MAX(id) FROM submissions AS own WHERE own.user = name)) AS newest_at
+  FROM people
+ WHERE instr(lower(name), lower(:part)) > 0
+ LIMIT :limit
 """  # noqa: S608 - all parts are constants
 
-# The `+` keep SQLite from the indexes by user, which save the sorting but read every submission.
+# The `+` keeps SQLite from the index by user, which saves the sorting but reads every submission.
 _SENT = """
 SELECT submissions.user, submissions.task AS board, iif(submissions.mode = 'ranked', 'ranked', 'other') AS category,
        COUNT(*) AS submissions,
@@ -125,15 +109,8 @@ SELECT submissions.user, submissions.task AS board, iif(submissions.mode = 'rank
            SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)) AS limited,
        SUM((SELECT COUNT(*) FROM runs WHERE runs.submission = submissions.id)) AS runs
   FROM submissions
- WHERE submitted_at > :since {of_users}
+ WHERE submitted_at > :since
  GROUP BY +submissions.user, submissions.task, category
-"""
-_OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
-
-_NEWEST_OF_EACH = """
-SELECT value AS user, submissions.id, submissions.submitted_at
-  FROM json_each(:users)
-  JOIN submissions ON submissions.id = (SELECT MAX(id) FROM submissions AS own WHERE own.user = value)
 """
 
 
@@ -249,39 +226,13 @@ class ModerationGateway:
             row = {"submission": submission, "action": NOTE, "text": plain_text(text), "by_user": plain_text(by_user)}
             db.insert("remarks", {**row, "at": time_text(at)})
 
-    def log(
-        self,
-        *,
-        user: str | None,
-        board: str | None,
-        limit: int,
-        before: int | None = None,
-        words: Sequence[str] = (),
-        order: LogOrder = NEWEST_DECISION_FIRST,
-    ) -> tuple[Decision, ...]:
-        """Return decisions and changes of boards.
+    def log(self, *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
+        """Return the newest decisions and changes of boards, newest first.
 
-        Args:
-            user: only those by or about this user or their submissions.
-            board: only those about this board or submissions to it.
-            limit: at most this many.
-            before: the number of a decision; only those after it in the order, by default older ones.
-            words: only those that contain all of these.
-            order: the order, newest first by default.
+        Only those by or about `user` or their submissions, and about `board` or submissions to it.
         """
-        given = {"user": user, "board": board, "limit": limit, "before": None if before is None else row_id(before)}
-        said = {f"word{place}": plain_text(word) for place, word in enumerate(words)}
-        value, oldest_first = _LOG_VALUES[order.by], order.descending and order.by is LogColumn.AGE
-        statement = _LOG.format(
-            said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE",
-            value=value,
-            direction="DESC" if order.descending else "ASC",
-            beyond="<" if order.descending else ">",
-            age="ASC" if oldest_first else "DESC",
-            older=">" if oldest_first else "<",
-        )
         with self._file.reading() as db:
-            return tuple(map(_decision, db.query(statement, {**given, **said})))
+            return tuple(map(_decision, db.query(_LOG, {"user": user, "board": board, "limit": limit})))
 
     # Users
 
@@ -296,25 +247,21 @@ class ModerationGateway:
             names = [row["user"] for row in db.query(_PARTICIPANTS)]
         return suggestion(user, names)
 
-    def user_names(self, *, after: str, limit: int, part: str) -> tuple[str, ...]:
-        """Return users with submissions or decisions: at most `limit` names that follow `after` and contain `part`."""
-        given = {"after": plain_text(after), "limit": limit, "part": plain_text(part)}
-        with self._file.reading() as db:
-            return tuple(row["name"] for row in db.query(_NAMES, given))
+    def people(self, *, limit: int, part: str) -> dict[str, datetime | None]:
+        """Return users with submissions or decisions, by name, each with the time of the last submission.
 
-    def last_sent(self, users: Collection[str]) -> dict[str, datetime]:
-        """Return the time of the last submission of each of these users who has one."""
+        At most `limit` of them, whose names contain `part`.
+        """
         with self._file.reading() as db:
-            rows = db.query(_NEWEST_OF_EACH, {"users": json.dumps(sorted(users))})
-            return {row["user"]: moment(row["submitted_at"]) for row in rows}
+            rows = db.query(_PEOPLE, {"limit": limit, "part": plain_text(part)})
+            return {row["name"]: row["newest_at"] and moment(row["newest_at"]) for row in rows}
 
-    def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
-        """Count the submissions after `since` to each board, of all users or of these."""
-        # SQLite finds no index by a condition that may be empty.
-        statement = _SENT.format(of_users="" if users is None else _OF_USERS)
-        given = {"since": time_text(since), "rerun": RERUN, "users": json.dumps(sorted(users or ()))}
+    def sent_since(self, since: datetime) -> tuple[HourCount, ...]:
+        """Count the submissions of each user after `since` to each board."""
         with self._file.reading() as db:
-            return tuple(decoded(HourCount, row) for row in db.query(statement, given))
+            return tuple(
+                decoded(HourCount, row) for row in db.query(_SENT, {"since": time_text(since), "rerun": RERUN})
+            )
 
 
 def _decision(row: Row) -> Decision:

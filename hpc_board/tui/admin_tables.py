@@ -1,20 +1,20 @@
 """The lists of the Admin screen: columns, cells and details of their items."""
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hpc_board.domain.admin_views import BoardState, PersonColumn, PersonOrder, PersonState
+from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import Visibility, moment_words
 from hpc_board.domain.moderation import (
     NO_LIMITS,
     REASON_CHARACTERS_MAX,
+    SUBMISSION,
     Decision,
     Limits,
-    LogColumn,
-    LogOrder,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
@@ -27,7 +27,7 @@ from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import RANKED, Line, cells, run_order
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column, Sorting
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind
 
 _BOARD_COLUMNS = (
@@ -92,8 +92,14 @@ def people(now: Clock) -> Kind[PersonState]:
         _PEOPLE_COLUMNS,
         key=lambda person: person.name,
         cells=lambda person: _person_cells(person, now()),
-        sorted_by=lambda sorting: _of_people(person_order(sorting)),
         remembered="admin.people",
+        values={
+            "name": lambda person: person.name,
+            "ban": lambda person: _ban_end(person.ban),
+            "sent": lambda person: person.submissions or None,
+            "runs": lambda person: person.runs or None,
+            "last": lambda person: person.newest_at and -person.newest_at.timestamp(),
+        },
         details=lambda person: _person_details(person, now()),
         filter_words="part of a user's name",
         nothing=lambda: "No users yet.\nThey appear with their first submission.",
@@ -124,8 +130,13 @@ def log(now: Clock) -> Kind[Decision]:
         _LOG_COLUMNS,
         key=lambda decision: str(decision.number),
         cells=lambda decision: _decision_cells(decision, now()),
-        sorted_by=lambda sorting: _of_log(log_order(sorting)),
         remembered="admin.log",
+        values={
+            "age": lambda decision: -decision.at.timestamp(),
+            "by": lambda decision: decision.by_user,
+            "action": lambda decision: decision.action,
+            "about": _about,
+        },
         details=_decision_details,
         filter_words="words of any column: eve matmul",
         nothing=lambda: "No admin actions yet.\n1, 2 and 3 have the actions.",
@@ -134,26 +145,8 @@ def log(now: Clock) -> Kind[Decision]:
     )
 
 
-def person_order(sorting: Sorting) -> PersonOrder:
-    """Return the order of users."""
-    return PersonOrder(PersonColumn(sorting.key), sorting.descending)
-
-
-def log_order(sorting: Sorting) -> LogOrder:
-    """Return the order of the audit log."""
-    return LogOrder(LogColumn(sorting.key), sorting.descending)
-
-
-def _of_people(order: PersonOrder) -> Order[PersonState]:
-    return Order(order.key, order.keys_descend, identity=lambda person: person.name)
-
-
 def _of_runs(order: RunOrder) -> Order[Run]:
     return Order(order.key, order.descending, identity=lambda run: run.id)
-
-
-def _of_log(order: LogOrder) -> Order[Decision]:
-    return Order(order.key, order.descending)
 
 
 def stop_text(stop: Decision | None, now: datetime) -> Text:
@@ -220,6 +213,12 @@ def _person_cells(person: PersonState, now: datetime) -> dict[str, Text]:
     }
 
 
+def _ban_end(ban: Decision | None) -> float | None:
+    if ban is None:
+        return None
+    return math.inf if ban.ends_at is None else ban.ends_at.timestamp()
+
+
 def _ban_words(ban: Decision | None, now: datetime) -> str:
     if ban is None:
         return ""
@@ -276,6 +275,17 @@ def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
         "about": toned(subject_text(decision)),
         "words": toned(words, Tone.MUTED, REASON_CHARACTERS_MAX),
     }
+
+
+def _about(decision: Decision) -> tuple[str, int, str]:
+    """Return the subject of a decision as a value to sort by: submissions in the order of their numbers."""
+    number = int(decision.subject) if decision.kind == SUBMISSION and decision.subject.isdecimal() else 0
+    return decision.kind, number, decision.subject
+
+
+def decision_text(decision: Decision) -> str:
+    """Return the text of a decision in which words are searched."""
+    return f"{decision.action} {subject_text(decision)} {decision.by_user} {decision.reason}".lower()
 
 
 def _decision_details(decision: Decision) -> RenderableType:

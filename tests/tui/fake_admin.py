@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
 from typing import Any, cast
 
 from hpc_board.board.admin_views import AdminViews
 from hpc_board.board.moderation import Moderation
-from hpc_board.domain.admin_views import BY_NAME, BoardState, LimitUse, PersonKey, PersonOrder, PersonState
+from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
 from hpc_board.domain.board_options import (
     BoardOptions,
     Visibility,
@@ -29,7 +28,6 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
-    LogOrder,
     Remark,
     Remarks,
     Removal,
@@ -118,16 +116,9 @@ class _Oversight:
         board = self._board
         return tuple(each for each in board.states if board.role is Role.ADMIN or each.creator == board.user)
 
-    def people(
-        self, *, order: PersonOrder = BY_NAME, behind: PersonKey | None = None, limit: int = 50, part: str = ""
-    ) -> tuple[PersonState, ...]:
+    def people(self, *, limit: int, part: str) -> tuple[PersonState, ...]:
         self._board._enter("people")
-        found = (
-            each
-            for each in sorted(self._board.persons, key=order.key, reverse=order.keys_descend)
-            if (behind is None or order.is_behind(order.key(each), behind)) and part.lower() in each.name.lower()
-        )
-        return tuple(islice(found, limit))
+        return tuple(each for each in self._board.persons if part.lower() in each.name.lower())[:limit]
 
 
 class _Moderation:
@@ -178,14 +169,9 @@ class _Moderation:
             self._decided(READMIT, SUBMISSION, str(number), reason)
             self._board.change_remarks(number, removal=None)
 
-    def decisions(
-        self, *, limit: int, before: int | None, words: Sequence[str], order: LogOrder
-    ) -> tuple[Decision, ...]:
-        assert not words
+    def decisions(self, *, limit: int) -> tuple[Decision, ...]:
         self._board._enter("decisions")
-        decided = sorted(self._board.decided, key=order.key, reverse=order.descending)
-        first = 0 if before is None else [each.number for each in decided].index(before) + 1
-        return tuple(decided[first : first + limit])
+        return tuple(self._board.decided[:limit])
 
 
 class AdminBoard(FakeBoard):

@@ -331,6 +331,17 @@ async def test_the_log_leads_to_what_it_is_about() -> None:
         assert "filter: vectoradd" in text_of(pilot.app)
 
 
+async def test_the_log_and_the_users_are_sorted_by_values_and_filtered_by_words() -> None:
+    async with app_on(AdminBoard()).run_test(size=(120, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "o")
+        assert keys_of(pilot.app)[:2] == ["eve", "mallory"]
+        await press(pilot, "4", "o", "o", "o")
+        assert keys_of(pilot.app)[-2:] == ["14", "12"]
+        await press(pilot, "slash", *"ADA eve", "enter")
+        assert keys_of(pilot.app) == ["12"]
+
+
 # Long lists, refreshing, failing
 
 
@@ -374,7 +385,7 @@ async def test_every_list_is_sorted_by_its_columns_and_the_order_is_remembered(
         assert head in text_of(app)
 
 
-def keys_of(app: BoardApp) -> list[str]:
+def keys_of(app: Any) -> list[str]:
     """The keys of the rows of the open page."""
     return [row.key for row in grid(app)._shown]
 

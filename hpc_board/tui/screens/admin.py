@@ -25,7 +25,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Page, Span, paged, whole
+from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
@@ -49,6 +49,9 @@ _OF_ADMINS = ("stop", "limits", "rerun")
 
 _LOOK_EVERY = 3
 """The ticks between two updates, as these lists change slowly."""
+
+_ROWS_MAX = 1_000
+"""The most users and decisions of a list."""
 
 _DECISION = "decision"
 """The subject of all decisions, of which one is open at a time."""
@@ -456,12 +459,7 @@ class AdminScreen(BoardScreen):
         return lambda _: whole(tuple(each for each in board.admin_views.boards() if words.lower() in each.name.lower()))
 
     def _people(self, words: str) -> Page[PersonState]:
-        order = admin_tables.person_order(self._pane_of("people").sorting)
-
-        def read(span: Span) -> tuple[PersonState, ...]:
-            return self.board.admin_views.people(order=order, behind=span.after, limit=span.limit, part=words)
-
-        return paged(read, order.key)
+        return lambda _: whole(self.board.admin_views.people(limit=_ROWS_MAX, part=words))
 
     def _runs(self, words: str) -> Page[Run]:
         pane = self._pane_of("runs")
@@ -477,13 +475,13 @@ class AdminScreen(BoardScreen):
         return paged(read, order.key, backwards=True)
 
     def _log(self, words: str) -> Page[Decision]:
-        order = admin_tables.log_order(self._pane_of("log").sorting)
+        wanted = words.lower().split()
 
-        def read(span: Span) -> tuple[Decision, ...]:
-            number = None if span.after is None else abs(span.after[2])
-            return self.board.moderation.decisions(limit=span.limit, before=number, words=words.split(), order=order)
+        def read(_: Span) -> Part[Decision]:
+            found = self.board.moderation.decisions(limit=_ROWS_MAX)
+            return whole([each for each in found if all(word in admin_tables.decision_text(each) for word in wanted)])
 
-        return paged(read, order.key)
+        return read
 
     @on(Sections.Chosen)
     def _open_page(self, event: Sections.Chosen) -> None:

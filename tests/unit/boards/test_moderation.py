@@ -28,8 +28,6 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
-    LogColumn,
-    LogOrder,
     Rerun,
     limit_refusal,
     may_read_code,
@@ -578,38 +576,6 @@ def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> N
     assert [each.reason for each in rules.decisions()] == ["two", "over", "one"]
     assert [each.action for each in rules.decisions(board="matmul")] == ["delete"]
     assert [each.action for each in rules.decisions(user="carl")] == ["delete"]
-
-
-def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
-    rules = board.board.moderation
-    for number in range(3):
-        rules.stop(f"Down {number}")
-        with Store(board.folder / "board" / "board.db").file.writing() as db:
-            row = {"name": "matmul", "action": "update", "terms": "{}", "by_user": "carl", "reason": f"week {number}"}
-            db.insert("boards", {**row, "task_version": None, "at": time_text(datetime.now(UTC))})
-        rules.start()
-    whole = rules.decisions()
-    pages: list[Decision] = []
-    while len(pages) < len(whole):
-        page = rules.decisions(limit=2, before=pages[-1].number if pages else None)
-        assert page
-        pages += page
-    assert rules.decisions(limit=2, before=pages[-1].number) == ()
-    assert tuple(pages) == whole
-    assert len(whole) == 9
-    assert len({each.number for each in whole}) == 9
-    for column in LogColumn:
-        for descending in (False, True):
-            order = LogOrder(column, descending)
-            listed = rules.decisions(order=order)
-            assert listed == tuple(sorted(whole, key=order.key, reverse=descending))
-            pages = []
-            while page := rules.decisions(limit=2, before=pages[-1].number if pages else None, order=order):
-                pages += page
-            assert tuple(pages) == listed
-    assert [each.reason for each in rules.decisions(words=["down"])] == ["Down 2", "Down 1", "Down 0"]
-    assert [each.reason for each in rules.decisions(words=["board matmul", "CARL", "2"])] == ["week 2"]
-    assert rules.decisions(words=["%"]) == ()
 
 
 PARTICIPANT: list[Callable[[Board], object]] = [
