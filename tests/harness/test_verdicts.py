@@ -99,6 +99,32 @@ def test_a_submission_cannot_say_that_the_node_lacks_an_installed_library(
     assert "ModuleNotFoundError" in result.message
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "import multiprocessing; multiprocessing.get_context('fork').Pool(1)",
+        "import multiprocessing; multiprocessing.Lock()",
+        "from concurrent.futures import ProcessPoolExecutor; ProcessPoolExecutor(1).submit(len, '')",
+        "from multiprocessing.shared_memory import SharedMemory; SharedMemory(create=True, size=1)",
+        pytest.param("import torch; torch.zeros(1).share_memory_()", marks=pytest.mark.torch),
+    ],
+    ids=["pool", "lock", "executor", "memory", "tensor"],
+)
+def test_shared_memory_that_is_refused_is_explained(tmp_path: Path, call: str) -> None:
+    result = evaluate(tmp_path, kernel(call)).result
+    assert result.verdict is Verdict.EXCEPTION, result.message
+    first, *_ = result.message.splitlines()
+    assert first.endswith(
+        "(locks and pools of multiprocessing need /dev/shm, which is closed to submissions: use threads)"
+    )
+
+
+@pytest.mark.parametrize("error", ["PermissionError('no')", "RuntimeError('shared memory object')"])
+def test_another_error_is_not_explained_by_shared_memory(tmp_path: Path, error: str) -> None:
+    result = evaluate(tmp_path, kernel(f"raise {error}")).result
+    assert "/dev/shm" not in result.message
+
+
 def test_a_wrong_case_does_not_hide_the_later_ones(tmp_path: Path) -> None:
     found = evaluate(tmp_path, kernel("if len(data) == 3: return [0.0] * 3"))
     verdicts = [case.verdict for case in found.result.cases]

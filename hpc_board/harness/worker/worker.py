@@ -17,6 +17,7 @@ GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the
 """
 
 import ctypes
+import errno
 import importlib.util
 import linecache
 import mmap
@@ -51,6 +52,7 @@ from hpc_board.model.text import printable
 Kernel = Callable[[Any], Any]
 
 _MESSAGE_MAX = 8000
+_SHARED_MEMORY_CLOSED = "locks and pools of multiprocessing need /dev/shm, which is closed to submissions: use threads"
 
 
 def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
@@ -445,6 +447,8 @@ class _Naming:
             linecache.checkcache()
             lines = "".join(traceback.format_exception(type(error), error, step))
         head = f"{type(error).__name__}: {message_of(error)[:2000]}"
+        if _needs_shared_memory(error):
+            head += f" ({_SHARED_MEMORY_CLOSED})"
         if verdict is Verdict.INFRA_ERROR:
             lines = "".join(traceback.format_exception(error))
             head = f"hpc-board failed to read the output; this is not the submission's fault: {head}"
@@ -454,6 +458,14 @@ class _Naming:
     def _renamed(self, text: str) -> str:
         text = text.replace(f"{self._folder}/{self._file}", self._shown_as).replace(f"{self._folder}/", "")
         return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
+
+
+def _needs_shared_memory(error: BaseException) -> bool:
+    """Return whether the system refused an object in /dev/shm to `multiprocessing`, or to PyTorch's."""
+    if isinstance(error, RuntimeError):
+        return "shared memory object" in str(error) and os.strerror(errno.EACCES) in str(error)
+    places = [step.f_globals.get("__name__") for step, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, PermissionError) and "multiprocessing" in str(places[-1:])
 
 
 def _lacks(module: str) -> str:
