@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests import namespaces
@@ -29,6 +30,10 @@ send_with_byte_code()
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+
+# The time that an example takes is another on a busy machine.
+hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("tests")
 
 OTHERS = ("ada", "bob", "cyd", "eve", "mallory")
 """The accounts that tests take for those of other people."""

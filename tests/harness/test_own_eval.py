@@ -6,16 +6,17 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpc_board.harness.own_eval.evaluation import _changed
-from hpc_board.harness.processes.tree import children_by_parent, children_of, stat_fields
+from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
-from hpc_board.model.task import Mode, Ranking, Timeouts
+from hpc_board.model.task import Mode, Ranking, Task, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import RIGHT, Evaluation, evaluate, make_job_folder, progress
 from tests.harness.own_evals import EVAL, judged, own_task, scoring_task, scripted
@@ -311,12 +312,8 @@ def test_compiling_at_import_has_its_own_time(tmp_path: Path) -> None:
 # Processes and files that an eval leaves
 
 
-@pytest.mark.quiet
 def test_a_child_that_is_left_holds_nothing_up_and_is_killed(tmp_path: Path) -> None:
-    before = _processes()
-    evaluation = judged(tmp_path, LEAVES_A_CHILD, own_task(timeouts=Timeouts(60, 60, 60)))
-    assert evaluation.result.verdict is Verdict.PASS
-    assert not _evals_of(before)
+    _passes_and_leaves_no_eval(tmp_path, LEAVES_A_CHILD, own_task(timeouts=Timeouts(60, 60, 60)))
 
 
 def test_what_one_start_has_left_is_gone_before_the_next(tmp_path: Path) -> None:
@@ -366,25 +363,22 @@ def test_memory_with_a_name_ends_with_the_start_that_made_it(tmp_path: Path) -> 
 
 @pytest.mark.quiet
 def test_children_that_start_others_without_end_are_killed(tmp_path: Path) -> None:
-    before = _processes()
-    evaluation = judged(tmp_path, FORKS_WITHOUT_END)
+    _passes_and_leaves_no_eval(tmp_path, FORKS_WITHOUT_END, own_task())
+
+
+def _passes_and_leaves_no_eval(folder: Path, submission: str, task: Task) -> None:
+    """Judge a submission whose eval has this folder's path in its own, unlike the evals of other tests."""
+    evaluation = evaluate(folder, submission, task, environ={"TMPDIR": str(folder)})
     assert evaluation.result.verdict is Verdict.PASS
-    assert not _evals_of(before)
+    assert not _evals_in(folder)
 
 
-def _processes() -> set[int]:
-    return {pid for pids in children_by_parent().values() for pid in pids}
-
-
-def _evals_of(before: set[int]) -> list[int]:
-    """Processes that run an eval, and that were not there before."""
+def _evals_in(folder: Path) -> list[int]:
     found = []
-    for pid in _processes() - before:
-        try:
-            if b"eval.py" in Path(f"/proc/{pid}/cmdline").read_bytes() and stat_fields(pid)[0] not in "ZX":
-                found.append(pid)
-        except OSError:
-            continue
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"eval.py" in (entry / "cmdline").read_bytes() and (entry / "cwd").readlink().is_relative_to(folder):
+                found.append(int(entry.name))
     return found
 
 

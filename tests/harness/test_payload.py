@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc_board.harness.wire.payload import MAGIC, PayloadError, TooLarge, read, share_memory, write
@@ -49,7 +49,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(values)
 def test_nested_values_come_back_as_they_were(value: Any) -> None:
     assert through(value) == value
@@ -162,7 +161,6 @@ def test_bytes_that_only_claim_to_be_a_value_are_refused(memory: int, data: byte
         read(memory)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_no_bytes_do_anything_but_be_read_or_refused(noise: bytes, where: int) -> None:
     whole = bytearray(forged({"k": "list", "items": [{"k": "bytes", "size": 4, "at": 0}]}, b"abcd"))

@@ -104,11 +104,12 @@ def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -
     assert board.json("runs") == []
     assert not (board.folder / "board" / "checks").exists()
     jobs = {each["node"]["job_id"] for each in found.values()}
-    assert {state for job, _, state in _probes(board) if job in jobs} == {"COMPLETED"}
+    assert {state for job, _, state in slurm_jobs(board.environ) if job in jobs} == {"COMPLETED"}
 
 
-def _probes(board: BoardFiles) -> list[list[str]]:
-    return [job for job in slurm_jobs(board.environ) if job[1].startswith("hb-")]
+def _probes(board: BoardFiles) -> set[str]:
+    """The ids of the probe jobs that the controller remembers; it forgets those of earlier tests meanwhile."""
+    return {job for job, name, _ in slurm_jobs(board.environ) if name.startswith("hb-")}
 
 
 def test_what_slurm_refuses_and_what_the_node_lacks_are_problems_of_their_entries(board: BoardFiles) -> None:
@@ -150,7 +151,7 @@ def test_each_node_of_a_gpu_is_tried_and_the_broken_and_the_wrong_ones_are_marke
     request = {"style": "none"}
     common = {"partition": "cpu,a100,h100", "device": "cuda", "env": {"PATH": path}}
     changed(board, "H100", **common, request=request, template=str(own))
-    before = len(_probes(board))
+    before = _probes(board)
     code, found = each_node(board, "H100")
     assert code == 3
     assert {name: (each["result"], each["device"], each["state"]) for name, each in found.items()} == {
@@ -164,14 +165,14 @@ def test_each_node_of_a_gpu_is_tried_and_the_broken_and_the_wrong_ones_are_marke
         assert speed["rate"] > 0
         assert speed["of_median"] > 0
     assert [speed["name"] for speed in found["cpu-1"]["speeds"]] == ["sha256", "copy"]
-    assert len(_probes(board)) - before == 3
+    assert len(_probes(board) - before) == 3
     assert not (board.folder / "board" / "checks").exists()
 
 
 def test_a_drained_node_is_listed_without_a_job(board: BoardFiles, slurm_lab: SlurmLab) -> None:
     changed(board, "CPU", partition="cpu,a100,h100", exclude="h100-[1]")
     slurm_lab.run("scontrol", "update", "nodename=a100-1", "state=drain", "reason=fan 3 is loud")
-    before = len(_probes(board))
+    before = _probes(board)
     try:
         code, found = each_node(board, "CPU")
         table = board.run("admin", "check", "--each-node", "CPU").stdout
@@ -181,7 +182,7 @@ def test_a_drained_node_is_listed_without_a_job(board: BoardFiles, slurm_lab: Sl
     down = found["a100-1"]
     assert (down["result"], down["state"], down["reason"], down["report"]) == ("down", "drained", "fan 3 is loud", None)
     assert found["cpu-1"]["result"] == "ok"
-    assert len(_probes(board)) - before == 2
+    assert len(_probes(board) - before) == 2
     assert re.search(r"^a100-1 +down +drained +fan 3 is loud$", table, re.MULTILINE), table
     assert "2 nodes: 1 ok, 1 down." in table
     changed(board, "CPU", partition="cpu", account="x", sbatch=["--licenses=none"])
@@ -191,7 +192,7 @@ def test_a_drained_node_is_listed_without_a_job(board: BoardFiles, slurm_lab: Sl
 
 def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmLab) -> None:
     slurm_lab.run("sbatch", "--partition=cpu", "--exclusive", "--output=/dev/null", "--wrap=sleep 300")
-    known = {job[0] for job in _probes(board)}
+    known = _probes(board)
     client = subprocess.Popen(
         board.command("admin", "check", "CPU"),
         env={**os.environ, **board.environ},
@@ -201,13 +202,13 @@ def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmL
     )
     try:
         deadline = time.monotonic() + 60
-        while not {job[0] for job in _probes(board)} - known and time.monotonic() < deadline:
+        while not _probes(board) - known and time.monotonic() < deadline:
             time.sleep(0.1)
         client.send_signal(signal.SIGINT)
         _, errors = client.communicate(timeout=60)
         assert client.returncode == 130, errors
-        (state,) = (state for job, _, state in _probes(board) if job not in known)
-        assert state == "CANCELLED"
+        (new,) = _probes(board) - known
+        assert {state for job, _, state in slurm_jobs(board.environ) if job == new} == {"CANCELLED"}
         assert not (board.folder / "board" / "checks").exists()
         code, found = checked(board, "CPU", "--timeout", "2")
         assert code == 3

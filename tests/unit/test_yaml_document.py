@@ -292,7 +292,7 @@ def test_a_flood_of_faults_is_cut(tmp_path: Path) -> None:
     assert found[-1] == "the document: 50 more faults are not shown"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(text=st.text(alphabet=st.sampled_from(list("ab:-[]{}&*!|>'\"\\xU0189~#%@,?.<=+ \n\t")), max_size=60))
 def test_any_text_is_either_a_document_or_a_fault(tmp_path: Path, text: str) -> None:
     try:
@@ -301,7 +301,7 @@ def test_any_text_is_either_a_document_or_a_fault(tmp_path: Path, text: str) -> 
         assert error.faults  # noqa: PT017
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(
     key=st.sampled_from(["name", "sizes", "gears", "electric", "price", "extra"]),
     tag=st.sampled_from(["bool", "float", "int", "null", "str", "timestamp", "merge", "value", "binary", "set"]),
@@ -314,7 +314,7 @@ def test_any_text_under_any_tag_is_either_a_value_or_a_fault(tmp_path: Path, key
         assert error.faults[0].line == 1  # noqa: PT017
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_either_text_or_an_input_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "file"

@@ -329,7 +329,7 @@ def test_what_is_encrypted_or_compressed_in_another_way_is_refused(tmp_path: Pat
     assert list(scratch.iterdir()) == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4), cut=st.integers(0, 400))
 def test_whatever_bytes_a_zip_has_it_is_a_task_or_an_input_error(
     tmp_path: Path, scratch: Path, changes: list[tuple[int, int]], cut: int

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -32,10 +33,14 @@ UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
 
 
 class Bench:
-    """A local scheduler in a folder of its own, and everything that a test wants to know of it."""
+    """A local scheduler in a folder of its own, and everything that a test wants to know of it.
+
+    A spooler finds the processes of a job by the name of the job, so no other bench of this account has the same.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.suffix = f".{secrets.token_hex(4)}"
         self.folder = root / "queue"
         self.log = root / "log"
         self.scheduler = LocalScheduler(HERE, self.folder)
@@ -44,11 +49,24 @@ class Bench:
         folder = self.root / "jobs" / name
         folder.mkdir(parents=True)
         (folder / "job.sh").write_text(f"#!/bin/bash\n{script}\n")
-        return Job(name, folder, "job.sh", gpu, {}, limit_seconds)
+        return Job(self.full(name), folder, "job.sh", gpu, {}, limit_seconds)
+
+    def full(self, name: str) -> str:
+        """The name of a job for the scheduler."""
+        return name + self.suffix
+
+    def key(self, name: str, job_id: str) -> JobKey:
+        return JobKey(self.full(name), job_id, BEGINNING)
+
+    def folder_of(self, key: JobKey) -> Path:
+        return self.root / "jobs" / key.name.removesuffix(self.suffix)
+
+    def find(self, name: str) -> str | None:
+        return self.scheduler.find(self.full(name), BEGINNING)
 
     def submit(self, name: str, script: str, *, gpu: Gpu = CPU, limit_seconds: int = 600) -> JobKey:
         job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
-        return JobKey(name, job_id, BEGINNING)
+        return self.key(name, job_id)
 
     def news(self, key: JobKey) -> JobStatus:
         return self.scheduler.poll([key])[key.name]
@@ -58,15 +76,15 @@ class Bench:
         return self.news(key)
 
     def await_file(self, key: JobKey, name: str) -> Path:
-        path = self.root / "jobs" / key.name / name
+        path = self.folder_of(key) / name
         await_true(path.exists, lambda: f"{path} is missing: {self.news(key)}\n{self.spooler_log()}")
         return path
 
     def let_go(self, key: JobKey) -> None:
-        (self.root / "jobs" / key.name / "go").touch()
+        (self.folder_of(key) / "go").touch()
 
     def output(self, key: JobKey) -> str:
-        return (self.root / "jobs" / key.name / f"slurm-{key.job_id}.out").read_text()
+        return (self.folder_of(key) / f"slurm-{key.job_id}.out").read_text()
 
     def spooler_log(self) -> str:
         log = self.folder / "spooler.log"
@@ -108,10 +126,18 @@ class Bench:
                 folder = root / "jobs" / name
                 folder.mkdir(parents=True)
                 (folder / "job.sh").write_text(script)
-                return Job(name, folder, "job.sh", Gpu("CPU", Cluster("here", "local"), Device.CPU), {}, 600)
+                gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU)
+                return Job(name + sys.argv[2], folder, "job.sh", gpu, {}, 600)
         """
         return subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code), str(self.root), *arguments],
+            [
+                sys.executable,
+                "-c",
+                textwrap.dedent(prelude) + textwrap.dedent(code),
+                str(self.root),
+                self.suffix,
+                *arguments,
+            ],
             env={**os.environ, **options},
             start_new_session=True,
             stdout=subprocess.PIPE,
@@ -170,7 +196,8 @@ def test_a_script_that_a_signal_ended_says_so(bench: Bench) -> None:
 
 
 def test_jobs_of_one_slot_run_one_at_a_time_in_their_order(bench: Bench) -> None:
-    script = f'echo "begin $SLURM_JOB_NAME" >>{bench.log}; sleep 0.05; echo "end $SLURM_JOB_NAME" >>{bench.log}'
+    name = "${SLURM_JOB_NAME%.*}"
+    script = f"echo begin {name} >>{bench.log}; sleep 0.05; echo end {name} >>{bench.log}"
     first = bench.submit("j0", f"{UNTIL_GO}; {script}")
     keys = [first, *(bench.submit(f"j{index}", script) for index in range(1, 5))]
     bench.await_state(first, JobState.RUNNING)
@@ -190,13 +217,13 @@ def test_a_job_that_outlives_its_client_is_found_again(bench: Bench) -> None:
         assert client.stdout is not None
         job_id = client.stdout.readline().strip()
         os.killpg(client.pid, signal.SIGKILL)
-    key = JobKey("a", job_id, BEGINNING)
+    key = bench.key("a", job_id)
     bench.await_state(key, JobState.RUNNING)
-    assert bench.scheduler.find("a", BEGINNING) == job_id
-    assert bench.scheduler.find("b", BEGINNING) is None
+    assert bench.find("a") == job_id
+    assert bench.find("b") is None
     bench.let_go(key)
     assert bench.await_state(key, JobState.ENDED).reason == "ended with exit status 0"
-    assert bench.scheduler.find("a", BEGINNING) == job_id
+    assert bench.find("a") == job_id
 
 
 def test_a_job_whose_client_died_before_starting_a_spooler_runs_at_the_next_poll(bench: Bench) -> None:
@@ -204,20 +231,25 @@ def test_a_job_whose_client_died_before_starting_a_spooler_runs_at_the_next_poll
     queue = Queue(bench.folder, os.uname().nodename)
     with queue.locked():
         number = queue.add(
-            name="a", pool=Device.CPU, folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+            name=job.name,
+            pool=Device.CPU,
+            folder=job.folder,
+            script="job.sh",
+            time_limit_seconds=60,
+            environment=path(),
         )
-    assert bench.news(JobKey("a", str(number), BEGINNING)).reason == "position 1 in the queue"
-    bench.await_state(JobKey("a", str(number), BEGINNING), JobState.ENDED)
+    assert bench.news(bench.key("a", str(number))).reason == "position 1 in the queue"
+    bench.await_state(bench.key("a", str(number)), JobState.ENDED)
 
 
 def test_a_job_whose_spooler_was_killed_ends_with_its_processes_and_does_not_start_again(bench: Bench) -> None:
-    script = f"echo $SLURM_JOB_NAME >>{bench.log}; (setsid sleep 1000 &); touch begun; {UNTIL_GO}"
+    script = f"echo ${{SLURM_JOB_NAME%.*}} >>{bench.log}; (setsid sleep 1000 &); touch begun; {UNTIL_GO}"
     first, second = bench.submit("a", script), bench.submit("b", script)
     bench.let_go(second)
     bench.await_file(first, "begun")
     bench.kill_spooler()
     news = LocalScheduler(HERE, bench.folder).poll([first, second])
-    assert [news["a"].state, news["b"].state] == [JobState.RUNNING, JobState.PENDING]
+    assert [news[first.name].state, news[second.name].state] == [JobState.RUNNING, JobState.PENDING]
     lost = bench.await_state(first, JobState.NODE_FAIL)
     assert lost.reason == "its spooler was killed, or the machine restarted"
     bench.await_state(second, JobState.ENDED)
@@ -274,7 +306,7 @@ def test_a_job_that_is_told_to_end_can_tidy_up_first(bench: Bench) -> None:
 def test_cancelling_a_job_that_has_ended_changes_nothing(bench: Bench) -> None:
     key = bench.submit("a", "exit 0")
     ended = bench.await_state(key, JobState.ENDED)
-    bench.scheduler.cancel([key, JobKey("b", "77", BEGINNING), JobKey("c", "../1", BEGINNING)])
+    bench.scheduler.cancel([key, bench.key("b", "77"), bench.key("c", "../1")])
     assert bench.news(key) == ended
 
 
@@ -293,7 +325,7 @@ def test_jobs_that_two_clients_submit_at_once_all_run_exactly_once(bench: Bench)
     code = f"""
         for index in range(10):
             script = 'echo "$SLURM_JOB_ID" >>{bench.log}'
-            print(scheduler.submit(job(f"{{sys.argv[2]}}{{index}}", script)))
+            print(scheduler.submit(job(f"{{sys.argv[3]}}{{index}}", script)))
     """
     with bench.client(code, "a") as one, bench.client(code, "b") as other:
         outputs = [client.communicate()[0] for client in (one, other)]
@@ -352,10 +384,13 @@ def test_garbage_in_the_queue_does_not_stop_other_jobs(bench: Bench) -> None:
     late = bench.submit("late", "exit 0")
     assert late.job_id == "30"
     for name in [*contents, "27", "28", "29"]:
-        assert bench.news(JobKey("good" if name != "26" else "good26", name, BEGINNING)).state is JobState.MISSING
+        assert (
+            bench.news(replace(good, name="good26" if name == "26" else good.name, job_id=name)).state
+            is JobState.MISSING
+        )
     bench.let_go(good)
     bench.await_state(late, JobState.ENDED)
-    assert bench.scheduler.find("late", BEGINNING) == "30"
+    assert bench.find("late") == "30"
 
 
 def test_the_number_of_an_ended_job_is_not_given_again(bench: Bench) -> None:
@@ -379,7 +414,7 @@ def test_an_unknown_job_is_missing(bench: Bench) -> None:
     key = bench.submit("a", "exit 0")
     bench.await_state(key, JobState.ENDED)
     for job_id in ("", "0", "77", "-1", "../1", "1/../1", "9" * 30, "\u0661"):
-        assert bench.news(JobKey("a", job_id, BEGINNING)).state is JobState.MISSING
+        assert bench.news(replace(key, job_id=job_id)).state is JobState.MISSING
     assert bench.news(replace(key, name="another")).state is JobState.MISSING
 
 
@@ -387,8 +422,8 @@ def test_a_job_is_not_looked_for_among_much_older_ones(bench: Bench) -> None:
     key = bench.submit("a", "exit 0")
     bench.await_state(key, JobState.ENDED)
     now = datetime.now(UTC)
-    assert bench.scheduler.find("a", now) == key.job_id
-    assert bench.scheduler.find("a", now + timedelta(days=2)) is None
+    assert bench.scheduler.find(key.name, now) == key.job_id
+    assert bench.scheduler.find(key.name, now + timedelta(days=2)) is None
 
 
 def test_the_environment_of_a_job_is_its_submitters_and_scrubbed(bench: Bench) -> None:
@@ -398,7 +433,7 @@ def test_the_environment_of_a_job_is_its_submitters_and_scrubbed(bench: Bench) -
         code, PRIVATE="hush", BASH_ENV="/nowhere", TMPDIR=str(bench.root), CUDA_VISIBLE_DEVICES="1"
     ) as client:
         output, _ = client.communicate()
-    key = JobKey("a", output.strip(), BEGINNING)
+    key = bench.key("a", output.strip())
     bench.let_go(earlier)
     bench.await_state(key, JobState.ENDED)
     text = (bench.root / "jobs/a/environment").read_text()
@@ -410,7 +445,7 @@ def test_the_environment_of_a_job_is_its_submitters_and_scrubbed(bench: Bench) -
     }
     assert variables["PATH"] == os.environ["PATH"]
     assert variables["TMPDIR"] == str(bench.root)
-    assert (variables["SLURM_JOB_ID"], variables["SLURM_JOB_NAME"]) == (key.job_id, "a")
+    assert (variables["SLURM_JOB_ID"], variables["SLURM_JOB_NAME"]) == (key.job_id, key.name)
     assert (variables["CUDA_VISIBLE_DEVICES"], variables["HIP_VISIBLE_DEVICES"]) == ("", "")
 
 
@@ -438,16 +473,16 @@ def test_jobs_of_two_boards_share_the_devices_of_a_machine(bench: Bench) -> None
     other = LocalScheduler(HERE, bench.root / "other", devices=devices)
     first = bench.submit("a", f"touch begun; {UNTIL_GO}")
     bench.await_file(first, "begun")
-    second = JobKey("b", other.submit(bench.job("b", "exit 0")), BEGINNING)
+    second = bench.key("b", other.submit(bench.job("b", "exit 0")))
     waiting = "waits until a job of another board has left the device"
     for _ in range(5):
-        news = other.poll([second])["b"]
+        news = other.poll([second])[second.name]
         assert (news.state, news.reason) == (JobState.PENDING, waiting)
         assert other.availability([CPU])[0].free == 0
     third = bench.submit("c", "exit 0")
     assert bench.news(third).reason == "position 1 in the queue"
     bench.let_go(first)
-    await_true(lambda: other.poll([second])["b"].state is JobState.ENDED)
+    await_true(lambda: other.poll([second])[second.name].state is JobState.ENDED)
     bench.await_state(third, JobState.ENDED)
     assert other.availability([CPU])[0].free == 1
 
@@ -463,10 +498,15 @@ def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: 
     queue = Queue(bench.folder, os.uname().nodename)
     with queue.locked():
         number = queue.add(
-            name="lost", pool=Device.CPU, folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+            name=job.name,
+            pool=Device.CPU,
+            folder=job.folder,
+            script="job.sh",
+            time_limit_seconds=60,
+            environment=path(),
         )
         queue.record_start(number, "0")
-    key = JobKey("lost", str(number), BEGINNING)
+    key = bench.key("lost", str(number))
     assert "machine restarted" in bench.await_state(key, JobState.NODE_FAIL).reason
     assert not (job.folder / "ran").exists()
 
@@ -476,9 +516,14 @@ def test_a_job_of_another_machine_is_left_to_it_but_can_be_cancelled_while_it_wa
     job = bench.job("far", "exit 0")
     with elsewhere.locked():
         number = elsewhere.add(
-            name="far", pool=Device.CPU, folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+            name=job.name,
+            pool=Device.CPU,
+            folder=job.folder,
+            script="job.sh",
+            time_limit_seconds=60,
+            environment=path(),
         )
-    far = JobKey("far", str(number), BEGINNING)
+    far = bench.key("far", str(number))
     near = bench.submit("near", "exit 0")
     bench.await_state(near, JobState.ENDED)
     assert near.job_id != far.job_id
@@ -519,7 +564,7 @@ def test_a_full_disk_refuses_the_job_and_names_the_folder(bench: Bench) -> None:
     with bench.client(code) as client:
         output, _ = client.communicate()
     assert str(bench.folder) in output, output
-    assert bench.scheduler.find("a", BEGINNING) is None
+    assert bench.find("a") is None
     assert list((bench.folder / "active").iterdir()) == []
 
 
@@ -534,7 +579,7 @@ def test_a_machine_without_bash_is_refused(bench: Bench) -> None:
     with bench.client(code, PATH="/nowhere") as client:
         output, _ = client.communicate()
     assert output == "bash is not on PATH\n"
-    assert bench.scheduler.find("a", BEGINNING) is None
+    assert bench.find("a") is None
 
 
 def test_a_gpu_that_is_hidden_from_the_submitter_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,9 +597,9 @@ def test_a_job_that_nobody_can_run_is_in_the_queue_and_found(bench: Bench, monke
             with pytest.raises(SchedulerError, match="cluster here is down: no spooler could be started") as told:
                 call()
             assert told.value.message.endswith(f"its log is {bench.folder / 'spooler.log'}")
-    job_id = bench.scheduler.find("a", BEGINNING)
+    job_id = bench.find("a")
     assert job_id is not None
-    bench.await_state(JobKey("a", job_id, BEGINNING), JobState.ENDED)
+    bench.await_state(bench.key("a", job_id), JobState.ENDED)
 
 
 def test_a_spooler_that_fails_at_its_start_is_told_in_short_with_its_log(

@@ -81,7 +81,7 @@ def arguments(route: str) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("route", routes.ROUTES)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_arguments_that_fit_a_route_cause_no_fault(door: Path, route: str, data: st.DataObject) -> None:
     args = data.draw(arguments(route))

@@ -587,7 +587,7 @@ def test_the_host_is_not_repeated(board: Recorded, door: Path) -> None:
         assert b"evil" not in text + found.body
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     target=st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=60).map(lambda text: f"/{text}")
     | st.sampled_from(["/", "/feed", "/boards/vectoradd_py", "/runs/1", "/metrics"]),

@@ -243,7 +243,7 @@ HISTORIES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(HISTORIES, st.integers(0, 4), st.integers(1, 4))
 def test_tables_and_pages_follow_the_rules_for_any_history(
     history: list[tuple[str, int, float, str]], offset: int, limit: int
