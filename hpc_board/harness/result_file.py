@@ -1,8 +1,10 @@
 """The result file: the provenance in every result, its writing, and the result of a job whose supervisor left none."""
 
+import errno
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,6 +22,10 @@ from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.result import INTERRUPTED, Case, Result, Verdict
 
 RESULT = "result.json"
+SPACE_SECONDS = 120.0
+"""The time for others to make space on a full disk, during which the job keeps its result and its GPU."""
+
+_SPACE_PAUSE_SECONDS = 1.0
 
 
 def provenance_of(job: JobSpec) -> dict[str, Any]:
@@ -73,15 +79,28 @@ def judged_before(folder: Path, job: JobEnvironment) -> bool:
 
 
 def write_result(result: Result, folder: Path, make_space: Callable[[], object] | None = None) -> None:
-    """Write `result.json` whole or not at all; once more after `make_space` if the disk does not take it."""
-    try:
-        with whole_file(folder / RESULT, mode=0o640) as file:
-            file.write(result.to_json().encode())
-    except OSError:
-        if make_space is None:
-            raise
-        make_space()
-        write_result(result, folder)
+    """Write `result.json` whole or not at all; once more after `make_space` if the disk does not take it.
+
+    While the disk or a quota is full, this tries again for `SPACE_SECONDS`, or until the job is killed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    give_up = time.monotonic() + SPACE_SECONDS
+    while True:
+        try:
+            with whole_file(folder / RESULT, mode=0o640) as file:
+                file.write(result.to_json().encode())
+        except OSError as error:
+            if make_space is not None:
+                make_space()
+                make_space = None
+            elif error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() >= give_up:
+                raise
+            else:
+                time.sleep(_SPACE_PAUSE_SECONDS)
+        else:
+            return
 
 
 def account(path: Path, status: int) -> int:

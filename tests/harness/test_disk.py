@@ -32,6 +32,24 @@ os.execvp(sys.argv[3], sys.argv[3:])
 """
 """Runs a command where a folder has half a MiB left, which others have filled."""
 
+WRITES_RESULT = """
+import pathlib, sys, threading
+from hpc_board.harness.result_file import write_result
+from hpc_board.model.result import Result, Verdict
+
+small = pathlib.Path(sys.argv[1])
+with (small / "of another user").open("ab", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+threading.Timer(0.5, (small / "of another user").unlink).start()
+write_result(Result(1, "n", "test", Verdict.PASS, "", ()), small)
+print((small / "result.json").read_text())
+"""
+"""Fills the disk of ON_FULL_DISK, and writes a result there while another user makes space."""
+
 WRITES_CACHE = """
 import os, pathlib
 
@@ -89,6 +107,22 @@ def test_a_cache_that_cannot_be_written_blames_the_node(tmp_path: Path) -> None:
 def test_a_full_disk_excuses_no_wrong_answer(tmp_path: Path) -> None:
     result = on_full_disk(tmp_path, "def custom_kernel(data):\n    return data\n")
     assert result.verdict is Verdict.WRONG_VALUE
+
+
+def test_a_result_waits_for_space_on_a_full_disk(tmp_path: Path) -> None:
+    small, result = tmp_path / "small", Result(1, "n", "test", Verdict.PASS, "", ())
+    small.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ON_FULL_DISK, _ROOT, small, sys.executable, "-c", WRITES_RESULT, small],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": _ROOT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("no mount namespace can be made here")
+    assert done.returncode == 0, done.stderr
+    assert decode_result(done.stdout.encode()) == result
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ _entropy = random.SystemRandom()
 class CallFailed(Exception):
     """A call that did not pass; `worker_lost` if the worker cannot be used any more.
 
-    All that waits for a process, or checks what it says, raises this. `mismatch` has the details of wrong values.
+    Each function that waits for a process, or checks its answer, raises this. `mismatch` has the details of wrong
+    values.
     """
 
     def __init__(
