@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from hpc_board import __version__
 from hpc_board.accounts import user_name
@@ -206,9 +207,7 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
 
 
 def _socket(settings: Settings) -> Path:
-    if settings.socket is None:
-        raise ValueError("the settings have no service")
-    return settings.socket
+    return cast("Path", settings.socket)
 
 
 _START_RULES: tuple[Rule[Settings], ...] = (_gpus,)

@@ -326,13 +326,9 @@ class Service:
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""
-        try:
-            if stat.S_ISSOCK(self.path.stat().st_mode) or self._stopping.is_set():
+        with suppress(OSError):
+            if self._stopping.is_set() or stat.S_ISSOCK(self.path.stat().st_mode):
                 return ""
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            return f"the socket {self.path} cannot be checked: {error.strerror or error}"
         return f"the socket {self.path} is gone; restart the service so that clients can connect"
 
     def _tell_isolation(self) -> None:

@@ -1,6 +1,5 @@
 """The files of the machine that hpc-board runs on."""
 
-import errno
 import itertools
 import os
 import shutil
@@ -72,8 +71,6 @@ class LocalFiles:
         path.unlink()
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
-        if folder.is_symlink():
-            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
         if folder.is_dir():
             shutil.rmtree(folder)
         if not alone:

@@ -288,10 +288,7 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
         path = left.pop()
         if count > ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
             raise OSError(errno.ELOOP, f"{folder.name} has too many nested folders")
-        for number, entry in enumerate(_entries(sftp, path)):
-            if number == ENTRIES_MAX:
-                sftp.close()  # a server could send them without end
-                raise OSError(errno.EOVERFLOW, f"{path.name} has too many entries")
+        for entry in _entries(sftp, path):
             if stat.S_ISDIR(entry.st_mode or 0):
                 count += 1
                 left.append(path / entry.filename)
@@ -314,12 +311,13 @@ def _entries(sftp: "SFTPClient", folder: Path) -> "Iterator[SFTPAttributes]":
     """Yield the entries of a folder.
 
     Raises:
-        OSError: their names are too long together; the session ends, since a server could send them without end.
+        OSError: they are too many, or their names too long together; the session ends, since a server could send them
+            without end.
     """
     size = 0
-    for entry in sftp.listdir_iter(str(folder), read_aheads=1):
+    for number, entry in enumerate(sftp.listdir_iter(str(folder), read_aheads=1)):
         size += len(entry.filename)
-        if size > _NAMES_BYTES_MAX:
+        if number == ENTRIES_MAX or size > _NAMES_BYTES_MAX:
             sftp.close()
             raise OSError(errno.EOVERFLOW, f"{folder.name} has too many entries")
         yield entry

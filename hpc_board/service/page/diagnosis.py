@@ -8,7 +8,6 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
-from hpc_board.errors import InputError
 from hpc_board.service.page.sockets import page_socket, place_of
 from hpc_board.settings import Settings
 from hpc_board.transport.time_budget import ended_after
@@ -19,11 +18,7 @@ _AGAIN = "Restart the service: the settings of the page count from its start alo
 
 def diagnose_page(settings: Settings, path: Path) -> Iterator[Diagnostic]:
     """Yield the diagnostics of the page of the service that answers at `path`."""
-    try:
-        page = page_socket(path)
-    except InputError as error:
-        yield Diagnostic(Severity.ERROR, "page", error.message, error.hint)
-        return
+    page = page_socket(path)
     yield _answer(str(page), socket.AF_UNIX, str(page), "localhost")
     if settings.web is None:
         return

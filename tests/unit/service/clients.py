@@ -33,8 +33,8 @@ REFERENCE = "SECRET_OF_THE_REFERENCE"
 
 
 @contextmanager
-def acting_as(name: str) -> Iterator[None]:
-    """Have this thread alone be the account `name`, as the kernel sees it."""
+def acting_as(name: str | int) -> Iterator[None]:
+    """Have this thread alone be the account `name`, or the one of a uid, as the kernel sees it."""
     set_uids = 117  # setresuid of this thread; Python's own function changes all threads
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,7 +45,7 @@ def acting_as(name: str) -> Iterator[None]:
     codecs.lookup("idna")
     before = os.geteuid()
     be(0)
-    be(pwd.getpwnam(name).pw_uid)
+    be(name if isinstance(name, int) else pwd.getpwnam(name).pw_uid)
     try:
         yield
     finally:

@@ -81,6 +81,17 @@ def test_a_service_that_is_silent_is_said(
     assert "no answer within 0.2 s" in error.message
 
 
+@ROOT
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("\udcff", "invalid text"), ("x" * 3_000_000, "the request is too large: 3,000,0")],
+)
+def test_a_text_that_cannot_be_sent_is_told(door: Path, text: str, words: str) -> None:
+    with asking(door, "daemon") as remote:
+        assert words in refusal(lambda: remote.submissions.note(1, text)).message
+        assert remote.runs.list() == ()
+
+
 def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, door: Path) -> None:
     board.board.moderation.stop("a pause")
     done = command(door, "submit", str(board.kernel), "--dry-run")

@@ -1,6 +1,5 @@
 """The conversations of clients with a service: any line gets an answer, and no client keeps out another."""
 
-import ctypes
 import json
 import select
 import time
@@ -22,14 +21,9 @@ from tests.waiting import awaited
 
 @ROOT
 def test_an_account_without_a_name_is_refused(door: Path) -> None:
-    libc = ctypes.CDLL(None)
-    assert libc.syscall(117, ctypes.c_long(-1), ctypes.c_long(61001), ctypes.c_long(-1)) == 0
-    try:
-        with raw(door) as client:
-            client.send(wire.HELLO + b"\n")
-            answer = client.read()
-    finally:
-        libc.syscall(117, ctypes.c_long(-1), ctypes.c_long(0), ctypes.c_long(-1))
+    with acting_as(61001), raw(door) as client:
+        client.send(wire.HELLO + b"\n")
+        answer = client.read()
     assert answer["error"]["message"] == "unknown user ID 61001 on this machine."
 
 
@@ -54,6 +48,7 @@ def test_a_question_that_does_not_fit_is_refused_and_the_next_one_answered(
         assert "value" in client.ask("runs.list")
 
 
+@ROOT
 @pytest.mark.parametrize(
     "data",
     [
@@ -67,7 +62,8 @@ def test_a_question_that_does_not_fit_is_refused_and_the_next_one_answered(
     ],
 )
 def test_a_line_that_no_client_sends_ends_the_connection_with_a_sentence(door: Path, data: bytes) -> None:
-    with raw(door) as client:
+    # A creator's lines may be longer.
+    with acting_as("daemon"), raw(door) as client:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.send(data)
         with suppress(ConnectionResetError):
@@ -97,6 +93,11 @@ def test_a_number_that_no_answer_can_have_is_refused(door: Path, number: str) ->
     with raw(door) as client:
         client.greeted().send(b'{"id":%s,"route":"runs.list"}\n' % number.encode())
         assert client.read()["error"]["kind"] == "InputError"
+
+
+def test_a_client_that_says_nothing_is_let_go(board: Recorded, folder: Path) -> None:
+    with bounded(board, folder, Bounds(hello_seconds=0.3)), raw(folder / "board.sock") as silent:
+        awaited(lambda: hung_up(silent))
 
 
 def test_a_client_that_sends_a_byte_at_a_time_is_let_go(board: Recorded, folder: Path) -> None:

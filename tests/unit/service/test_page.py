@@ -445,6 +445,13 @@ def test_an_account_without_the_role_gets_a_page_that_says_so(board: Recorded, d
 
 
 @ROOT
+def test_an_account_without_a_name_is_refused(door: Path, lines: list[str]) -> None:
+    with acting_as(61001):
+        assert ask(door, "/").status == 403
+    assert any("unknown user ID 61001" in line for line in lines)
+
+
+@ROOT
 def test_an_account_that_loses_its_role_loses_the_pages(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

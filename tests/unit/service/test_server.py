@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from hpc_board.board.gpus import Gpus
+from hpc_board.cli.main import cli
 from hpc_board.model.gpu import Gpu
 from hpc_board.service.conversation import Bounds
 from hpc_board.service.log import ServiceLog
@@ -24,6 +26,21 @@ from tests.unit.recorded import (
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, raw, refusal
 from tests.values import requested
+
+
+@ROOT
+@pytest.mark.parametrize(
+    ("settings", "words", "told"),
+    [
+        ("service: /run/board.sock", ["--allow-root"], "names a service; it has no board to serve."),
+        ("board: board", ["--allow-root"], "no socket is given."),
+        ("board: board", [], "this is root"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why(tmp_path: Path, settings: str, words: list[str], told: str) -> None:
+    (tmp_path / "own.yaml").write_text(f"{settings}\n")
+    done = CliRunner().invoke(cli, ["--config", str(tmp_path / "own.yaml"), "serve", *words])
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True)
 
 
 @ROOT

@@ -17,10 +17,13 @@ from hpc_board import settings
 from hpc_board.accounts import user_name
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import RunState
+from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.service.next_steps import ForRoot, numbers, own_steps, service_name
+from hpc_board.service.setup import become
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded, result_of, status_of, timed_case
+from tests.unit.service.clients import acting_as
 from tests.unit.users import NEEDS_ROOT
 
 ME = user_name(os.geteuid())
@@ -75,6 +78,20 @@ def test_what_is_there_stays_as_it_is_and_is_told(place: Path) -> None:
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert f"Kept participants' settings: {folder / 'participants.yaml'}" in done.stderr
     assert "Settings written" not in done.stderr
+
+
+@NEEDS_ROOT
+def test_an_account_that_cannot_serve_is_told(place: Path) -> None:
+    with acting_as("daemon"), pytest.raises(InputError, match=r"only root sets up .*, and this is daemon"):
+        become("bin")
+    program = "import sys; from hpc_board.service.setup import become; sys.executable = '/nowhere/python'; "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program} become('daemon')"], capture_output=True, text=True, check=False
+    )
+    assert "daemon cannot run /nowhere/python" in done.stderr
+    (place / "file").touch()
+    told = served(place / "board", "--socket", place / "file" / "folder" / "board.sock").output
+    assert f"{place}/file/folder cannot be created: Not a directory" in told
 
 
 def test_a_personal_board_with_its_settings_becomes_a_served_one(place: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from hpc_board.errors import BoardError, InputError
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.peers import check_place
 from tests.service import serving
 from tests.unit.recorded import (
     Recorded,
@@ -87,6 +88,11 @@ def test_a_client_waits_for_its_turn_while_the_queue_of_connections_is_full(
             listening.settimeout(0.2)
         thread.join()
     assert "temporarily unavailable" not in found[0].message
+
+
+def test_a_place_without_a_folder_is_told(folder: Path) -> None:
+    with pytest.raises(InputError, match=f"{folder}/none: No such file or directory"):
+        check_place(folder / "none" / "board.sock", os.geteuid())
 
 
 @ROOT

@@ -9,7 +9,7 @@ import pytest
 from hpc_board.board import Board
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, WaitExpired
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.passes import Passes
@@ -36,6 +36,14 @@ def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door:
 def test_a_wait_for_no_runs_ends_at_once(door: Path) -> None:
     with asking(door) as remote:
         assert list(remote.runs.wait([], timeout_seconds=60)) == [[]]
+
+
+def test_a_wait_ends_in_its_time(board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The scheduler would say that it has no such job.
+    monkeypatch.setattr(Reconciler, "run_pass", lambda *_: None)
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    with asking(door) as remote, pytest.raises(WaitExpired, match=f"not finished after 0.1 s: run {run.id}"):
+        list(remote.runs.wait([run.id], timeout_seconds=0.1))
 
 
 def test_a_wait_is_told_of_changes_while_another_cluster_hangs(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.transport import CommandMissing, CommandStopped, Completed, Host
+from hpc_board.errors import SchedulerError
+from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 from tests.waiting import awaited
 
@@ -59,6 +60,17 @@ def test_output_is_bounded_and_never_blocks_the_command(host: Host) -> None:
 def test_a_program_that_is_not_there_is_missing(host: Host) -> None:
     with pytest.raises(CommandMissing, match="sbatch-of-nowhere"):
         run(host, "sbatch-of-nowhere")
+
+
+def test_a_folder_that_cannot_be_entered_is_told(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match=r"cannot enter the folder for pwd|pwd cannot be started now"):
+        run(host, "pwd", cwd=str(tmp_path / "none"))
+
+
+def test_a_command_that_takes_too_long_is_ended(host: Host) -> None:
+    run(host, "true")
+    with pytest.raises(CommandTimeout, match="sleep did not end within 1 s"):
+        run(host, "sleep", "600", timeout_seconds=1)
 
 
 def test_what_a_command_leaves_behind_is_not_waited_for(host: Host) -> None:

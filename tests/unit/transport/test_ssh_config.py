@@ -9,6 +9,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
+from hpc_board.transport import ssh_config
 from hpc_board.transport.ssh_config import CONNECT_SECONDS, Destination, destination
 from tests.slurm.sshd import write_ssh_files
 
@@ -94,6 +95,13 @@ def test_a_match_counts_as_for_openssh(home: Path) -> None:
 
 def test_a_key_of_the_usual_port_counts_where_another_port_has_none(home: Path) -> None:
     assert resolved(home, Login("Login3", port=2222)).names == ("[login3]:2222", "login3")
+
+
+def test_a_configuration_that_hangs_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_config, "_ANSWER_SECONDS", 0.3)
+    (home / ".ssh" / "config").write_text('Match exec "sleep 20"\n')
+    with pytest.raises(SchedulerError, match=r"`ssh -T -G -- far` does not answer: .* timed out"):
+        resolved(home, Login("far"))
 
 
 def test_without_ssh_the_settings_alone_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

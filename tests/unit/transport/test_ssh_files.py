@@ -8,6 +8,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Login
+from hpc_board.transport import ssh_files
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
@@ -95,6 +96,19 @@ def test_a_server_without_sftp_is_told(home: Path, tmp_path: Path) -> None:
             SshFiles(connection).ensure(tmp_path / "file", b"")
         assert "`Subsystem sftp`" in told.value.hint
         connection.close()
+
+
+def test_folders_without_an_end_are_told(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_files, "ENTRIES_MAX", 5)
+    monkeypatch.setattr(ssh_files, "_DEPTH_MAX", 3)
+    (tmp_path / "deep" / "1" / "2" / "3" / "4" / "5").mkdir(parents=True)
+    for number in range(6):
+        (tmp_path / "wide" / str(number)).mkdir(parents=True)
+    for name, words in (("deep", "has too many nested folders"), ("wide", "was lost: .*wide has too many entries")):
+        with pytest.raises(OSError, match=words):
+            SshFiles(connection).bytes_in(tmp_path / name)
 
 
 def test_a_folder_travels_over_a_slow_link_that_breaks_once(server: Sshd, home: Path, tmp_path: Path) -> None:

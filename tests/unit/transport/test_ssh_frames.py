@@ -12,7 +12,6 @@ import pytest
 from hpc_board.errors import SchedulerError
 from hpc_board.transport import CommandMissing, Completed
 from hpc_board.transport.ssh import _completed_command, _Framed, _script
-from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 
 BEGIN, END = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 SHELLS = [shell for shell in (["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
@@ -80,12 +79,3 @@ def test_what_stands_outside_the_marks_does_not_count() -> None:
     frame.feed(b"b" * 32 + b"\nout" + b"e" * 31 + b"x" + b"e" * 32 + b" 7\nleft behind")
     assert (frame.text, frame.status, frame.complete) == ("out" + "e" * 31 + "x", "7", True)
     assert frame.noise.startswith("Welcome\nbbb")
-
-
-def test_what_is_kept_is_bounded() -> None:
-    frame = _Framed("b" * 32, "e" * 32)
-    frame.feed(b"b" * 32 + b"\n")
-    for _ in range(10):
-        frame.feed(b"x" * (OUTPUT_BYTES_MAX // 8))
-    frame.feed(b"e" * 32 + b" 0\n")
-    assert (len(frame.text), frame.truncated, frame.status) == (OUTPUT_BYTES_MAX, True, "0")

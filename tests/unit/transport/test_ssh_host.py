@@ -14,7 +14,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
-from hpc_board.transport import CommandTimeout, Completed
+from hpc_board.transport import CommandTimeout, Completed, ssh
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from hpc_board.transport.ssh_login import LoginRefused
@@ -116,6 +116,20 @@ def test_a_login_shell_that_ends_at_once_is_told(server: Sshd) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_a_login_shell_that_hangs_leaves_the_programs_of_a_plain_session(
+    server: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "_ENVIRONMENT_SECONDS", 1.0)
+    with start_up_files(server, bash_profile="exec sleep 600\n"):
+        connection = Connection(login(server))
+        host = SshHost(connection)
+        assert run(host, "echo", "in").stdout == "in\n"
+        with pytest.raises(SchedulerError, match=r"no-such is not in PATH on .*; its login shell did not answer"):
+            run(host, "no-such")
+        connection.close()
+
+
+@pytest.mark.usefixtures("home")
 def test_no_process_on_the_host_has_a_variable_among_its_arguments(server: Sshd, tmp_path: Path) -> None:
     """Every user of a login node can read the arguments of all processes there."""
     tools, seen = tmp_path / "tools", tmp_path / "seen"
@@ -131,11 +145,6 @@ def test_no_process_on_the_host_has_a_variable_among_its_arguments(server: Sshd,
         connection.close()
     assert "setsid" in seen.read_text()
     assert "secret" not in seen.read_text()
-
-
-def test_a_folder_that_cannot_be_entered_is_told(host: SshHost, tmp_path: Path) -> None:
-    with pytest.raises(SchedulerError, match="cannot enter the folder"):
-        run(host, "pwd", cwd=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("how", ["time", "connection"])
@@ -258,21 +267,40 @@ def test_another_host_key_is_told_with_its_line(server: Sshd, home: Path, tmp_pa
     assert "ssh-keygen -R" in error.hint
 
 
-def test_a_login_that_is_refused_names_what_was_tried(server: Sshd, home: Path) -> None:
-    key = home / ".ssh" / "id_ed25519"
+def test_a_login_that_is_refused_names_what_was_tried(
+    server: Sshd, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/nowhere/agent")
+    folder, garbage, key = (home / ".ssh" / name for name in ("folder", "garbage", "id_ed25519"))
+    folder.mkdir()
+    garbage.write_text("no key")
     key.unlink()
     new_key(key)
+    (home / ".ssh" / "config").write_text("".join(f"IdentityFile {each}\n" for each in (folder, garbage, key)))
     error = refusal(server)
     assert isinstance(error, LoginRefused)
-    assert f"{USER}@127.0.0.1 refuses the login: {key}: refused" in error.message
+    for words in (
+        f"{USER}@127.0.0.1 refuses the login: the agent at /nowhere/agent does not answer: No such file or directory",
+        f"{folder} cannot be read: Is a directory",
+        f"{garbage} is not a supported private key",
+        f"{key}: refused",
+    ):
+        assert words in error.message
 
 
-def test_a_host_that_wants_more_than_a_key_is_told(home: Path) -> None:
-    with short_folder() as folder, Sshd(folder / "d", options=("AuthenticationMethods publickey,publickey",)) as strict:
+@pytest.mark.parametrize(
+    ("option", "words", "hint"),
+    [
+        ("AuthenticationMethods publickey,publickey", "requires more than a key: publickey", "`ssh -fNM "),
+        ("PubkeyAuthentication no", "the host takes no keys, only", "logs in without a prompt"),
+    ],
+)
+def test_a_host_that_a_key_does_not_open_is_told(home: Path, option: str, words: str, hint: str) -> None:
+    with short_folder() as folder, Sshd(folder / "d", options=(option,)) as strict:
         strict.client_home(home)
         error = refusal(strict)
-    assert "requires more than a key: publickey" in error.message
-    assert "`ssh -fNM " in error.hint
+    assert words in error.message
+    assert hint in error.hint
 
 
 def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

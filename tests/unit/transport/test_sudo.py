@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.errors import SchedulerError
 from hpc_board.transport.sudo import FOLDER_MODE, SudoHost, rules
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
@@ -43,6 +44,11 @@ def test_tokens_of_this_account_stay_with_it() -> None:
     assert "SLURM_CONF=/etc/slurm.conf" in told
     assert "a token" not in told
     assert "a ticket" not in told
+
+
+def test_an_account_for_which_sudo_runs_nothing_is_told() -> None:
+    with pytest.raises(SchedulerError, match="sudo does not run commands as no-such-account: unknown user"):
+        SudoHost("no-such-account").run(["true"], timeout_seconds=30)
 
 
 STOPPED = """
