@@ -136,9 +136,6 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`submit`, the transaction": Asker.submit,
     "`submit` and the run's end": Asker.finish,
     "sent within the hour": lambda asker: asker.store.moderation.sent_since(END - timedelta(hours=1)),
-    "sent within the hour by some": lambda asker: asker.store.moderation.sent_since(
-        END - timedelta(hours=1), [user_name(number) for number in range(10)]
-    ),
     "`admin stats --days 1`": lambda asker: board_statistics(
         asker.store.file, RunSelection(since=END - timedelta(days=1))
     ),
