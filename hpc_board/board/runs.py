@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -319,18 +318,6 @@ class Runs:
             data = self._job_file(run, PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
-    def output_mark(self, run: Run) -> object:
-        """Return a value that differs once the job of a running run has written progress or output.
-
-        In a folder of another account or machine it differs for progress alone, some seconds later.
-        """
-        from hpc_board.runs.job_folder import PROGRESS
-
-        folders = self._context.clusters.folders_on(run.cluster)
-        if folders.elsewhere:
-            return self._far_progress.at(run.id, lambda: self._job_file(run, PROGRESS))
-        return [_file_mark(folders.of(run) / name) for name in (PROGRESS, log_name(run.status.job_id))]
-
     def log(self, run: int) -> str:
         """Return the end of the job's output, safe to print; empty before the job starts.
 
@@ -445,14 +432,6 @@ def _may_read(context: "Context", run: Run) -> bool:
 def _may_have_profile(run: Run) -> bool:
     """Return whether the harness may have written files of a profile; others in their place stay where they are."""
     return run.mode is not Mode.RANKED
-
-
-def _file_mark(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def _progress(line: bytes) -> Progress | None:

@@ -6,10 +6,10 @@ import msgspec
 class Change(msgspec.Struct, frozen=True):
     """A change since the one before.
 
-    - `runs` are the user's own runs with a new state, a new answer of their scheduler, or new output.
+    - `runs` are the user's own runs with a new state, and those in flight from time to time.
     - `entry` is the number of the newest entry of the feed among the changes; 0 without one.
     - `anew` is true of the first change of a stream, which stands for all that came before it.
-    - `facts` is false if schedulers have answered or running jobs have written output, and no more.
+    - `facts` is false if schedulers may have answered or running jobs may have written output, and no more.
     """
 
     runs: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Changes of the board: new rows and new output, read once for all clients, and told as far as each user may see."""
+"""Changes of the board: new rows and runs in flight, read once for all clients, told as far as each user may see."""
 
 import asyncio
 import math
@@ -6,7 +6,6 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
@@ -24,8 +23,11 @@ PAUSE_SECONDS = 0.5
 _LOOKS_SECONDS = 0.1
 """The least time between two looks at the board."""
 
-_ANSWERS_SECONDS = 10.0
-"""The least time between two answers of a scheduler that are told: they show by the age of the last one alone."""
+_WAITING_SECONDS = 10.0
+"""The time after which a run in flight is told again: an answer of its scheduler shows by the age of the last one."""
+
+_RUNNING_SECONDS = 2.0
+"""The time after which a run whose job runs, and may have written progress and output, is told again."""
 
 
 class Viewer(msgspec.Struct, frozen=True):
@@ -42,13 +44,14 @@ class Viewer(msgspec.Struct, frozen=True):
         hidden = self.hidden & self.hidden_before if addition.terms else self.hidden
         return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
 
-    def change(self, additions: Sequence[Addition], answered: Sequence[Run], written: Sequence[Run]) -> Change | None:
-        """Return the new rows, answers of schedulers and outputs that are for the user; None without any."""
+    def change(self, additions: Sequence[Addition], due: Sequence[Run]) -> Change | None:
+        """Return the new rows for the user with their own runs that are due, and those of others that run, or None."""
         rows = [each for each in additions if self.sees(each)]
-        answers, outputs = ([run.id for run in runs if run.user == self.person.name] for runs in (answered, written))
-        if not rows and not answers and not any(self.sees(Addition(run.user, run.task)) for run in written):
+        own = {run.id for run in due if run.user == self.person.name}
+        running = (run for run in due if run.state is RunState.RUNNING)
+        if not rows and not own and not any(self.sees(Addition(run.user, run.task)) for run in running):
             return None
-        own = {*answers, *outputs, *(row.run for row in rows if row.run and row.user == self.person.name)}
+        own |= {row.run for row in rows if row.run and row.user == self.person.name}
         newest = max((row.entry for row in rows), default=0)
         return Change(tuple(sorted(own)), newest, facts=bool(rows))
 
@@ -64,7 +67,6 @@ class Changes:
         self._say = say
         self._lock = threading.Lock()
         self._streams: set[_Stream] = set()
-        self._asked: set[str] = set()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="changes")
@@ -73,8 +75,7 @@ class Changes:
         self._marks: Marks | None = None
         self._viewers: dict[str, Viewer] = {}
         self._in_flight: dict[int, Run] = {}
-        self._answered_at: dict[str, float] = {}
-        self._outputs = _Outputs(board)
+        self._told_at: dict[int, float] = {}
 
     @property
     def streams(self) -> int:
@@ -91,12 +92,9 @@ class Changes:
         self._stopping.set()
         self._woken.set()
         self._thread.join()
-        self._outputs.close()
 
-    def wake(self, asked: Collection[str] = ()) -> None:
-        """Have the board looked at after a write, or after a pass that has `asked` the schedulers of these clusters."""
-        with self._lock:
-            self._asked.update(asked)
+    def wake(self) -> None:
+        """Have the board looked at after a write or a pass."""
         self._woken.set()
 
     async def stream(self, user: str, gone: "asyncio.Future[bytes]") -> AsyncGenerator[Change, None]:
@@ -142,13 +140,12 @@ class Changes:
 
     def _read_changes(self) -> None:
         with self._lock:
-            streams, asked = list(self._streams), self._asked
-            self._asked = set()
+            streams = list(self._streams)
         if not streams:
             self._marks, self._viewers, self._in_flight = None, {}, {}
             return
         with self._board().session():
-            found = self._found({stream.user for stream in streams}, asked)
+            found = self._found({stream.user for stream in streams})
         told = []
         for stream in streams:
             change = found[stream.user] if stream.has_begun else Change(anew=True)
@@ -158,23 +155,23 @@ class Changes:
         if told and self._loop is not None and not self._stopping.is_set():
             self._loop.call_soon_threadsafe(_add_changes, told)
 
-    def _found(self, users: Collection[str], asked: Collection[str]) -> dict[str, Change | None]:
+    def _found(self, users: Collection[str]) -> dict[str, Change | None]:
         """Return the change for each of `users` since the last look."""
         additions = self._additions()
-        written = self._outputs.written([run for run in self._in_flight.values() if run.state is RunState.RUNNING])
+        due = self._due()
         if additions is None:
             self._viewers = self._viewers_of(users)
             return dict.fromkeys(users, Change(anew=True))
-        due = self._due(asked)
-        answered = [run for run in self._in_flight.values() if run.cluster in due]
-        if additions or written or not self._viewers.keys() >= set(users):
+        if additions or due or not self._viewers.keys() >= set(users):
             self._viewers = self._viewers_of(users)
-        return {user: self._viewers[user].change(additions, answered, written) for user in users}
+        return {user: self._viewers[user].change(additions, due) for user in users}
 
-    def _due(self, asked: Collection[str]) -> list[str]:
+    def _due(self) -> list[Run]:
+        """Return the runs in flight that are told again: answers of schedulers and output of jobs leave no rows."""
         now = time.monotonic()
-        due = [cluster for cluster in asked if now - self._answered_at.get(cluster, -math.inf) >= _ANSWERS_SECONDS]
-        self._answered_at |= dict.fromkeys(due, now)
+        due = [run for run in self._in_flight.values() if now - self._told_at.get(run.id, -math.inf) >= _pause(run)]
+        self._told_at = {id_: at for id_, at in self._told_at.items() if id_ in self._in_flight}
+        self._told_at |= {run.id: now for run in due}
         return due
 
     def _additions(self) -> tuple[Addition, ...] | None:
@@ -203,36 +200,8 @@ class Changes:
         }
 
 
-class _Outputs:
-    """The outputs of running jobs. Those on other machines are looked at in a thread of their own, which may hang."""
-
-    def __init__(self, board: Callable[[], Board]) -> None:
-        self._board = board
-        self._marks: dict[int, object] = {}
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="far output")
-        self._far: Future[dict[int, object]] | None = None
-
-    def written(self, running: Sequence[Run]) -> list[Run]:
-        """Return those of the running runs whose jobs have written since the last call that had them."""
-        clusters = self._board().context.clusters
-        far = [run for run in running if clusters.folders_on(run.cluster).elsewhere]
-        now = self._read_output_marks([run for run in running if run not in far])
-        if self._far is not None and self._far.done():
-            done, self._far = self._far, None
-            now |= done.result()
-        if far and self._far is None:
-            self._far = self._pool.submit(self._read_output_marks, far)
-        before = {run.id: self._marks[run.id] for run in running if run.id in self._marks}
-        self._marks = before | now
-        return [run for run in running if run.id in before and before[run.id] != self._marks[run.id]]
-
-    def _read_output_marks(self, runs: Sequence[Run]) -> dict[int, object]:
-        board = self._board()
-        return {run.id: board.runs.output_mark(run) for run in runs}
-
-    def close(self) -> None:
-        """Let go of the thread."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+def _pause(run: Run) -> float:
+    return _RUNNING_SECONDS if run.state is RunState.RUNNING else _WAITING_SECONDS
 
 
 class _Stream:

@@ -321,7 +321,7 @@ class Service:
 
     def _publish(self, pass_: "Pass | None") -> None:
         """Tell clients and pages of the changes, also of those that a failed pass has made."""
-        self._changes.wake(pass_.asked if pass_ is not None else ())
+        self._changes.wake()
         self._counts.passed(pass_)
 
     def _unreachable(self) -> str:

@@ -18,7 +18,6 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError, StorageError
 from hpc_board.model.result import Verdict
-from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import changes, routes
 from hpc_board.service.changes import Viewer
@@ -118,37 +117,26 @@ def viewer(name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: s
 )
 def test_a_new_row_is_seen_by_those_whom_it_concerns(who: Viewer, addition: Addition, seen: bool) -> None:
     assert who.sees(addition) == seen
-    assert (who.change([addition], [], []) is not None) == seen
+    assert (who.change([addition], []) is not None) == seen
 
 
 @ROOT
-def test_the_output_of_a_running_job_is_told_and_is_no_fact(
-    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.QUEUED])
+def test_a_run_in_flight_is_told_from_time_to_time_and_is_no_fact(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch, state: RunState
 ) -> None:
     # The scheduler would say that it has no such job.
     monkeypatch.setattr(Reconciler, "run_pass", lambda *_: None)
-    run = board.add(status_of(RunState.RUNNING), user=OWNER)
-    place = job_folder.folder(board.board.settings.board, run.id)
-    place.mkdir(parents=True)
+    monkeypatch.setattr(changes, "_pause", lambda _: 0.0)
+    run = board.add(status_of(state), user=OWNER)
     with listening_as(door, "nobody") as other, listening_as(door) as own:
-        (place / job_folder.PROGRESS).write_text("a line\n")
-        assert told(other) == Change(facts=False)
-        assert told(own) == Change(runs=(run.id,), facts=False)
-
-
-def test_an_answer_of_a_scheduler_is_told_to_the_users_of_its_runs(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = board.add(status_of(RunState.QUEUED), user=OWNER)
-    monkeypatch.setattr(changes, "_ANSWERS_SECONDS", 0.0)
-    with (
-        serving(board.board.settings, folder / "board.sock") as service,
-        listening_as(folder / "board.sock") as client,
-    ):
-        service._changes.wake({"elsewhere"})
-        service._changes.wake({"here"})
-        while told(client) != Change(runs=(run.id,), facts=False):
-            pass
+        for _ in range(2):
+            assert told(own) == Change(runs=(run.id,), facts=False)
+        if state is RunState.RUNNING:
+            assert told(other) == Change(facts=False)
+        else:
+            noted = board.add(status_of(RunState.LOST), user="nobody")
+            assert told(other) == Change(runs=(noted.id,))
 
 
 def test_a_question_that_writes_is_told_without_a_pass(board: Recorded, folder: Path) -> None:
