@@ -65,6 +65,8 @@ class _Line:
         self._stream = door.open(ANSWER_SECONDS)
         self._rest = bytearray()
         self._answered_at = 0.0
+        self.in_doubt = False
+        """Whether the service may have carried out a question of which the connection has brought no answer yet."""
         try:
             self._stream.send(wire.HELLO + b"\n")
             self.welcome = self._welcome()
@@ -96,6 +98,7 @@ class _Line:
                 f"the request is too large: {len(line):,} bytes (limit {most:,}).",
                 hint="Send fewer files at once.",
             )
+        self.in_doubt = route in routes.ROUTES and routes.ROUTES[route].writes
         self._stream.send(line + b"\n")
 
     def read(self) -> bytes:
@@ -229,7 +232,7 @@ class Connection:
         except (OSError, msgspec.MsgspecError) as error:
             if line is not None:
                 line.close()
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, in_doubt=line is not None and line.in_doubt) from error
         except BaseException:
             if line is not None:
                 line.close()
@@ -264,16 +267,15 @@ class Connection:
                 self._idle.pop().close()
         self._door.close()
 
-    def _unreachable(self, error: Exception) -> ServiceError:
+    def _unreachable(self, error: Exception, *, in_doubt: bool) -> ServiceError:
         if isinstance(error, TimeoutError):
-            return ServiceError(
-                f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
-                hint="The service may have carried out the request: check its effect before you retry.",
-            )
-        if isinstance(self._address, Path):
+            reason, hint = f"no answer within {ANSWER_SECONDS:g} s", self._door.hint
+        elif isinstance(self._address, Path):
             reason, hint = fault_of(self._address, error, self._origin)
         else:
             reason, hint = reason_of(error), self._door.hint
+        if in_doubt:
+            hint = "The service may have accepted the request: check with `hpc-board runs` before you retry."
         return ServiceError(f"{self._address}: {reason}.", hint=hint)
 
 
