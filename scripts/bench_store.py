@@ -136,6 +136,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`submit`, the transaction": Asker.submit,
     "`submit` and the run's end": Asker.finish,
     "sent within the hour": lambda asker: asker.store.moderation.sent_since(END - timedelta(hours=1)),
+    "users of the Admin screen": lambda asker: asker.store.moderation.people(limit=1_000, part=""),
     "`admin stats --days 1`": lambda asker: board_statistics(
         asker.store.file, RunSelection(since=END - timedelta(days=1))
     ),

@@ -25,7 +25,7 @@ from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
-from hpc_board.store.rows import result_document
+from hpc_board.store.rows import cases_document, result_document
 from hpc_board.store.task_rows import task_definition
 
 NAMES = (
@@ -149,10 +149,7 @@ _RESULTS = "run, verdict, message, score_s, ended_at:results"
 _DOCUMENTS = "run, document:documents"
 _CODES = "sha256, code:codes"
 _TASKS = "name, version, definition, added_at:tasks"
-_CASES = (
-    "run, number, phase, case_index, spec, verdict, message, timed_calls, mean_ns, median_ns, std_ns, err_ns, best_ns, "
-    "worst_ns, baseline_ns, noisy, busy_processors:cases"
-)
+_CASES = "run, cases:cases"
 _IN_FLIGHT = "run:in_flight"
 _SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
 _BESTS = "task, task_version, gpu, user, run, score_s, submitted_at:bests"
@@ -313,19 +310,12 @@ class _Generator:
         rows.add(_RESULTS, run, "pass", "", score_s if timed else None, time_text(end))
         rows.add(_DOCUMENTS, run, self._documents[mode, "pass"].replace(_NUMBER, str(run), 1))
         median_ns = score_s * 1e9
-        for index, spec in enumerate(("size: 127; seed: 1", "size: 128; seed: 2")):
-            rows.add(_CASES, run, index, "test", index, spec, "pass", "", *[None] * 10)
+        cases = [Case("test", index, f"size: {127 + index}; seed: {index + 1}", Verdict.PASS) for index in range(2)]
         if timed:
-            figures = (
-                100,
-                median_ns * 1.01,
-                median_ns,
-                median_ns * 0.02,
-                median_ns * 0.002,
-                median_ns * 0.97,
-                median_ns * 1.3,
-            )
-            rows.add(_CASES, run, 2, "benchmark", 0, "size: 1024; seed: 3", "pass", "", *figures, plain_s * 1e9, 0, 0.0)
+            mean, std, err, best, worst = (median_ns * part for part in (1.01, 0.02, 0.002, 0.97, 1.3))
+            timing = Timing(100, mean, median_ns, std, err, best, worst, (), baseline_ns=plain_s * 1e9)
+            cases.append(Case("benchmark", 0, "size: 1024; seed: 3", Verdict.PASS, "", timing))
+        rows.add(_CASES, run, cases_document(cases))
         if mode is Mode.RANKED:
             rows.add(_SCORES, run, submission, task.name, version, gpu, user, score_s, moment)
             self._enter(rows, run, task.name, version, gpu, user, score_s, moment, end)

@@ -132,14 +132,10 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """A further job for a run after `ended`, the end of its last job; `token` and `nonce` are the new job's.
-
-    `status` is the run's new one, `created`.
-    """
+    """A further job for a run, with its token and nonce; `status` is the run's new one, `created`."""
 
     token: str
     nonce: str
-    ended: Status
     status: Status
 
 

@@ -114,7 +114,7 @@ class JobPolling(msgspec.Struct, frozen=True):
             why = f": {end.reason}" if end.reason else ""
             reason = f"{RETRY} {tries + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
             status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
-            retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
+            retries[run.id] = Retry(tokens[run.id], drawn_nonce(), status)
         self.store.runs.retry_each(retries)
 
     def _tries(self, run: Run, restarts: int | None) -> int:

@@ -1,6 +1,7 @@
 """Conversion of values to database rows and back."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,11 +9,11 @@ import msgspec
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.result_json import ResultError
-from hpc_board.domain.run import Retry, Run, Status
+from hpc_board.domain.run import Run, Status
 from hpc_board.domain.score_interval import Interval, overlaps
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.errors import InputError
-from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, Timing, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result
 from hpc_board.store.row_values import (
     UndecodableError,
     decoded,
@@ -22,12 +23,6 @@ from hpc_board.store.row_values import (
     time_text,
 )
 from hpc_board.store.sqlite import Row
-
-_STATISTICS = (
-    *("mean_ns", "median_ns", "std_ns", "err_ns", "best_ns", "worst_ns", "baseline_ns"),
-    *("low_ns", "high_ns", "least_ns", "claimed_ns", "busy_processors", "slack_ns"),
-)
-"""The columns of `cases` that are fields of a timing."""
 
 
 def row_id(number: int) -> int:
@@ -75,19 +70,6 @@ def status_value(row: Row) -> Status:
     return decoded(Status, {**row, "source": row["evidence"]})
 
 
-def retry_row(run: int, number: int, retry: Retry) -> dict[str, Any]:
-    """Return the row of `retries` for this retry of `run`."""
-    ended = event_row(run, retry.ended)
-    return {
-        "run": run,
-        "number": number,
-        "token": retry.token,
-        "nonce": retry.nonce,
-        "at": time_text(retry.status.at),
-        **{column: ended[column] for column in ("state", "job_id", "node", "reason", "evidence")},
-    }
-
-
 def result_document(result: Result) -> str:
     """Return all of the result as JSON that `decode_result` reads again.
 
@@ -102,31 +84,22 @@ def result_document(result: Result) -> str:
     return document
 
 
-def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
-    """Return the row of `cases` for the case at position `number` of the run's result."""
-    timing = case.timing
-    return {
-        "run": run,
-        "number": number,
-        "phase": case.phase,
-        "case_index": case.index,
-        "spec": plain_text(case.spec),
-        "verdict": case.verdict.value,
-        "message": plain_text(case.message),
-        "timed_calls": timing and timing.runs,
-        "noisy": timing and timing.noisy,
-        **{column: timing and getattr(timing, column) for column in _STATISTICS},
-    }
+def cases_document(cases: Sequence[Case]) -> str:
+    """Return cases without their samples as JSON."""
+    from dataclasses import replace
 
-
-def case_value(row: Row) -> Case:
-    """Return the case in a row of `cases`, whose timing has no samples."""
-    timing = None
-    if row["timed_calls"] is not None:
-        statistics = {column: row[column] for column in _STATISTICS}
-        timing = Timing(runs=row["timed_calls"], noisy=bool(row["noisy"]), samples_ns=(), **statistics)
-    verdict = decoded(Verdict, row["verdict"])
-    return Case(row["phase"], row["case_index"], row["spec"], verdict, row["message"], timing)
+    stored = [
+        Case(
+            case.phase,
+            case.index,
+            plain_text(case.spec),
+            case.verdict,
+            plain_text(case.message),
+            case.timing and replace(case.timing, samples_ns=(), worker_runs=()),
+        )
+        for case in cases
+    ]
+    return msgspec.json.encode(stored).decode()
 
 
 def run_value(row: Row) -> Run:

@@ -16,13 +16,19 @@ from hpc_board.model.result import Case, Result
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
-from hpc_board.store.row_values import UndecodableError, decoded, moment, optional_time_text, plain_text, time_text
+from hpc_board.store.row_values import (
+    UndecodableError,
+    decoded,
+    decoded_json,
+    moment,
+    optional_time_text,
+    plain_text,
+    time_text,
+)
 from hpc_board.store.rows import (
-    case_row,
-    case_value,
+    cases_document,
     event_row,
     result_document,
-    retry_row,
     row_id,
     run_value,
     status_value,
@@ -113,8 +119,18 @@ class RunGateway:
             }
             for number, retry in going.items():
                 before = db.count("retries", "run = ?", [number])
-                db.insert("retries", retry_row(number, before + 1, retry))
-                db.insert("events", event_row(number, retry.status))
+                status = event_row(number, retry.status)
+                db.insert(
+                    "retries",
+                    {
+                        "run": number,
+                        "number": before + 1,
+                        "token": retry.token,
+                        "nonce": retry.nonce,
+                        "at": status["at"],
+                    },
+                )
+                db.insert("events", status)
             return set(going)
 
     def request_end(self, numbers: Collection[int], reason: str) -> Sequence[int]:
@@ -172,7 +188,7 @@ class RunGateway:
             }
             db.insert("results", row)
             db.insert("documents", {"run": number, "document": document})
-            db.insert("cases", *(case_row(number, index, case) for index, case in enumerate(result.cases)))
+            db.insert("cases", {"run": number, "cases": cases_document(result.cases)})
             counted = ranking.score(db, number)
             if counted is not None:
                 feed.enter(db, counted, status.at)
@@ -194,7 +210,7 @@ class RunGateway:
                 return False
             document = result_document(partial)
             _append(db, number, status)
-            db.insert("partials", {"run": number, "document": document})
+            db.insert("documents", {"run": number, "document": document})
             return True
 
     def prune(self, logs: Mapping[int, str]) -> None:
@@ -246,9 +262,8 @@ class RunGateway:
         """Return the first `limit` cases of a run, as `cases` does, and the number of the others."""
         with self._file.reading() as db:
             _require(db, number)
-            total = db.count("cases", "run = ?", [number])
-            found = stored_cases(db, number, limit)
-            return found, total - len(found)
+            found = stored_cases(db, number)
+            return found[:limit], max(0, len(found) - limit)
 
     def history(self, number: int) -> tuple[Status, ...]:
         """Return every status of a run, oldest first."""
@@ -382,20 +397,21 @@ def stored_run(db: Database, number: int) -> Run:
     return run_value(row)
 
 
-def stored_cases(db: Database, number: int, limit: int = -1) -> tuple[Case, ...]:
-    """Return the cases of a run, which is there, as `RunGateway.cases` does; at most `limit` of them."""
-    return tuple(map(case_value, db.rows("cases", "run = ?", [number], order="number", limit=limit)))
+def stored_cases(db: Database, number: int) -> tuple[Case, ...]:
+    """Return the cases of a run, which is there, as `RunGateway.cases` does."""
+    row = db.row("cases", "run = ?", [number])
+    return () if row is None else decoded_json(tuple[Case, ...], row["cases"])
 
 
 def _result(db: Database, number: int) -> Result | None:
     _require(db, number)
-    for table in ("documents", "partials"):
-        for row in db.rows(table, "run = ?", [number]):
-            try:
-                return decode_result(row["document"].encode())
-            except ResultError as error:
-                raise UndecodableError(f"result of run {number}: {error}") from error
-    return None
+    row = db.row("documents", "run = ?", [number])
+    if row is None:
+        return None
+    try:
+        return decode_result(row["document"].encode())
+    except ResultError as error:
+        raise UndecodableError(f"result of run {number}: {error}") from error
 
 
 def _history(db: Database, number: int) -> tuple[Status, ...]:

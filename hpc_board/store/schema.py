@@ -125,41 +125,16 @@ _FACTS = {
         score_low_s SCORE,
         score_high_s SCORE
     """,
-    # Apart from `results`, whose rows stay small this way: standings read one of them for each ranked run.
+    # The results, and the partial ones of runs whose jobs were told to end: such a run has no row of `results`. Apart
+    # from `results`, whose rows stay small this way: standings read one of them for each ranked run.
     "documents": """
-        run INTEGER PRIMARY KEY REFERENCES results (run),
-        document TEXT NOT NULL
-    """,
-    # `number` counts the cases of a run: `phase` and `case_index` come from the node and may repeat.
-    "cases": """
-        run INTEGER NOT NULL REFERENCES results (run),
-        number INTEGER NOT NULL,
-        phase TEXT NOT NULL,
-        case_index INTEGER NOT NULL,
-        spec TEXT NOT NULL,
-        verdict VERDICT NOT NULL,
-        message TEXT NOT NULL,
-        timed_calls INTEGER,
-        mean_ns NUMBER,
-        median_ns NUMBER,
-        std_ns NUMBER,
-        err_ns NUMBER,
-        best_ns NUMBER,
-        worst_ns NUMBER,
-        baseline_ns NUMBER,
-        noisy BOOLEAN,
-        low_ns NUMBER,
-        high_ns NUMBER,
-        least_ns NUMBER,
-        claimed_ns NUMBER,
-        busy_processors NUMBER,
-        slack_ns NUMBER,
-        PRIMARY KEY (run, number)
-    """,
-    # The partial results of runs whose jobs were told to end. Such a run is not finished.
-    "partials": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
         document TEXT NOT NULL
+    """,
+    # The cases of a result without the samples, as JSON.
+    "cases": """
+        run INTEGER PRIMARY KEY REFERENCES results (run),
+        cases JSON NOT NULL
     """,
     # The newest row of a name is the board. `task_version` is null in the row that deletes it.
     "boards": """
@@ -193,18 +168,13 @@ _FACTS = {
         at MOMENT NOT NULL
     """,
     # The further jobs of runs whose jobs the cluster failed: each has its own name and nonce.
-    # `state` to `evidence` are the end of the job before; `number` counts from 1 for each run.
+    # `number` counts from 1 for each run.
     "retries": """
         run INTEGER NOT NULL REFERENCES runs (id),
         number INTEGER NOT NULL,
         token TOKEN NOT NULL UNIQUE,
         nonce TEXT NOT NULL,
         at MOMENT NOT NULL,
-        state STATE NOT NULL,
-        job_id JOB_ID NOT NULL,
-        node TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        evidence TEXT NOT NULL,
         PRIMARY KEY (run, number)
     """,
     # The runs whose job folders were removed, with the end of the job's output.

@@ -155,8 +155,8 @@ def test_a_run_that_was_sent_again_loses_the_folders_of_all_its_jobs(world: Worl
     then = datetime.now(UTC) - timedelta(days=40)
     jobs = [Folders(world.folder).of(run) for run in (alone, task)]
     for run, token in ((alone, "hb-00000000000000bb"), (task, "hb-00000000000000cc.2")):
-        failed, created = Status(RunState.NODE_FAIL, then), Status(RunState.CREATED, then)
-        world.store.runs.retry_each({run.id: Retry(token, "n", failed, created)})
+        created = Status(RunState.CREATED, then)
+        world.store.runs.retry_each({run.id: Retry(token, "n", created)})
         jobs.append(Folders(world.folder).of(world.store.runs.get(run.id)))
         world.store.runs.record(run.id, Status(RunState.CANCELLED, then))
     for folder in (*jobs, job_folder.folder(world.folder, "hb-00000000000000cc")):

@@ -122,7 +122,7 @@ def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_acciden
 def test_a_job_of_a_run_that_was_sent_again_is_not_forgotten_by_accident(board: Recorded) -> None:
     run = board.add(status_of(RunState.QUEUED))
     board.board.admin.backup(board.folder / "copy.db")
-    again = Retry("hb-0123456789abcdef", "n", status_of(RunState.PREEMPTED), status_of(RunState.CREATED))
+    again = Retry("hb-0123456789abcdef", "n", status_of(RunState.CREATED))
     Store(board.folder / "board" / "board.db").runs.retry_each({run.id: again})
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5

@@ -97,7 +97,7 @@ def test_a_run_that_was_sent_again_took_the_time_of_its_last_job(board: Recorded
     run = board.add(replace(status_of(RunState.RUNNING), at=AT + timedelta(minutes=2)))
     runs = Store(board.folder / "board" / "board.db").runs
     again = replace(status_of(RunState.CREATED), at=AT + timedelta(minutes=4))
-    runs.retry_each({run.id: Retry("hb-0123456789abcdef", "n", status_of(RunState.NODE_FAIL), again)})
+    runs.retry_each({run.id: Retry("hb-0123456789abcdef", "n", again)})
     for state, minute in ((RunState.RUNNING, 600), (RunState.CANCELLED, 603)):
         runs.record(run.id, replace(status_of(state), at=AT + timedelta(minutes=minute)))
     (gpu,) = json.loads(call(board, "--json").stdout)["gpus"]

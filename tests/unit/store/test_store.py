@@ -293,7 +293,7 @@ def test_a_score_is_a_positive_number(store: Store, score_s: float) -> None:
         store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), score_s)
 
 
-def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
+def test_a_result_comes_back_whole(store: Store) -> None:
     (run,) = add(store)
     timing = Timing(3, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (1.0, 2.0, 3.0))
     cases = (
@@ -316,10 +316,6 @@ def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
         "as told",
     )
     assert stored.score_s == 2e-9
-    assert rows(path, "SELECT phase, case_index, verdict, timed_calls, median_ns FROM cases ORDER BY number") == [
-        ("test", 0, "pass", None, None),
-        ("benchmark", 0, "wrong_value", 3, 2.0),
-    ]
 
 
 def test_hostile_text_of_a_result_is_stored(store: Store) -> None:
@@ -746,14 +742,11 @@ def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, stor
     assert store.runs.cases(unfinished.id) == ()
 
 
-def test_the_times_of_rows_are_stored_with_what_they_come_with(path: Path, store: Store) -> None:
+def test_the_times_of_rows_are_stored_with_what_they_come_with(store: Store) -> None:
     (run,) = add(store)
     case = row_case(busy=0.8)
     store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, cases=(case,)), None)
     assert case.timing is not None
-
-    stored = "SELECT low_ns, high_ns, least_ns, claimed_ns, busy_processors FROM cases"
-    assert rows(path, stored) == [(1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8)]
     assert store.runs.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
 
 
