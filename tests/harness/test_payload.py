@@ -100,9 +100,12 @@ def test_arrays_come_back(dtype: str) -> None:
     assert (back == array).all()
 
 
-def test_a_value_over_the_limit_is_refused(memory: int) -> None:
-    with pytest.raises(TooLarge, match="more than the limit"):
-        write(b"x" * 1000, memory, 500)
+@pytest.mark.parametrize(
+    ("value", "told"), [(b"x" * 1000, "more than the limit of 500"), ("x" * 2**24, "its layout takes 16777")]
+)
+def test_a_value_over_the_limit_is_refused(memory: int, value: object, told: str) -> None:
+    with pytest.raises(TooLarge, match=told):
+        write(value, memory, 500)
 
 
 @pytest.mark.parametrize("value", [object(), {1.5: 2}, 2**63, {1, 2}, [[object()]]])

@@ -43,11 +43,14 @@ import torch
 
 OVERHEAD_IS_KNOWN = any(type(each).__name__ == "GpuQueue" for each in gc.get_objects())
 
-def in_window():
+def sent_by_judge():
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "_enqueue":
         frame = frame.f_back
-    return frame is not None
+    return frame and frame.f_locals["frame"]
+
+def in_window():
+    return sent_by_judge() is not None
 
 def queue():
     return next(each for each in gc.get_objects() if type(each).__name__ == "GpuQueue")
@@ -196,6 +199,11 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
             Verdict.PROTOCOL_VIOLATION,
             "it sent a frame with unexpected content",
         ),
+        (
+            "    if in_window():\n        sent_by_judge()['call'] = 1\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "it queued another call",
+        ),
         ("    if in_window():\n        raise ValueError('no')\n", Verdict.EXCEPTION, "ValueError: no"),
         ("    if in_window():\n        return None\n", Verdict.WRONG_DTYPE, "custom_kernel returned None"),
         ("    if in_window():\n        import os\n        os._exit(3)\n", Verdict.CRASH, "it exited with status 3"),
@@ -339,7 +347,9 @@ def test_windows_that_differ_without_a_call_bound_no_time(tmp_path: Path, simula
 
 
 NO_FORM = REFERENCE.replace("2\n\n", "2, 1\n\n").replace("equal(output,", "equal(output[0],")
-UNSHARED = Edit("worker/worker.py", "self._queue = GpuQueue(self._device)", "raise NotShared('it has none')")
+UNSHARED = Edit(
+    "worker/worker.py", "        queue = self._gpu()\n        queue.clear()", "        raise NotShared('it has none')"
+)
 
 
 def unallocated(error: str) -> tuple[Edit, ...]:
@@ -383,10 +393,27 @@ def test_a_gpu_without_windows_is_timed_by_its_worker_and_says_so(
     assert reason in str(result.provenance["clock_reason"])
 
 
+LOST = "def _lost():\n    raise RuntimeError('CUDA error: GPU is lost')\n\n\n_entropy = "
+FAILS = (
+    Edit("device/gpu_window.py", "_entropy = ", LOST),
+    Edit("device/gpu_window.py", "= self._driver.opened(handle)", "= _lost()"),
+)
+
+
 @pytest.mark.torch
-def test_a_gpu_without_memory_for_the_judge_is_out_of_memory(tmp_path: Path, simulated: str) -> None:
-    result = judged(tmp_path, simulating(simulated, edits=unallocated("OutOfMemoryError('full')")))
-    assert result.verdict is Verdict.OUT_OF_MEMORY
+@pytest.mark.parametrize(
+    ("edits", "verdict", "message"),
+    [
+        (unallocated("OutOfMemoryError('full')"), Verdict.OUT_OF_MEMORY, "the call has no memory: OutOfMemoryError"),
+        (FAILS, Verdict.DEVICE_ERROR, "the call cannot be timed: RuntimeError: CUDA error: GPU is lost"),
+    ],
+)
+def test_a_gpu_that_fails_the_judge_in_a_window_says_so(
+    tmp_path: Path, simulated: str, edits: tuple[Edit, ...], verdict: Verdict, message: str
+) -> None:
+    result = judged(tmp_path, simulating(simulated, edits=edits))
+    assert result.verdict is verdict, result.message
+    assert message in result.message
 
 
 @pytest.mark.torch

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import CudaDevice, Device, DeviceMissing, Throttling, open_device
@@ -71,19 +71,20 @@ class Windows:
 
     def prepare(self, tensors: Sequence[Any]) -> None:
         """Prepare the inputs of the next window."""
-        if isinstance(self._device, CudaDevice):
-            self._window = self._window or GpuWindow(self._device)
-            self._window.prepare(tensors)
+        self._gpu().prepare(tensors)
+
+    def _gpu(self) -> GpuWindow:
+        if self._window is None:
+            # Only the judge of a CUDA device is asked for windows.
+            self._window = GpuWindow(cast("CudaDevice", self._device))
+        return self._window
 
     def share(self, size: int, connection: int) -> None:
         """Send a worker, over a connection to it, a descriptor of new memory for its next call, or the fault."""
         found: Frame = {"type": "pool", "size": 0, "fault": ""}
         descriptors: list[int] = []
         try:
-            if not isinstance(self._device, CudaDevice):
-                raise NotShared("not a CUDA device")
-            self._window = self._window or GpuWindow(self._device)
-            descriptor, found["size"] = self._window.new_pool(size)
+            descriptor, found["size"] = self._gpu().new_pool(size)
             descriptors.append(descriptor)
         except NotShared as error:
             found["fault"] = printable(str(error), _MESSAGE_MAX)
@@ -102,11 +103,9 @@ class Windows:
         while the window is open.
 
         Raises:
-            NotShared: the worker has no such memory, or this device shares none.
+            NotShared: the worker has no such memory.
         """
-        window = self._window
-        if window is None:
-            raise NotShared("not a CUDA device")
+        window = self._gpu()
         if frame["type"] == "window":
             handles = _of_text(frame["handles"])
             window.release(used=handles)

@@ -53,9 +53,7 @@ class GpuWorker(Worker):
         self.child.send(frame, [arena, *pool])
         seconds = self._limits.first_call_seconds
         late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
-        answer = self._spent(("reserved", "unshared", "raised"), seconds, late)
-        if not isinstance(answer, Reserved):
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
+        answer: Reserved = self._shared("reserved", seconds, late)
         return answer
 
     def queue(self, *, challenged: bool, by_host: bool) -> Queued | None:
@@ -82,8 +80,8 @@ class GpuWorker(Worker):
         return self._queued(seconds, f"a {phase.name} call did not return within {seconds:g} s")
 
     def _queued(self, seconds: float, late: str) -> Queued:
-        answer = self._spent(("queued", "unshared", "raised"), seconds, late)
-        if not isinstance(answer, Queued) or answer.call != self._call:
+        answer: Queued = self._shared("queued", seconds, late)
+        if answer.call != self._call:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it queued another call", worker_lost=True)
         return answer
 
@@ -92,11 +90,10 @@ class GpuWorker(Worker):
         self.child.send({"type": "finish"})
         seconds = self._limits.call_seconds
         late = f"the GPU was still busy {seconds:g} s after a {phase.name} call"
-        self._spent(("finished", "raised"), seconds, late)
+        self.answer(("finished", "raised"), seconds, late)
 
-    def _spent(self, expected: tuple[str, ...], seconds: float, late: str) -> object:
-        """Return the worker's answer; the time until then is the worker's own."""
-        answer = self.answer(expected, seconds, late)
+    def _shared(self, expected: str, seconds: float, late: str) -> Any:
+        answer = self.answer((expected, "unshared", "raised"), seconds, late)
         if isinstance(answer, Unshared):
             verdict = Verdict.EXCEPTION if self.child.imports_submission else Verdict.DEVICE_ERROR
             raise MemoryNotShared(f"memory of the GPU cannot be shared: {answer.message}", verdict)

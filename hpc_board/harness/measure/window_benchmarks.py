@@ -249,7 +249,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         except NoWindow:
             raise
         except CallFailed as error:
-            verdict = Verdict.OUT_OF_MEMORY if error.verdict is Verdict.OUT_OF_MEMORY else Verdict.TASK_ERROR
+            of_node = error.verdict in (Verdict.OUT_OF_MEMORY, Verdict.DEVICE_ERROR, Verdict.INFRA_ERROR)
+            verdict = error.verdict if of_node else Verdict.TASK_ERROR
             message = f"a window without a call fails: {error.verdict}: {error.message}"
             raise CallFailed(verdict, message, worker_lost=True) from error
 

@@ -55,8 +55,6 @@ class Channel:
             ChannelFull: the peer has not read earlier frames, or the system takes no more descriptors.
         """
         data = json.dumps(frame, allow_nan=False, ensure_ascii=False).encode()
-        if len(data) > FRAME_BYTES_MAX:
-            raise ValueError(f"a frame of {len(data)} bytes")
         try:
             # Not socket.send_fds: many versions of Python drop its flags, so that it would block.
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []

@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
@@ -226,11 +226,7 @@ class _Worker:
         `own` holds for each block of the answer the number of the input that may be it, -1 for none. With `pooled`, the
         memory is the judge's, which sends it over the connection behind all others.
         """
-        if not isinstance(self._device, CudaDevice):
-            raise NotShared("not a CUDA device")
-        if self._queue is None:
-            self._queue = GpuQueue(self._device)
-        queue = self._queue
+        queue = self._gpu()
         queue.clear()
         self._drop()
         if frame["pooled"]:
@@ -253,9 +249,7 @@ class _Worker:
 
     def _enqueue(self, frame: Frame) -> Frame:
         """Queue the call behind the judge's sign, and name its answer's blocks; the GPU has not begun it by then."""
-        queue = self._queue
-        if queue is None:
-            raise NotShared("no memory was reserved")
+        queue = self._gpu()
         queue.begin(frame["number"], challenged=frame["challenged"])
         for call in self._calls:
             call()
@@ -269,11 +263,16 @@ class _Worker:
 
     def _finish(self) -> Frame:
         """Wait for the end of the call's work, and drop its memory."""
-        if self._queue is not None:
-            self._queue.synchronize()
-            self._queue.clear()
+        self._gpu().synchronize()
+        self._gpu().clear()
         self._drop()
         return {"type": "finished"}
+
+    def _gpu(self) -> GpuQueue:
+        if self._queue is None:
+            # Only the worker of a CUDA device is asked for memory of it.
+            self._queue = GpuQueue(cast("CudaDevice", self._device))
+        return self._queue
 
     def _drop(self) -> None:
         """Drop the inputs and answers of the last calls."""
