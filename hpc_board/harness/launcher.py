@@ -398,7 +398,6 @@ class Processes:
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:
-        """Send a process the places of its imports."""
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
         child.send({"type": "load", "folder": str(folder), **common, **more})
 

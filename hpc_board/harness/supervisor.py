@@ -320,7 +320,6 @@ class Supervisor:
             self._benchmark(judge, None, job.phase_seconds["ranked"], job.limits.workers)
 
     def _build(self) -> None:
-        """Compile the submission."""
         from hpc_board.harness.build.builder import BuildFailed, build
 
         self._say("build", None, None, "compiling the submission")
@@ -342,7 +341,6 @@ class Supervisor:
         return passed
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
-        """Check the cases of a phase; return whether all have passed."""
         for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):
             self._cases += self._with_oom_kills([case])
         return all(case.verdict is Verdict.PASS for case in self._cases)

@@ -216,7 +216,6 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str, str]) -> None:
-    """Run the container's Python once in `home`."""
     unusable = next((each for each in ":,\\" if wanted.image and each in f"{home}{wanted.image}"), None)
     if unusable:
         message = f'{_settings_ask(wanted)}, which cannot take paths with "{unusable}": {home}, {wanted.image}'
@@ -256,5 +255,4 @@ def _settings_ask(wanted: Sandbox) -> str:
 
 
 def _version(program: str) -> str:
-    """Return the program's version line, or its name if it prints nothing."""
     return one_line(output_of([program, "--version"], _CHECK_SECONDS), 100) or Path(program).name

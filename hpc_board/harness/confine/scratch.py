@@ -194,7 +194,6 @@ def _held(folder: Path) -> tuple[int, int]:
 
 
 def _blocks_of_files(folder: Path) -> Iterator[int]:
-    """Yield the blocks of each file and folder in a folder, at any depth of nesting."""
     waiting = [str(folder)]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:

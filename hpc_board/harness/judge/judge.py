@@ -435,7 +435,6 @@ class _Judge:
         return {"type": "filled"}
 
     def _window(self, frame: Frame, fds: list[int]) -> Frame:
-        """Carry out a step of a call's window, in which the worker's GPU makes the call."""
         try:
             if frame["type"] == "window":
                 self._windows.prepare(self._laid.pop(frame["call"]).tensors())
@@ -456,7 +455,6 @@ class _Judge:
             self._windows.release()
 
     def _work_of(self, group: str, arguments: dict[str, Any]) -> dict[str, float] | None:
-        """Return the `minimal_work` of a case: the bytes that a right call must move, and its operations."""
         if group not in self._work:
             minimal_work = getattr(self._reference, "minimal_work", None)
             found = None
@@ -540,7 +538,6 @@ class _Judge:
             os.close(inputs)
 
     def _unchanged(self, data: Any, inputs: int, base: int) -> bool:
-        """Return whether the inputs given to a worker are unchanged."""
         scratch = os.memfd_create("pristine", os.MFD_CLOEXEC)
         try:
             payload.write(data, scratch, self._value_bytes)
@@ -625,7 +622,6 @@ class _Judge:
 
 
 def _amounts(found: Any) -> list[float]:
-    """Return the bytes and operations that a task's `minimal_work` returned."""
     try:
         amounts = [float(each) for each in found] if isinstance(found, (list, tuple)) else []
     except (ArithmeticError, TypeError, ValueError):

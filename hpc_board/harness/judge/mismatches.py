@@ -120,7 +120,6 @@ class _Details:
             raise _TimeOver
 
     def _compare(self, begin: int, end: int) -> None:
-        """Add the elements from `begin` to `end`."""
         found = self._found
         got, expected = (self._host(side[begin:end]) for side in (self._got, self._expected))
         if not found.known:
@@ -189,7 +188,6 @@ class _Details:
             errors[at] = -1
 
     def _marks(self) -> list[bytearray]:
-        """Return 1 for each position of each dimension at which any element is wrong."""
         if self._mask is None or len(self._shape) == 1:
             return [] if self._mask is None else [self._mask]
         mask = self._library.frombuffer(self._mask, dtype=self._library.uint8)

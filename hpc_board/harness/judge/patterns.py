@@ -158,7 +158,6 @@ def _blocks(mark: bytearray, noun: str, count: int, check_time: Callable[[], Non
 
 
 def _positions(mark: bytearray, limit: int) -> list[int]:
-    """Return the first `limit` marked positions."""
     found: list[int] = []
     at = mark.find(1)
     while at >= 0 and len(found) < limit:

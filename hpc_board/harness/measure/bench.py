@@ -198,7 +198,6 @@ class Bench:
             self._judged(Filled, "write the inputs")
 
     def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
-        """Have the judge make a call's inputs."""
         case = dict(self.phase.cases[index])
         frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case}
         self._judge.send({**frame, "public": seed == public_seed(case)})
@@ -239,12 +238,10 @@ class Bench:
         return opinion
 
     def _check_frame(self, number: int, group: str) -> Frame:
-        """Return the request to check an output, with the time for it."""
         seconds = min(self.limits.judge_seconds, self._judge_allowance.left_seconds)
         return {"type": "check", "call": number, "group": group, "seconds": seconds}
 
     def _judged(self, kind: type[OfJudge], task: str) -> OfJudge:
-        """Return the judge's answer to a request."""
         allowance, one = self._judge_allowance, self.limits.judge_seconds
         late = f"the task did not {task} within {one:g} s"
         if allowance.left_seconds < one:

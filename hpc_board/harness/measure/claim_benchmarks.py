@@ -131,7 +131,6 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
         measured.passes.append(samples_ns)
 
     def _process_counts(self, worker: Worker) -> tuple[int, int]:
-        """Return the number of a worker's threads, and of the processes that it has left anywhere."""
         return thread_count(worker.child.worker_pid), self._crew.others()
 
     def _unclaimed(

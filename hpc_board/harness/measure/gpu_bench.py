@@ -199,7 +199,6 @@ class GpuBench(Bench):
         return found
 
     def _checked(self, found: Windowed, number: int, group: str, copy: int) -> Checked:
-        """Have a call's output and the inputs checked, and return the judge's opinion."""
         if not found.responded:
             message = "its GPU did not meet the judge's challenge within the call"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)

@@ -55,7 +55,6 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         self._workers = 1
 
     def _measurements(self) -> AnyMeasured:
-        """Return new measurements of a case."""
         raise NotImplementedError
 
     def _measure(self, worker: AnyWorker, index: int, measured: AnyMeasured, *, again: bool) -> None:

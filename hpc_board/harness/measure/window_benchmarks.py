@@ -339,12 +339,10 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         return self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
 
     def _windowed(self, worker: GpuWorker, index: int, measured: _Measured) -> tuple[float, bool]:
-        """Return the time of a call in a window, and whether the GPU was throttled."""
         window = self._window(worker, index, measured)
         return measured.call_ns(window), window.throttled
 
     def _claim(self, worker: GpuWorker, index: int) -> tuple[float, bool]:
-        """Return the time of a call by the worker's own clock, and whether the GPU was throttled."""
         called = self._bench.call(worker, index, [secret_seed()], timed=True)
         return max(1.0, called.claimed_ns), called.throttled
 

@@ -217,14 +217,12 @@ def value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Any:
 
 
 def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> tuple[Any, Node, int]:
-    """Return the value in `memory`, its layout, and its end offset."""
     start, layout = _header(memory, base)
     reader = _Reader(memory, start, len(memory), place)
     return reader.value(layout, 0), layout, reader.end
 
 
 def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
-    """Return the offset of the leaves, and the content of the header."""
     begin = base + _PREFIX_BYTES
     header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
     if memory[base : base + len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - begin):
@@ -394,7 +392,6 @@ def _title(kind: type) -> str:
 
 
 def _on_gpu(value: Any, torch: Any) -> Any:
-    """Return the tensor in the memory of an object with the CUDA array interface."""
     if torch is None:
         raise TypeError("it is in the memory of a GPU, and the task's values are in the host's")
     stream = value.__cuda_array_interface__.get("stream")

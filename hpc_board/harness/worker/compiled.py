@@ -191,7 +191,6 @@ def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
 
 
 def _described(value: Any) -> _Tensor:
-    """Return the header's descriptor of a PyTorch tensor or NumPy array."""
     dtype = str(value.dtype).rpartition(".")[2]
     if hasattr(value, "data_ptr"):
         address, strides = int(value.data_ptr()), list(value.stride())
@@ -202,7 +201,6 @@ def _described(value: Any) -> _Tensor:
 
 
 def _memory(size: int, device: int) -> Any:
-    """Allocate memory of the device, or of the host if `device` is -1."""
     if device < 0:
         try:
             return mmap.mmap(-1, size)

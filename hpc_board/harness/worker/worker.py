@@ -275,7 +275,6 @@ class _Worker:
         return self._queue
 
     def _drop(self) -> None:
-        """Drop the inputs and answers of the last calls."""
         self._data, self._calls, self._taker, self._returned = [], [], None, []
 
     def _lay_out(self) -> None:
@@ -290,7 +289,6 @@ class _Worker:
         self._calls = [_call(nothing or self._kernel_call(data), take) for data in self._data]
 
     def _new_taker(self) -> Taker:
-        """Return the taker of a row's answers."""
         row = self._row
         begin, end = (0, 0) if self._arena is None else _bounds(self._arena.map())
         self._taker = Taker(row["form"], [(begin, end)], fresh=row["fresh_output"])
@@ -334,7 +332,6 @@ class _Worker:
         return done
 
     def _made(self) -> list[Any]:
-        """Make the calls of the row, and return their outputs."""
         calls, made = self._calls, self._row["made"]
         self._returned = [call() for call in calls[:made]]
         self._returned += [payload.copied(self._returned[0]) for _ in calls[made:]]
@@ -352,7 +349,6 @@ class _Worker:
             taker.settle(self._own)
 
     def _written(self, outputs: list[Any]) -> list[list[int]]:
-        """Write the outputs into the room, and return the place and size of each."""
         room, places, end = self._room, [], 0
         for value in outputs:
             laid = payload.laid_out(value, self._row["value_bytes"])
@@ -372,7 +368,6 @@ class _Worker:
 
 
 def _call(make: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
-    """Return a call whose output is taken by `take`."""
 
     def call() -> Any:
         try:
