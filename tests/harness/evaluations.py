@@ -181,9 +181,20 @@ def evaluate(
         timeout=240,
         check=False,
     )
-    data = (job / job_folder.RESULT).read_bytes() if (job / job_folder.RESULT).exists() else b""
-    assert data, f"no result; the job printed:\n{done.stdout}"
-    return Evaluation(job, done.returncode, done.stdout, decode_result(data))
+    assert (job / job_folder.RESULT).exists(), f"no result; the job printed:\n{done.stdout}"
+    return Evaluation(job, done.returncode, done.stdout, result_in(job))
+
+
+def result_in(folder: Path) -> Result:
+    """The result that a job has left in its folder."""
+    return decode_result((folder / job_folder.RESULT).read_bytes())
+
+
+def judged_in(folder: Path, *prefix: str, **environ: str) -> Result:
+    """Run the job of a folder by a command that begins with `prefix`, and return its result."""
+    command, environ = [*prefix, "bash", job_folder.SCRIPT], {"PATH": os.environ["PATH"], **environ}
+    subprocess.run(command, cwd=folder, env=environ, timeout=120, check=True)
+    return result_in(folder)
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import scratch
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.model.result import SCRATCH_UNWRITABLE, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import a_task, evaluate, make_job_folder
+from tests.harness.evaluations import a_task, evaluate, make_job_folder, result_in
 
 MIB = 2**20
 _ROOT = str(Path(__file__).parents[2])
@@ -94,7 +93,7 @@ def on_full_disk(folder: Path, source: str) -> Result:
     )
     if "Operation not permitted" in done.stderr:
         pytest.skip("no mount namespace can be made here")
-    return decode_result((job / job_folder.RESULT).read_bytes())
+    return result_in(job)
 
 
 def test_a_cache_that_cannot_be_written_blames_the_node(tmp_path: Path) -> None:

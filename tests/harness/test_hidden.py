@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.result_json import decode_result
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness.evaluations import QUICK, a_task, make_job_folder
+from tests.harness.evaluations import QUICK, a_task, make_job_folder, result_in
 
 pytestmark = needs_accounts
 
@@ -111,7 +110,7 @@ def judged(folder: Path, source: str, mode: Mode) -> Result:
     command = hiding([shutil.which("bash") or "bash", "-c", f"cd {job} && bash {job_folder.SCRIPT}"])
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert (job / job_folder.RESULT).exists(), f"{done.stdout}{done.stderr}"
-    return decode_result((job / job_folder.RESULT).read_bytes())
+    return result_in(job)
 
 
 def test_an_honest_kernel_is_ranked_on_a_node_that_hides_processes(folder: Path) -> None:

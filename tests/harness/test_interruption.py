@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hpc_board.domain.result_json import decode_result
+from hpc_board.harness.confine import sandbox
 from hpc_board.harness.processes.tree import children_of, descendants_of, signal_all
 from hpc_board.harness.result_file import judged_before
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -21,7 +22,7 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
-from tests.harness.evaluations import ARRAYS, RIGHT, a_task, make_job_folder, progress
+from tests.harness.evaluations import ARRAYS, RIGHT, a_task, judged_in, make_job_folder, progress, result_in
 
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
@@ -66,10 +67,6 @@ def await_step(folder: Path, phase: str, case: int) -> None:
     raise AssertionError(f"{phase} {case} did not begin")
 
 
-def result_in(folder: Path) -> Result:
-    return decode_result((folder / job_folder.RESULT).read_bytes())
-
-
 def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
     with job(tmp_path) as (shell, folder):
         await_step(folder, "test", 2)
@@ -91,23 +88,31 @@ def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp
     assert not list(tmp_path.glob("hpc-board-*"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_that_the_batch_shell_alone_gets_is_passed_on(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("tell", "number"), [(os.kill, signal.SIGTERM), (os.kill, signal.SIGINT), (os.killpg, signal.SIGINT)]
+)
+def test_a_signal_for_the_shell_alone_is_passed_on_and_ctrl_c_is_heeded_once(
+    tmp_path: Path, tell: Callable[[int, int], None], number: signal.Signals
+) -> None:
     with job(tmp_path) as (shell, folder):
         await_step(folder, "test", 2)
-        os.kill(shell.pid, number)
+        tell(shell.pid, number)
         assert shell.wait(30) == 128 + number
-    assert result_in(folder).provenance["interrupted"] == number.name
+    result = result_in(folder)
+    assert result.provenance["interrupted"] == number.name
+    assert f"stopped by {number.name}" in result.message
 
 
-def test_ctrl_c_reaches_shell_and_supervisor_and_is_heeded_once(tmp_path: Path) -> None:
+def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_path: Path) -> None:
     with job(tmp_path) as (shell, folder):
         await_step(folder, "test", 2)
-        os.killpg(shell.pid, signal.SIGINT)
-        assert shell.wait(30) == 128 + signal.SIGINT
+        (supervisor,) = children_of(shell.pid)
+        os.kill(supervisor, signal.SIGKILL)
+        shell.wait(30)
     result = result_in(folder)
-    assert result.provenance["interrupted"] == "SIGINT"
-    assert "stopped by SIGINT" in result.message
+    assert result.verdict is Verdict.CRASH
+    assert "killed by signal 9 while test case 2 of 3" in result.message
+    assert result.provenance["isolation"] in sandbox.LEVELS
 
 
 def test_a_scheduler_that_signals_every_process_makes_no_kernel_a_crash(tmp_path: Path) -> None:
@@ -264,18 +269,11 @@ def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_pat
 
 def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path: Path) -> None:
     folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST, gpu=ON_SLURM)
-    environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"}
-
-    def attempt(count: int) -> Result:
-        begun_again = {"SLURM_RESTART_COUNT": str(count)} if count else {}
-        subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ | begun_again, check=True, timeout=120)
-        return result_in(folder)
-
-    first = attempt(0)
-    assert attempt(1) == first
+    first = judged_in(folder, SLURM_JOB_ID="7")
+    assert judged_in(folder, SLURM_JOB_ID="7", SLURM_RESTART_COUNT="1") == first
     stopped = replace(first, provenance={**first.provenance, "interrupted": "SIGTERM"})
     (folder / job_folder.RESULT).write_text(stopped.to_json())
-    second = attempt(2)
+    second = judged_in(folder, SLURM_JOB_ID="7", SLURM_RESTART_COUNT="2")
     assert (second.verdict, second.restart_count) == (Verdict.PASS, 2)
     assert decode_result((folder / "result.1.json").read_bytes()) == stopped
 
@@ -285,9 +283,7 @@ def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(
 ) -> None:
     folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST, gpu=ON_SLURM)
     array = {"SLURM_JOB_ID": "130", "SLURM_ARRAY_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "0"}
-    environ = {"PATH": os.environ["PATH"], **array}
-    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ, check=True, timeout=120)
-    assert result_in(folder).job_id == "123_0"
+    assert judged_in(folder, **array).job_id == "123_0"
     for name, value in {**array, "SLURM_RESTART_COUNT": "1"}.items():
         monkeypatch.setenv(name, value)
     assert judged_before(folder, SLURM.job_environment)

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.result_json import decode_result
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
-from hpc_board.model.result import Result, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from tests.harness.containers import needs_containers, play
-from tests.harness.evaluations import REFERENCE, RIGHT, a_task, make_job_folder, progress
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, make_job_folder, progress, result_in
 
 SETTING = "gpus.CPU.container"
 PLAYED = [ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT]
@@ -101,10 +100,6 @@ class Site:
         assert shell.returncode == 1
         assert not (job / job_folder.RESULT).exists()
         return output.splitlines()
-
-
-def result_in(job: Path) -> Result:
-    return decode_result((job / job_folder.RESULT).read_bytes())
 
 
 @needs_containers

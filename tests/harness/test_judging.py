@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.judge.judge import _amounts
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder
+from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, judged_in, make_job_folder, result_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -277,9 +276,7 @@ def test_a_submission_can_use_the_site_s_toolchain(tmp_path: Path) -> None:
     facts = json.loads((folder / job_folder.FACTS).read_text())
     (folder / job_folder.FACTS).write_text(json.dumps({**facts, "readable": [str(tmp_path / "spack")]}))
     path = f"{tmp_path}/tool/bin:{tmp_path}/bin:{os.environ['PATH']}"
-    environ = {"PATH": path, "ROCM_PATH": str(tmp_path / "rocm")}
-    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ, timeout=120, check=True)
-    result = decode_result((folder / job_folder.RESULT).read_bytes())
+    result = judged_in(folder, PATH=path, ROCM_PATH=str(tmp_path / "rocm"))
     assert result.verdict is Verdict.PASS, result.message
     if result.provenance["isolation"] < "S3":
         pytest.skip(f"this kernel confines workers at {result.provenance['isolation']} only")
@@ -307,7 +304,7 @@ def test_a_supervisor_that_was_killed_when_memory_ran_out_is_out_of_memory(tmp_p
     (folder / job_folder.PROGRESS).write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, "-I", "-B", job_folder.HARNESS, "account", job_folder.FACTS, "137"]
     subprocess.run(command, cwd=folder, timeout=60, check=True)
-    result = decode_result((folder / job_folder.RESULT).read_bytes())
+    result = result_in(folder)
     assert result.verdict is Verdict.OUT_OF_MEMORY
     assert "killed by signal 9 while test case 2 of 3 ran (size: 10)" in result.message
     assert result.cases[0].index == 1

@@ -12,14 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness.evaluations import ARRAYS, QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, said_confined
+from tests.harness.evaluations import (
+    ARRAYS,
+    QUICK,
+    REFERENCE,
+    RIGHT,
+    a_task,
+    evaluate,
+    judged_in,
+    make_job_folder,
+    said_confined,
+)
 from tests.harness.harness_file import Edit, edited
 
 TENSORS = """
@@ -146,9 +155,7 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, want
     folder = make_job_folder(tmp_path, leave + RIGHT, a_task(leave + REFERENCE), Mode.TEST)
     facts = json.loads((folder / job_folder.FACTS).read_text())
     (folder / job_folder.FACTS).write_text(json.dumps({**facts, "minimum_isolation": wanted}))
-    command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", job_folder.SCRIPT]
-    subprocess.run(command, cwd=folder, timeout=120, check=True)
-    result = decode_result((folder / job_folder.RESULT).read_bytes())
+    result = judged_in(folder, sys.executable, "-c", WITHOUT_LANDLOCK)
     assert result.provenance["isolation"] == "S2"
     assert result.verdict is verdict
     # Below the level neither the submission nor the task is imported for a moment.
@@ -178,8 +185,7 @@ def test_a_job_that_runs_as_root_judges_where_its_cluster_says_so_alone(
     gpu = Gpu("L4", Cluster("main", "slurm", allow_root=allow_root), Device.CPU, python=sys.executable)
     source = f"open({str(tmp_path / 'ran')!r}, 'w')\n{RIGHT}" if not allow_root else RIGHT
     folder = make_job_folder(tmp_path / "job", source, a_task(), Mode.TEST, gpu=gpu)
-    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, timeout=120, check=True)
-    result = decode_result((folder / job_folder.RESULT).read_bytes())
+    result = judged_in(folder)
     assert result.provenance["root"] is True
     if allow_root:
         assert result.verdict is Verdict.PASS, result.message

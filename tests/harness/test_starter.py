@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
-from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import RIGHT, a_task, make_job_folder
+from tests.harness.evaluations import RIGHT, a_task, make_job_folder, result_in
 
 HANGS = "import time\ndef custom_kernel(data):\n    time.sleep(60)\n"
 SENT = {"job.json", "job.sh", "harness.py", "submission", "task"}
@@ -75,7 +74,7 @@ def test_a_job_folder_has_no_harness_before_the_job_nor_after_it(tmp_path: Path)
     assert shared_file(job).read_bytes() == harness_bytes()
     assert ended(started(job))[0] == 0
     assert names(job) == {*SENT, "progress.jsonl", "result.json"}
-    assert decode_result((job / job_folder.RESULT).read_bytes()).verdict is Verdict.PASS
+    assert result_in(job).verdict is Verdict.PASS
 
 
 def test_a_harness_that_was_exchanged_does_not_run(tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_a_harness_that_is_exchanged_while_a_job_runs_does_not_come_into_it(tmp_
     await_file(job / "harness.pyz")
     shared_file(job).write_bytes(hostile())
     assert ended(shell)[0] == 0
-    assert decode_result((job / job_folder.RESULT).read_bytes()).verdict is Verdict.PASS
+    assert result_in(job).verdict is Verdict.PASS
     assert "REACHED" not in names(job)
 
 
@@ -130,7 +129,7 @@ def test_the_copy_of_a_supervisor_that_is_ended_goes_with_it(
     finally:
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)
-    assert left in decode_result((job / job_folder.RESULT).read_bytes()).message
+    assert left in result_in(job).message
     assert names(job) == {*SENT, "progress.jsonl", "result.json"}
 
 
