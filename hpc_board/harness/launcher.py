@@ -95,6 +95,7 @@ class Processes:
         self.zygote_failed = False
         self.latest = math.inf
         self.other_python = f"as gpus.{job.gpu}.python in the settings"
+        self.device = job.device
         self._job = job
         self._task = folder / "task"
         self._submission = folder / "submission"
@@ -118,13 +119,20 @@ class Processes:
             raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         return {"sandbox": self.container.description}
 
-    def judge(self) -> Child:
-        """Start a process that imports the task, to make inputs and to check outputs."""
-        return self._of_task("judge", compiled=self._job.language.compiled)
-
-    def prober(self) -> Child:
-        """Start a process that imports the task, to answer in the place of a submission."""
-        return self._of_task("prober")
+    def of_task(self, role: str) -> Child:
+        """Start a process that imports the task: the `judge`, or the `prober` in the place of a submission."""
+        home = self.scratch / role
+        home.mkdir(exist_ok=True)
+        child = self._fork(role, home, self._task, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
+        self._load(
+            child,
+            self._task,
+            scratch=str(home),
+            readable=[*self._readable, *self._job.data, str(self._task.resolve())],
+            other_python=self.other_python,
+            compiled=self._job.language.compiled,
+        )
+        return child
 
     def worker(
         self,
@@ -171,7 +179,7 @@ class Processes:
     def loaded_worker(self) -> Child:
         """Start a process and wait until it has imported the submission."""
         child = self.worker()
-        self.await_worker(child)
+        self.await_loaded(child, "submission", self.record_isolation)
         return child
 
     def baseline(self, *, reference: bool = True) -> Child:
@@ -205,10 +213,6 @@ class Processes:
             raise CallFailed(error.verdict, f"the judge could not start: {error.message}") from None
         self.has_baseline = bool(found.pop("baseline", False))
         return found
-
-    def await_worker(self, worker: Child) -> None:
-        """Wait until a worker has imported the submission."""
-        self.await_loaded(worker, "submission", self.record_isolation)
 
     def record_isolation(self, level: str) -> None:
         """Record the isolation level of the submission; the board may require a higher one."""
@@ -263,11 +267,6 @@ class Processes:
         known = [each.pid for each in (*trusted, self._zygote) if each is not None]
         return sum(not ended(pid) for pid in descendants_of(os.getpid(), known))
 
-    @property
-    def device(self) -> str:
-        """Return the job's kind of device."""
-        return self._job.device
-
     def siblings(self, worker: Child) -> list[int]:
         """Return the processes besides a worker that a submission has started."""
         self.reap()
@@ -311,7 +310,7 @@ class Processes:
         self.usage.sample()
         child.end()
         self._children.remove(child)
-        self._note_left(kill_orphans(self.pids()))
+        self.left_processes = kill_orphans(self.pids()) or self.left_processes
 
     def device_fault(self) -> str:
         """Return the message of a new worker, without the submission, that cannot open the device; "" if it can.
@@ -348,22 +347,10 @@ class Processes:
         if self._zygote is not None:
             self._zygote.end(patience_seconds)
             self._zygote = None
-        self._note_left(kill_orphans([], patience_seconds))
-
-    def _note_left(self, processes: int) -> None:
-        self.left_processes = processes or self.left_processes
+        self.left_processes = kill_orphans([], patience_seconds) or self.left_processes
 
     def _load_deadline(self) -> float:
         return min(time.monotonic() + self._job.limits.load_seconds, self.latest)
-
-    def _of_task(self, role: str, **more: bool) -> Child:
-        home = self.scratch / role
-        home.mkdir(exist_ok=True)
-        prints = (self.judge_said, self.judge_said)
-        child = self._fork(role, home, self._task, prints, _TRUSTED_PRINTED_BYTES)
-        readable = [*self._readable, *self._job.data, str(self._task.resolve())]
-        self._load(child, self._task, scratch=str(home), readable=readable, other_python=self.other_python, **more)
-        return child
 
     def _send_load(
         self,

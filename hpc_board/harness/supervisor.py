@@ -301,7 +301,7 @@ class Supervisor:
             return
         if job.language.compiled:
             self._build()
-        judge = processes.judge()
+        judge = processes.of_task("judge")
         self._say("load", None, None, "importing the reference and the submission")
         if job.mode is Mode.SANITIZE:
             self._provenance.update(processes.await_judge(judge))
@@ -310,7 +310,7 @@ class Supervisor:
             return
         worker = processes.worker()
         self._provenance.update(processes.await_judge(judge))
-        processes.await_worker(worker)
+        processes.await_loaded(worker, "submission", processes.record_isolation)
         self._describe_gpu()
         if job.mode is Mode.PROFILE:
             self._profile(judge, worker)

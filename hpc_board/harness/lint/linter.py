@@ -101,10 +101,10 @@ class _Linter:
         processes = self._processes
         processes.other_python = "with --python"
         processes.start()
-        self._judge = processes.judge()
+        self._judge = processes.of_task("judge")
         processes.await_judge(self._judge)
         if processes.has_baseline:
-            self._prober = processes.prober()
+            self._prober = processes.of_task("prober")
             processes.await_ready(self._prober)
 
     def _checked(self, checked: CheckedCase, case: _Case) -> CheckedCase:
