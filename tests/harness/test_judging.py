@@ -121,17 +121,6 @@ def test_the_least_work_of_a_case_comes_with_its_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "words"), [("float('nan'), 1", "(nan, 1), not (bytes, operations)"), ("1 / 0", "division by zero")]
-)
-def test_a_minimal_work_that_is_none_is_the_task_s_fault_and_says_so(tmp_path: Path, work: str, words: str) -> None:
-    reference = f"{REFERENCE}\ndef minimal_work(size, seed):\n    return {work}\n"
-    result = evaluate(tmp_path, RIGHT, a_task(reference)).result
-    assert result.verdict is Verdict.TASK_ERROR, result.message
-    assert "the task's minimal_work fails: " in result.cases[0].message
-    assert words in result.cases[0].message
-
-
-@pytest.mark.parametrize(
     "found",
     [(math.nan, 1), (1, math.inf), (-1, 1), (1, 10**400), (1, 1e31), (1, "x"), None, 1, "12", (1, 2, 3), {1: 1, 2: 2}],
 )

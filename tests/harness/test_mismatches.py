@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -67,6 +68,7 @@ def kernel(change: str) -> str:
     return f"import torch\ndef custom_kernel(data):\n    out = 2 * data + 1\n    {change}\n    return out\n"
 
 
+OWN_CHECK = CHECK.format(answer="bool(((output - (2 * data + 1)).abs() < 1e-3).all())")
 CLOSE = CHECK.format(answer="(lambda told: (told[0], str(told[1])))(verbose_allclose(output, ref_kernel(data)))")
 
 
@@ -93,8 +95,7 @@ def test_a_wrong_output_has_its_share_its_errors_and_its_places(tmp_path: Path, 
 
 
 def test_a_check_of_its_own_has_the_largest_errors_and_no_share(tmp_path: Path) -> None:
-    check = CHECK.format(answer="bool(((output - (2 * data + 1)).abs() < 1e-3).all())")
-    done = evaluate(tmp_path, kernel("out[3, 5] += 2; out[7, 1] += 3"), matrix_task(check))
+    done = evaluate(tmp_path, kernel("out[3, 5] += 2; out[7, 1] += 3"), matrix_task(OWN_CHECK))
     found = done.result.cases[0].mismatch
     assert found is not None
     assert (found.wrong, found.pattern) == (None, "")
@@ -102,39 +103,34 @@ def test_a_check_of_its_own_has_the_largest_errors_and_no_share(tmp_path: Path) 
     assert found.largest_absolute == pytest.approx(3, rel=1e-4)
 
 
-def test_a_failure_with_a_secret_seed_tells_share_and_pattern_and_no_value(tmp_path: Path) -> None:
-    only_public = kernel(
-        "seen = torch.randn(50, 40, generator=torch.Generator().manual_seed(1))\n"
-        "    out[-37:] += 0 if torch.equal(data, seen) else 5"
-    )
-    done = evaluate(tmp_path, only_public, matrix_task(CLOSE), Mode.RANKED)
-    case = done.result.cases[0]
-    assert case.message.startswith(PUBLIC_PASSED)
-    assert case.mismatch == Mismatch((50, 40), 2000, 1480, "the last 37 rows")
+ONLY_PUBLIC = (
+    "seen = torch.randn(50, 40, generator=torch.Generator().manual_seed(1))\n"
+    "    out[-37:] += 0 if torch.equal(data, seen) else 5"
+)
 
 
-def test_a_wrong_benchmark_tells_no_value(tmp_path: Path) -> None:
-    done = evaluate(tmp_path, kernel("out[:, ::2] += 5"), matrix_task(CLOSE), Mode.BENCHMARK)
-    assert done.result.cases[0].mismatch == Mismatch((50, 40), 2000, 1000, "every 2nd column from 0 to 38")
-
-
-def test_a_check_of_its_own_on_secret_inputs_tells_nothing(tmp_path: Path) -> None:
-    check = CHECK.format(answer="bool(((output - (2 * data + 1)).abs() < 1e-3).all())")
-    done = evaluate(tmp_path, kernel("out += 5"), matrix_task(check), Mode.BENCHMARK)
-    assert (done.result.cases[0].verdict, done.result.cases[0].mismatch) == (Verdict.WRONG_VALUE, None)
+@pytest.mark.parametrize(
+    ("check", "change", "mode", "told"),
+    [
+        (CLOSE, ONLY_PUBLIC, Mode.RANKED, Mismatch((50, 40), 2000, 1480, "the last 37 rows")),
+        (CLOSE, "out[:, ::2] += 5", Mode.BENCHMARK, Mismatch((50, 40), 2000, 1000, "every 2nd column from 0 to 38")),
+        (OWN_CHECK, "out += 5", Mode.BENCHMARK, None),
+    ],
+    ids=["a secret seed", "a benchmark", "a check of its own"],
+)
+def test_a_failure_on_secret_inputs_tells_share_and_pattern_at_most_and_no_value(
+    tmp_path: Path, check: str, change: str, mode: Mode, told: Mismatch | None
+) -> None:
+    case = evaluate(tmp_path, kernel(change), matrix_task(check), mode).result.cases[0]
+    assert (case.verdict, case.mismatch) == (Verdict.WRONG_VALUE, told)
+    assert case.message.startswith(PUBLIC_PASSED) is (mode is Mode.RANKED)
 
 
 def test_a_slow_reference_is_not_asked_again(tmp_path: Path) -> None:
     slow = "import time\nfast = ref_kernel\ndef ref_kernel(data):\n    time.sleep(1)\n    return fast(data)\n"
     task = matrix_task(slow + CHECK.format(answer="False"))
-    done = evaluate(tmp_path, kernel("out += 5"), a_task_with(task, judge_seconds=3))
+    done = evaluate(tmp_path, kernel("out += 5"), replace(task, limits={**task.limits, "judge_seconds": 3}))
     assert (done.result.cases[0].verdict, done.result.cases[0].mismatch) == (Verdict.WRONG_VALUE, None)
-
-
-def a_task_with(task: Task, **limits: float) -> Task:
-    from dataclasses import replace
-
-    return replace(task, limits={**task.limits, **limits})
 
 
 # Comparisons of a check

@@ -196,8 +196,9 @@ def test_a_gpu_that_the_node_does_not_have_is_a_device_error_that_says_what_is_m
         ("import os; os._exit(3)", "the judge could not start"),
         (REFERENCE.replace("return True", "import os; os._exit(3)"), "the judge is gone: it exited with status 3"),
         (f"import helper_of_the_task\n{REFERENCE}", "No module named 'helper_of_the_task'"),
+        (f"{REFERENCE}\ndef minimal_work(size, seed):\n    return 1 / 0\n", "minimal_work fails: ZeroDivisionError"),
     ],
-    ids=["import", "generate", "reference", "check", "answer", "value", "exit", "exit later", "helper"],
+    ids=["import", "generate", "reference", "check", "answer", "value", "exit", "exit later", "helper", "work"],
 )
 def test_a_broken_task_is_never_blamed_on_the_submission(tmp_path: Path, reference: str, words: str) -> None:
     result = evaluate(tmp_path, RIGHT, a_task(reference)).result
