@@ -19,8 +19,8 @@ from hpc_board.domain.run import Run, silence_words
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
-from hpc_board.service.doors import Door, ServiceError, door_to
-from hpc_board.service.doors.unix import fault_of, reason_of
+from hpc_board.service.doors import ServiceError, door_to
+from hpc_board.service.doors.unix import UnixDoor, fault_of, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
+    from hpc_board.service.doors.ssh import SshDoor
     from hpc_board.store.backup import Contents
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ _PAUSE_SECONDS_MAX = 30.0
 class _Line:
     """A connection to the service, for one question at a time."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: "UnixDoor | SshDoor") -> None:
         self._stream = door.open(ANSWER_SECONDS)
         self._rest = bytearray()
         self._answered_at = 0.0
@@ -217,30 +218,19 @@ class Connection:
 
     @contextmanager
     def _line(self, *, keep: bool = True) -> Iterator[_Line]:
-        line, closed_times = None, self._closed_times
+        line, closed_times, is_kept = None, self._closed_times, False
         try:
             line = self._free_line()
             yield line
-        except ServiceError:
-            if line is not None:
-                line.close()
-            raise
+            is_kept = keep
         except BoardError:
-            if line is not None:
-                self._give_back(line, closed_times) if keep else line.close()
+            is_kept = keep
             raise
         except (OSError, msgspec.MsgspecError) as error:
-            if line is not None:
-                line.close()
             raise self._unreachable(error, in_doubt=line is not None and line.in_doubt) from error
-        except BaseException:
+        finally:
             if line is not None:
-                line.close()
-            raise
-        if keep:
-            self._give_back(line, closed_times)
-        else:
-            line.close()
+                self._give_back(line, closed_times) if is_kept else line.close()
 
     def _free_line(self) -> _Line:
         with self._lock:

@@ -82,23 +82,30 @@ class ThisHost:
         end with its remaining processes. `stop` gets the session of a command that wrote one of the texts of `until`,
         before that: a command of another account takes no signals from this one.
         """
-        with counted(timeout_seconds) as seconds:
-            return self._run(argv, seconds, env or {}, cwd, stdin, until, stop)
+        with counted(timeout_seconds) as seconds, self._started(argv, env or {}, cwd, stdin) as process:
+            deadline = time.monotonic() + seconds
+            outputs = _Outputs(process, until)
+            try:
+                ended = outputs.read_until_end(deadline)
+                if stop is not None and not ended and outputs.stopped:
+                    stop(process.pid)
+            finally:
+                # The leader is not reaped yet, so no other group can have its number. The processes of sudo are root's.
+                with suppress(PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                outputs.close()
+        if not ended and outputs.stopped:
+            raise CommandStopped(f"{argv[0]} was stopped: {one_line(outputs.stderr, 200)}")
+        if not ended:
+            raise CommandTimeout(f"{argv[0]} did not end within {seconds:g} s")
+        return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
 
-    def _run(
-        self,
-        argv: Sequence[str],
-        timeout_seconds: float,
-        env: Mapping[str, str],
-        cwd: str | None,
-        stdin: str,
-        until: Sequence[str],
-        stop: Callable[[int], object] | None,
-    ) -> Completed:
-        deadline = time.monotonic() + timeout_seconds
+    def _started(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, stdin: str
+    ) -> "subprocess.Popen[bytes]":
         with _source(stdin) as source:
             try:
-                process = subprocess.Popen(
+                return subprocess.Popen(
                     list(argv),
                     stdin=source,
                     stdout=subprocess.PIPE,
@@ -114,22 +121,6 @@ class ThisHost:
                     f"{argv[0]} cannot be started now: {error.strerror or error}",
                     hint="This machine may have too many processes or too little memory. Retry later.",
                 ) from error
-        with process:
-            outputs = _Outputs(process, until)
-            try:
-                ended = outputs.read_until_end(deadline)
-                if stop is not None and not ended and outputs.stopped:
-                    stop(process.pid)
-            finally:
-                # The leader is not reaped yet, so no other group can have its number. The processes of sudo are root's.
-                with suppress(PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                outputs.close()
-        if not ended and outputs.stopped:
-            raise CommandStopped(f"{argv[0]} was stopped: {one_line(outputs.stderr, 200)}")
-        if not ended:
-            raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
-        return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
 
 
 @contextmanager

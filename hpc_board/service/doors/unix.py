@@ -111,12 +111,15 @@ class SocketStream:
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
+        """Return the next bytes, b"" at the end of all."""
         return self._socket.recv(_CHUNK_BYTES)
 
     def limit(self, seconds: float | None) -> None:
+        """Let `send` and `receive` wait so long at most."""
         self._socket.settimeout(seconds)
 
     def is_open(self) -> bool:
+        """Return whether neither bytes nor the end have come unasked."""
         waiting = select.poll()
         waiting.register(self._socket, select.POLLIN)
         return not waiting.poll(0)

@@ -32,8 +32,8 @@ from tests.unit.recorded import (
     status_of,
     timed_case,
 )
-from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, command, refusal
-from tests.values import carried_out, requested, updated
+from tests.unit.service.clients import OWNER, ROOT, asking, command, refusal
+from tests.values import requested, updated
 
 
 def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_path: Path) -> None:
@@ -51,15 +51,6 @@ def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_pat
         told = " ".join(done.stderr.split())
         assert f"there is no folder {wrong.parent}." in told
         assert f"which {origin} names," in told
-
-
-@ROOT
-def test_the_output_of_anothers_run_is_refused_with_the_exit_code_of_a_refusal(board: Recorded, door: Path) -> None:
-    run = board.add(result=result_of(Verdict.PASS, timed_case(), stdout="a secret"), score_s=1e-3, user="daemon")
-    with acting_as("nobody"):
-        done = command(door, "run", str(run.id), "--log")
-    assert (done.exit_code, "a secret" in done.output) == (5, False)
-    assert "daemon and admins alone may read the output" in done.stderr
 
 
 def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
@@ -145,19 +136,6 @@ def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
 
 
 @ROOT
-def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, source: Path) -> None:
-    with asking(door, "bin") as creator:
-        carried_out(creator, BoardRequest(packed(str(source))))
-        request = BoardRequest(None, "doubling", RequestedOptions(closed=True), update=True)
-        (plan,) = creator.leaderboards.plan(request)
-    with asking(door, "games") as admin:
-        updated(admin, "doubling", options=RequestedOptions(gpus=("CPU",)))
-    with acting_as("bin"), creator.session():
-        error = refusal(lambda: creator.leaderboards.carry_out(request, {"doubling": plan.after_change}))
-    assert "changed after the plan was made" in error.message
-
-
-@ROOT
 def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
     (source / "task.yml").write_text("files: 1\n")
     with asking(door, "bin") as creator:
@@ -166,22 +144,12 @@ def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> No
     assert "line 1: files: expected a list" in error.message
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [("./nope", "nope: there is no such file."), ("./nope.yaml", "nope.yaml: there is no such file.")],
-)
-def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str) -> None:
-    done = command(door, "create", source)
-    assert done.exit_code == 2
-    assert words in done.stderr
-
-
 def test_a_connection_in_use_is_closed_after_its_answer(door: Path) -> None:
     connection = Connection(door, lambda _: None)
     with connection._line() as line:
         connection.close()
         assert line.is_open()
-    assert line._stream._socket.fileno() == -1  # type: ignore[attr-defined]
+    assert line._stream._socket.fileno() == -1  # type: ignore[union-attr]
 
 
 OF_FILES = [
