@@ -668,27 +668,17 @@ def test_idle_connections_of_one_user_leave_room_for_others(
             assert ask(door, "/").status == 200
 
 
-def test_readers_over_tcp_leave_connections_to_the_unix_socket(
-    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("bound", "status_beside"), [("CONNECTIONS_OF_TCP_MAX", 200), ("CONNECTIONS_MAX", 503)])
+def test_readers_over_tcp_leave_connections_to_the_unix_socket_below_the_bound_of_all(
+    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch, bound: str, status_beside: int
 ) -> None:
-    monkeypatch.setattr(web_server, "CONNECTIONS_OF_TCP_MAX", 2)
+    monkeypatch.setattr(web_server, bound, 2)
     with opened(board, folder, port) as service, ExitStack() as held:
         for _ in range(2):
             held.enter_context(closing(connected(port)))
         awaited(lambda: page_of(service).connections() == 2)
         assert status(raw(port, b"")) == 503
-        assert ask(folder / "board.http", "/feed").status == 200
-
-
-def test_all_readers_together_have_a_bound(
-    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web_server, "CONNECTIONS_MAX", 2)
-    with opened(board, folder, port) as service, ExitStack() as held:
-        held.enter_context(closing(connected(folder / "board.http")))
-        held.enter_context(closing(connected(port)))
-        awaited(lambda: page_of(service).connections() == 2)
-        assert status(raw(folder / "board.http", b"")) == 503
+        assert status(raw(folder / "board.http", b"GET /feed HTTP/1.1\r\n\r\n")) == status_beside
 
 
 def test_the_service_ends_while_connections_are_open(board: Recorded, folder: Path) -> None:

@@ -115,15 +115,6 @@ def test_the_socket_of_a_killed_service_is_replaced(board: Recorded, folder: Pat
     assert not (folder / "board.sock").exists()
 
 
-def test_a_folder_of_another_account_is_not_served(board: Recorded, folder: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a folder away")
-    (board.folder / "board").mkdir()
-    os.chown(board.folder / "board", 1, -1)
-    error = refusal(lambda: serving(board.board.settings, folder / "board.sock").__enter__())
-    assert "belongs to daemon, and a board belongs to one account" in error.message
-
-
 @ROOT
 @pytest.mark.parametrize(("owner", "mode"), [("daemon", 0o755), (OWNER, 0o775), (OWNER, 0o757)])
 @pytest.mark.parametrize("entry", ["board", "board.sock"])

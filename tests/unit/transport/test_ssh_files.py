@@ -45,14 +45,6 @@ def test_what_is_not_there_is_told_from_what_cannot_be_read(
         server.start()
 
 
-def test_a_dead_session_is_made_anew_without_a_word(connection: Connection, server: Sshd, tmp_path: Path) -> None:
-    files = SshFiles(connection)
-    (tmp_path / "result.json").write_bytes(b"{}")
-    assert files.read(tmp_path / "result.json", 100) == b"{}"
-    server.drop()
-    assert files.read(tmp_path / "result.json", 100) == b"{}"
-
-
 @pytest.mark.usefixtures("home")
 def test_what_start_up_files_print_is_no_answer(server: Sshd, tmp_path: Path) -> None:
     noise = server.home / ".bashrc"

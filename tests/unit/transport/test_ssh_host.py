@@ -374,20 +374,6 @@ def test_the_ssh_configuration_leads_through_a_jump_host(server: Sshd, home: Pat
         connection.close()
 
 
-def test_a_site_wide_match_final_and_comments_count_as_for_ssh(server: Sshd, home: Path) -> None:
-    key = shutil.move(home / ".ssh" / "id_ed25519", home / "my key")
-    (home / ".ssh" / "config").write_text(
-        f'Host far\n  HostName 127.0.0.1 # the login node\n  IdentityFile "{key}" # mine\n'
-        f"Match exec false\n  ProxyCommand false\nMatch !exec true host 127.0.0.1\n  ProxyJump bastion\n"
-        "Match final all\n  GSSAPIAuthentication yes\n"
-    )
-    known = home / ".ssh" / "known_hosts"
-    known.write_text(f"127.0.0.1 {server.host_key}\n")
-    connection = Connection(Login("far", USER, server.port))
-    assert run(SshHost(connection), "echo", "in").stdout == "in\n"
-    connection.close()
-
-
 @pytest.mark.parametrize(
     ("place", "kind"),
     [
