@@ -1,12 +1,14 @@
 """The whole path on the embedded scheduler, through the command line as a participant uses it."""
 
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
+from hpc_board.report.run_words import state_text
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, fill
+from tests.waiting import awaited
 
 SLOW = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
 
@@ -55,24 +57,21 @@ def test_a_pruned_run_keeps_its_report_its_output_and_its_code(board: BoardFiles
     assert board.ended(3)["verdict"] == "pass"
 
 
-def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> None:
-    kernel = board.kernel()
-    clients = [
-        subprocess.Popen(board.command("submit", kernel, "--mode", "test", "--wait"), stdout=subprocess.DEVNULL)
-        for _ in range(4)
-    ]
-    assert [client.wait(120) for client in clients] == [0, 0, 0, 0]
-    for run in range(1, 5):
-        assert len(list((board.folder / "board/runs" / str(run)).glob("slurm-*.out"))) == 1
-
-
-def test_giving_up_waiting_leaves_the_run_alone_and_it_can_be_cancelled(board: BoardFiles) -> None:
+def test_a_run_that_nobody_waits_for_goes_on_until_it_is_cancelled_and_says_where_it_stood(board: BoardFiles) -> None:
     done = board.run("submit", board.kernel(HANGING), "--mode", "test", "--wait", "--timeout", "1", "--json")
     assert done.returncode == 4
     assert "Gave up waiting" in done.stderr
+    progress = board.folder / "board" / "runs" / "1" / "progress.jsonl"
+    awaited(lambda: progress.exists() and '"case": 1' in progress.read_text())
     assert board.run("cancel", "1").returncode == 0
     assert board.run("watch", "1").returncode == 3
-    assert board.json("run", "1")["state"] == "cancelled"
+    shown = board.json("run", "1")
+    assert (shown["state"], shown["verdict"], shown["score_s"], shown["rank"]) == ("cancelled", None, None, None)
+    assert "while test case 1 of 2 ran (size: 3; seed: 1) for " in shown["stopped"]
+    assert "tests passed: 0 of 2" in shown["stopped"]
+    assert shown["provenance"]["interrupted"] == "SIGTERM"
+    text = " ".join(board.run("run", "1").stdout.split())
+    assert f"Ended without a result: {state_text(RunState.CANCELLED)}" in text
 
 
 @pytest.mark.root
@@ -99,17 +98,6 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(
     for run in board.json("runs"):
         assert board.run("watch", str(run["id"])).returncode in (0, 3)
     assert {run["state"] for run in board.json("runs")} <= {"finished", "error"}
-
-
-def test_a_template_that_cannot_be_rendered_stores_nothing(board: BoardFiles) -> None:
-    path = board.folder / "job.sh.j2"
-    path.write_text("{{ no_such_name }}")
-    before = board.settings.read_text()
-    board.settings.write_text(before.replace("cluster: here", f"cluster: here\n    template: {path}"))
-    done = board.run("submit", board.kernel())
-    assert done.returncode == 2
-    assert "gpus.CPU.template" in done.stderr
-    assert board.json("runs") == []
 
 
 def test_this_machine_is_proven_by_a_probe_job_that_leaves_nothing(board: BoardFiles) -> None:

@@ -91,16 +91,6 @@ def socket_place(files: BoardFiles, uid: int) -> Path:
     return place / "board.sock"
 
 
-@contextmanager
-def served_by(name: str, files: BoardFiles) -> Iterator[Path]:
-    """Serve the board of `files` under the account `name`, and yield the socket."""
-    uid = pwd.getpwnam(name).pw_uid
-    os.chown(files.folder, uid, -1)
-    socket = socket_place(files, uid)
-    with service(files, socket, uid, environment(HOME=str(files.folder))):
-        yield socket
-
-
 @pytest.fixture
 def files() -> Iterator[BoardFiles]:
     """A board on the embedded scheduler, with a teacher."""
@@ -140,6 +130,14 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         assert {row["user"] for row in rows} == {ADA, BOB}
         assert bob.run("code", "1").returncode == 5
 
+        # What the teacher sends again stays its author's.
+        assert bob.run("admin", "rerun", "double", "--submission", "1").returncode == 5
+        (again,) = teacher.json("admin", "rerun", "double", "--submission", "1")["runs"]
+        assert teacher.run("watch", str(again["id"])).returncode == 0
+        newest = ada.json("runs")[0]
+        assert (newest["id"], newest["account"], newest["trust"]) == (again["id"], OWNER, "verified")
+        assert newest["rerun"]["by"] == TEACHER
+
         # A job belongs to the service's account; another's run is seen and left alone.
         (hanging,) = ada.json("submit", ada.file(HANGING, "slow.py"), "--task", "double")["runs"]
         number = str(hanging["id"])
@@ -154,7 +152,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         waiting = ada.run("submit", ada.file(RIGHT), "--task", "double")
         assert "1 of yours is ahead: 1 at a time per user" in waiting.stderr
         assert "the service sends it" in waiting.stderr
-        assert ada.run("cancel", "4", number).returncode == 0
+        assert ada.run("cancel", "5", number).returncode == 0
         (ended,) = (ada.json("run", number) for _ in [ada.run("watch", number)])
         assert ended["state"] == "cancelled"
 

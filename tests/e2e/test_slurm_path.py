@@ -4,9 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -149,40 +147,3 @@ def test_a_machine_without_sbatch_is_told_so(board: BoardFiles) -> None:
     assert done.returncode == 2
     assert "sbatch" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_client_that_is_interrupted_leaves_the_run_alone(board: BoardFiles) -> None:
-    command = board.command("submit", board.kernel(RIGHT.replace("return", "import time; time.sleep(1); return")))
-    client = subprocess.Popen(
-        [*command, "--gpu", "H100", "--mode", "test", "--wait"],
-        env={**os.environ, **board.environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not board.json("runs") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    client.send_signal(signal.SIGINT)
-    _, errors = client.communicate(timeout=30)
-    assert client.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert board.ended(1)["verdict"] == "pass"
-
-
-def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers(
-    board: BoardFiles, slurm_lab: SlurmLab
-) -> None:
-    with slurm_lab.stopped("slurmctld"):
-        sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
-        waited = board.run("watch", "1", "--timeout", "0")
-    assert sent.returncode == 0
-    what, next_ = sent.stderr.splitlines()
-    assert what.startswith("Run 1 on H100 is not queued yet: ")
-    assert "timed out" in what
-    assert "`hpc-board watch 1`" in next_
-    assert waited.returncode == 4
-    assert "Still waiting: Run 1 on H100 is not queued yet: " in waited.stderr
-    assert board.run("watch", "1").returncode == 0
-    (run,) = board.json("runs")
-    assert (run["verdict"], run["reason"]) == ("pass", "")
