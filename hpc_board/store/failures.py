@@ -80,7 +80,7 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         failure = _failure(error)
         if failure is None:
             raise
-        if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
+        if failure in (_UNOPENABLE, _INPUT_OUTPUT, _UNWRITABLE) and _is_full(path):
             failure = _FULL
         elif failure == _LOCKED and lacks_locks(path):
             failure = _WITHOUT_LOCKS
@@ -136,7 +136,8 @@ def _is_full(path: Path) -> bool:
         space = os.statvfs(path.parent)
     except OSError:
         return False
-    return space.f_bavail * space.f_frsize < _FREE_BYTES_NEEDED
+    # One for reading alone has no space either.
+    return not space.f_flag & os.ST_RDONLY and space.f_bavail * space.f_frsize < _FREE_BYTES_NEEDED
 
 
 def creation_error(path: Path, error: OSError) -> StorageError:

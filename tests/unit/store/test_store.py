@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -850,6 +851,18 @@ def fill(filler: Path) -> None:
     with filler.open("ab", buffering=0) as rest, suppress(OSError):
         while True:
             rest.write(bytes(4096))
+
+
+@pytest.mark.root
+@needs_root
+def test_a_board_that_a_full_disk_left_empty_is_read_and_used_once_there_is_space(small_disk: Path) -> None:
+    filler, path = small_disk / "filler", small_disk / "board.db"
+    fill(filler)
+    for use in (add, lambda store: store.runs.list()):
+        assert "there is no space left on the device" in failure_of(partial(use, Store(path)), path).message
+    filler.unlink()
+    assert Store(path).runs.list() == ()
+    add(Store(path))
 
 
 @pytest.mark.root
