@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain.result_json import decode_result
 from hpc_board.harness.confine import scratch
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.model.result import SCRATCH_UNWRITABLE, Result, Verdict
