@@ -66,12 +66,12 @@ class Scripted:
             raise SchedulerError("Socket timed out")
         return job_id
 
-    def find(self, name: str, submitted_at: datetime) -> str | None:
+    def find(self, job: JobKey) -> str | None:
         """Return the id of a job that was taken."""
-        _require_time_zone(submitted_at)
-        self.looked_up.append(name)
+        _require_time_zone(job.submitted_at)
+        self.looked_up.append(job.name)
         _raise(self.find_error)
-        return self.jobs.get(name)
+        return self.jobs.get(job.name)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """Return `status` for each job."""
@@ -100,9 +100,11 @@ class ScriptedArrays(Scripted):
         """Return `size`."""
         return self.size
 
-    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+    def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
         """Return the ids of the jobs that were taken, and of the tasks of arrays that were."""
-        _require_time_zone(submitted_at)
+        names = [job.name for job in jobs]
+        for job in jobs:
+            _require_time_zone(job.submitted_at)
         self.looked_up.append(" ".join(names))
         _raise(self.find_error)
         found = {}

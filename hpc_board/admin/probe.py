@@ -262,7 +262,7 @@ def _send(probe: _Probe) -> None:
     except BoardError as error:
         probe.failed("job", error)
         return
-    probe.key = JobKey(probe.job.name, job_id, probe.sent_at)
+    probe.key = JobKey(probe.job.name, job_id, probe.sent_at, str(probe.job.folder))
 
 
 def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
@@ -456,8 +456,9 @@ def _cancel_commands(probes: Sequence[_Probe]) -> str:
 def _look_up_key(probe: _Probe) -> JobKey | None:
     """Return the job's key, looked up if the scheduler gave no clear answer to its submission."""
     if probe.key is None and probe.sent_at is not None:
-        job_id = probe.scheduler.find(probe.job.name, probe.sent_at)
-        probe.key = None if job_id is None else JobKey(probe.job.name, job_id, probe.sent_at)
+        key = JobKey(probe.job.name, "", probe.sent_at, str(probe.job.folder))
+        job_id = probe.scheduler.find(key)
+        probe.key = None if job_id is None else replace(key, job_id=job_id)
     return probe.key
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
-from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
 from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff, SharedValue
@@ -327,7 +327,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
         Raises:
             SchedulerError: the scheduler did not answer.
         """
-        self.schedulers[runs[0].cluster].cancel([job_key(run) for run in runs])
+        self.schedulers[runs[0].cluster].cancel([self.job_key(run) for run in runs])
 
     def job_ids(self, runs: "Sequence[Run]") -> dict[int, str]:
         """Return the scheduler's job ids of `runs`, which are all of one cluster, by run number.
@@ -337,15 +337,17 @@ class ClusterTable(msgspec.Struct, frozen=True):
         """
         scheduler = self.schedulers[runs[0].cluster]
         if not isinstance(scheduler, Arrays):
-            ids = {run.id: scheduler.find(run.token, run.created_at) for run in runs}
+            ids = {run.id: scheduler.find(self.job_key(run)) for run in runs}
             return {run: job_id for run, job_id in ids.items() if job_id is not None}
-        found = scheduler.find_each([run.token for run in runs], min(run.created_at for run in runs))
+        found = scheduler.find_each([self.job_key(run) for run in runs])
         return {run.id: found[run.token] for run in runs if run.token in found}
 
-
-def job_key(run: "Run") -> JobKey:
-    """Return the key of a run's job."""
-    return JobKey(run.token, run.status.job_id, run.created_at)
+    def job_key(self, run: "Run") -> JobKey:
+        """Return the key of a run's job."""
+        folder = ""
+        with suppress(InputError):  # a damaged row has no folder, and hinders no other run
+            folder = str(self.folders_of(run).of(run))
+        return JobKey(run.token, run.status.job_id, run.created_at, folder)
 
 
 def last_words(log: str) -> str:

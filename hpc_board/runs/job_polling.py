@@ -27,7 +27,7 @@ from hpc_board.domain.run import (
 )
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
-from hpc_board.runs.clusters import ClusterTable, job_key, last_words
+from hpc_board.runs.clusters import ClusterTable, last_words
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.job_results import JobResults, Leftover
 from hpc_board.schedulers import Nodes
@@ -61,7 +61,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         began = time.monotonic()
         news: Mapping[str, JobStatus] = {}
         try:
-            news = self.clusters.schedulers[cluster].poll([job_key(run) for run in members])
+            news = self.clusters.schedulers[cluster].poll([self.clusters.job_key(run) for run in members])
         except SchedulerError as error:
             errors.append(error)
         asked(Poll(cluster, time.monotonic() - began, not errors))

@@ -25,7 +25,7 @@ from hpc_board.errors import (
 )
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.clusters import ClusterTable, job_key
+from hpc_board.runs.clusters import ClusterTable
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store
 
@@ -250,7 +250,7 @@ class Launcher(msgspec.Struct, frozen=True):
                 if run.id in job_ids
             ],
         )
-        unwanted = [job_key(run) for run in found if run.status.cancel_requested]
+        unwanted = [self.clusters.job_key(run) for run in found if run.status.cancel_requested]
         if unwanted:
             scheduler.cancel(unwanted)
         return {run.id for run in found}

@@ -66,14 +66,16 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class JobKey(msgspec.Struct, frozen=True):
-    """The key of a submitted job: its id, and the name and time that tell recycled ids apart.
+    """The key of a job: its id, and the name, time and folder that tell recycled ids apart.
 
-    A task of an array has the id "123_4", and the name is the array's with the index after a dot.
+    A task of an array has the id "123_4", and the name is the array's with the index after a dot. Sites rename jobs:
+    the folder, which is `Job.folder` of a single job, proves those too. `job_id` is empty for a job that is looked up.
     """
 
     name: str
     job_id: str
     submitted_at: datetime
+    folder: str = ""
 
     @property
     def listed_as(self) -> str:
@@ -97,11 +99,8 @@ class Scheduler(Protocol):
             SchedulerError: the job may or may not exist; look it up with `find` before trying again.
         """
 
-    def find(self, name: str, submitted_at: datetime) -> str | None:
-        """Return the id of the job called `name`, submitted not before `submitted_at`; None without one.
-
-        A task of an array has the array's name, with its index after a dot.
-        """
+    def find(self, job: JobKey) -> str | None:
+        """Return the id of the job with this name or folder, submitted not before `submitted_at`; None without one."""
 
     def poll(self, jobs: Sequence[JobKey]) -> "Mapping[str, JobStatus]":
         """Return the status of each job, by its name, from one query for all of them."""
@@ -123,8 +122,8 @@ class Arrays(Protocol):
         It never fails: an array that is too large is refused.
         """
 
-    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        """Return the ids of the jobs of these names, as `find` does, from one query for all.
+    def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
+        """Return the ids of these jobs by their names, as `find` does, from one query for all.
 
         Raises:
             SchedulerError: the scheduler did not answer.

@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from hpc_board.domain.run import JobState, JobStatus, log_name
@@ -38,9 +37,8 @@ class AtOnceScheduler:
         (self._folder / job.name).write_text(job_id)
         return job_id
 
-    def find(self, name: str, submitted_at: datetime) -> str | None:
-        del submitted_at
-        file = self._folder / name
+    def find(self, job: JobKey) -> str | None:
+        file = self._folder / job.name
         return file.read_text() if file.exists() else None
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:

@@ -101,9 +101,9 @@ class DeadlyArrays(DeadlyScheduler):
         assert isinstance(self._inner, Arrays)
         return self._inner.array_size()
 
-    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+    def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
         assert isinstance(self._inner, Arrays)
-        return self._inner.find_each(names, submitted_at)
+        return self._inner.find_each(jobs)
 
 
 def main() -> None:

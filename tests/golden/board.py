@@ -86,9 +86,9 @@ VERDICTS = (
 """Every verdict but `pass`; bob has a run with each."""
 
 _QUEUE = (
-    "803|hb-queued|PENDING|1710439200|1710943200||0|Priority",
-    "804|hb-running|RUNNING|1710439200|1710439260|h100-1|0|None",
-    "805|hb-stuck|PENDING|1710439200|N/A||0|QOSMaxGRESPerJob",
+    "803|hb-queued|PENDING|1710439200|1710943200||0|Priority|/|",
+    "804|hb-running|RUNNING|1710439200|1710439260|h100-1|0|None|/|",
+    "805|hb-stuck|PENDING|1710439200|N/A||0|QOSMaxGRESPerJob|/|",
 )
 
 _COMPETITIONS = {

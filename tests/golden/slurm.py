@@ -18,9 +18,9 @@ case "${0##*/} $*" in
     *--version) echo "slurm 23.11.4" ;;
     "squeue "*--format=%P*) printf 'a100\\nh100\\nh100\\n' ;;
     "squeue "*--format=%i*) ;;
-    "squeue "*) cat "$here/queue" ;;
+    "squeue "*) echo "JOBID|NAME|"; cat "$here/queue" ;;
     "sinfo "*Features*) cat "$here/site" ;;
-    "sinfo "*) cat "$here/nodes" ;;
+    "sinfo "*) echo "NODELIST|PARTITION|"; cat "$here/nodes" ;;
     "scontrol show config") cat "$here/config" ;;
     "scontrol show partition"*) cat "$here/partitions" ;;
     "sacct "*) echo "Slurm accounting storage is disabled" >&2; exit 1 ;;
@@ -39,7 +39,7 @@ case "${0##*/} $*" in
         done
         state=PENDING
         [ ! -e "$here/answer.py" ] || state=COMPLETED
-        echo "$number${tasks:+_[$tasks]}|$name|$state|1709294400|N/A||0|Resources" >>"$here/queue"
+        echo "$number${tasks:+_[$tasks]}|$name|$state|1709294400|N/A||0|Resources|$folder|" >>"$here/queue"
         echo "$folder" >>"$here/sent"
         [ ! -e "$here/answer.py" ] || "PYTHON" -I -S "$here/answer.py" "$folder" "$number" || exit
         echo "$number"

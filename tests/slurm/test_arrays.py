@@ -143,11 +143,11 @@ def test_an_array_is_found_by_its_name_with_every_task_that_it_was_sent_with(any
     before = datetime.now(UTC)
     with array(any_lab, tmp_path, range(3)) as mine:
         name = mine.job.name
-        found = mine.scheduler.find_each([f"{name}.{index}" for index in range(3)], before)
+        found = mine.scheduler.find_each([JobKey(f"{name}.{index}", "", before) for index in range(3)])
         assert found == {f"{name}.{index}": f"{mine.job_id}_{index}" for index in range(3)}
-        assert mine.scheduler.find(f"{name}.1", before) == f"{mine.job_id}_1"
-        assert mine.scheduler.find(name, before) is None
-        assert mine.scheduler.find_each(["hb-nobody.1", "hb-nobody"], before) == {}
+        assert mine.scheduler.find(JobKey(f"{name}.1", "", before)) == f"{mine.job_id}_1"
+        assert mine.scheduler.find(JobKey(name, "", before)) is None
+        assert mine.scheduler.find_each([JobKey(each, "", before) for each in ("hb-nobody.1", "hb-nobody")]) == {}
 
 
 def test_tasks_that_left_the_queue_are_explained_by_the_accounts(
@@ -160,7 +160,7 @@ def test_tasks_that_left_the_queue_are_explained_by_the_accounts(
         assert {one.state for one in ended.values()} == {JobState.ENDED}
         assert ended[7].source == f"{source_of(lab)}: not listed; sacct: FAILED, exit code 7:0"
         assert ended[0].source == f"{source_of(lab)}: not listed; sacct: COMPLETED, exit code 0:0"
-        assert mine.scheduler.find(f"{mine.job.name}.7", before) == f"{mine.job_id}_7"
+        assert mine.scheduler.find(JobKey(f"{mine.job.name}.7", "", before)) == f"{mine.job_id}_7"
 
 
 def test_a_requeued_task_says_how_often_and_no_other_does(slurm_lab: SlurmLab, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_wh
             board.runs.advance()
             time.sleep(0.2)
         comments = {comment for name, comment in slurm_jobs(site.files.environ, ("%j", "%k")) if name == runs[0].array}
-        assert comments == {f"hpc-board run {runs[0].id}-{runs[2].id}, double"}
+        assert comments == {f"hpc-board run {runs[0].id}-{runs[2].id}, double ({runs[0].array})"}
     finally:
         go.touch()
     assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
@@ -308,7 +308,7 @@ def test_no_list_of_slurm_has_the_name_of_a_closed_board(site: Site) -> None:
     assert created.returncode == 0, created.stderr
     kernel = site.files.kernel(RIGHT.replace("leaderboard double", "leaderboard exam"), "k.py")
     (preview,) = site.files.json("submit", kernel, "--gpu", "CPU", "--dry-run")
-    assert "--comment=hpc-board run RUN" in preview["command"]
+    assert "--comment=hpc-board run RUN (hb-TOKEN)" in preview["command"]
     sent = site.files.json("submit", kernel, "--gpu", "CPU")
     (run,) = [site.board.runs.get(each["id"]) for each in sent["runs"]]
     found = [
@@ -317,7 +317,7 @@ def test_no_list_of_slurm_has_the_name_of_a_closed_board(site: Site) -> None:
         if name == run.token
     ]
     site.ended([run])
-    assert [comment for comment, *_ in found] == [f"hpc-board run {run.id}"]
+    assert [comment for comment, *_ in found] == [f"hpc-board run {run.id} ({run.token})"]
     assert "exam" not in str(found)
 
 

@@ -80,7 +80,7 @@ def test_the_tasks_of_an_array_are_never_ours(lab: SlurmLab) -> None:
     name = f"hb-{time.monotonic_ns()}"
     lab.run("sbatch", "--array=0-2", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600")
     try:
-        assert asked(lab, unexpected).find(name, datetime.now(UTC)) is None
+        assert asked(lab, unexpected).find(JobKey(name, "", datetime.now(UTC))) is None
     finally:
         lab.cancel_jobs()
 

@@ -297,7 +297,7 @@ def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
         with pytest.raises(SchedulerError, match="no clear answer") as unclear:
             scheduler.submit(mine)
         assert not isinstance(unclear.value, SchedulerRefused)
-        job_id = awaited(lambda: scheduler.find(mine.name, before))
+        job_id = awaited(lambda: scheduler.find(JobKey(mine.name, "", before)))
         news_once(scheduler, key(mine, job_id), JobState.RUNNING)
 
 
@@ -346,12 +346,12 @@ def test_a_job_whose_id_now_bears_another_name_is_not_cancelled(scheduler: Slurm
 def test_a_job_is_found_by_its_name(scheduler: SlurmScheduler, tmp_path: Path) -> None:
     before = datetime.now(UTC)
     mine = job(tmp_path / "job")
-    assert scheduler.find(mine.name, before) is None
+    assert scheduler.find(JobKey(mine.name, "", before)) is None
     first = scheduler.submit(mine)
-    assert scheduler.find(mine.name, before) == first
+    assert scheduler.find(JobKey(mine.name, "", before)) == first
     second = scheduler.submit(mine)
-    assert scheduler.find(mine.name, before) == second
-    assert scheduler.find(mine.name, datetime(2100, 1, 1, tzinfo=UTC)) is None
+    assert scheduler.find(JobKey(mine.name, "", before)) == second
+    assert scheduler.find(JobKey(mine.name, "", datetime(2100, 1, 1, tzinfo=UTC))) is None
 
 
 def test_free_gpus_are_counted_by_type(scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_the_environment_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) ->
         mine = job(tmp_path / "job", "env; while [ ! -e go ]; do sleep 0.1; done")
         running = key(mine, scheduler.submit(mine))
         assert news_once(scheduler, running, JobState.RUNNING).node == "h100-1"
-        assert scheduler.find(mine.name, before) == running.job_id
+        assert scheduler.find(JobKey(mine.name, "", before)) == running.job_id
         assert scheduler.availability([H100])[0].free == 1
         assert "Requeue=0" in slurm_lab.run("scontrol", "show", "job", running.job_id)
         (mine.folder / "go").touch()
@@ -424,7 +424,7 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
         assert forgotten[failed.name].source == f"{source_of(accounting_lab)}: not listed; sacct: FAILED, exit code 3:0"
         assert forgotten[failed.name].node == "h100-1"
         assert forgotten[cancelled.name].state is JobState.CANCELLED
-        assert scheduler.find(failed.name, before) == keys[0].job_id
+        assert scheduler.find(JobKey(failed.name, "", before)) == keys[0].job_id
         stranger = JobKey("hb-another-name", keys[0].job_id, before)
         assert scheduler.poll([stranger])[stranger.name].state is JobState.MISSING
 

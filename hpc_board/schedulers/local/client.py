@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -65,9 +64,9 @@ class LocalScheduler:
         self._start_spoolers()
         return str(number)
 
-    def find(self, name: str, submitted_at: datetime) -> str | None:
+    def find(self, job: JobKey) -> str | None:
         with self._queue.locked():
-            number = self._queue.find(name, submitted_at)
+            number = self._queue.find(job.name, job.submitted_at)
         return None if number is None else str(number)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from hpc_board.schedulers.slurm.outputs import (
     NodeRow,
     QueueRow,
     account_rows,
+    below_header,
     listed_nodes,
     node_rows,
     queue_rows,
@@ -42,9 +44,6 @@ TIMEOUT_SECONDS: Final = 60.0
 
 _ACCOUNTED_AT_ONCE = 50
 _CANCELLED_AT_ONCE = 1_000
-_NAMES_BYTES_MAX = 100_000
-"""The maximum length of a list of names: the kernel takes an argument of up to 128 KiB."""
-
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
@@ -55,6 +54,9 @@ _LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
 """The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
+
+_COMMENT = re.compile(r"hpc-board run .{1,2000} \((hb-[^\s()]{1,100})\)\Z")
+"""The end of the comment of each job, which has the job's name; a user's own words come before it."""
 
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 _FINAL = (
@@ -145,7 +147,7 @@ class SlurmScheduler:
             own["array"] = ranges(job.indexes) + (f"%{job.max_running}" if job.max_running else "")
         if job.comment:
             # The site's own comment or the user's comes first: accounting scripts may read it.
-            own["comment"] = "; ".join(filter(None, (job.options.get("comment"), job.comment)))
+            own["comment"] = "; ".join(filter(None, (job.options.get("comment"), f"{job.comment} ({job.name})")))
         options = own | {name: value for name, value in job.options.items() if name not in own}
         arguments = [argument(name, value) for name, value in options.items()]
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
@@ -210,20 +212,16 @@ class SlurmScheduler:
             unclear.hint = "Slurm may be busy or down; retry later."
         raise unclear
 
-    def find(self, name: str, submitted_at: datetime) -> str | None:
-        return self.find_each([name], submitted_at).get(name)
+    def find(self, job: JobKey) -> str | None:
+        return self.find_each([job]).get(job.name)
 
-    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        earliest = submitted_at - _CLOCK_SLACK
-        listed_as = dict.fromkeys(each for name in names for each in (name, array_of(name)) if each)
-        found = _found(names, self._queue(list(listed_as)).rows, earliest)
-        absent = [name for name in names if name not in found]
-        listed_as = dict.fromkeys(each for name in absent for each in (name, array_of(name)) if each)
-        try:
-            for some in _at_once(listed_as):
-                found |= _found(absent, self._accounts(f"--name={','.join(some)}", earliest=earliest), earliest)
-        except _AccountingAbsentError:
-            pass
+    def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
+        earliest = min(job.submitted_at for job in jobs) - _CLOCK_SLACK
+        found = _found(jobs, _as_sent(self._queue().rows, jobs), earliest)
+        absent = [job for job in jobs if job.name not in found]
+        if absent:
+            with suppress(_AccountingAbsentError):
+                found |= _found(absent, _as_sent(self._accounts(earliest=earliest), absent), earliest)
         return found
 
     def array_size(self) -> int:
@@ -244,8 +242,8 @@ class SlurmScheduler:
         """
         if not jobs:
             return {}
-        listing = self._queue(_names(jobs))
-        listed = {(row.job_id, row.name): row for row in listing.rows}
+        listing = self._queue()
+        listed = {(row.job_id, row.name): row for row in _as_sent(listing.rows, jobs)}
         news: dict[str, JobStatus] = {}
         gone = []
         for job in jobs:
@@ -278,7 +276,7 @@ class SlurmScheduler:
         if not jobs:
             return
         ours = {(job.job_id, job.listed_as) for job in jobs}
-        rows = self._queue(_names(jobs)).rows
+        rows = _as_sent(self._queue().rows, jobs)
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         ids = _grouped(live)
         for start in range(0, len(ids), _CANCELLED_AT_ONCE):
@@ -287,19 +285,21 @@ class SlurmScheduler:
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         if not gpus:
             return []
-        nodes = node_rows(self._answer(["sinfo", "--all", "--noheader", "--Node", f"--Format={SINFO_FORMAT}"]))
+        nodes = node_rows(below_header("sinfo", self._answer(["sinfo", "--all", "--Node", f"--Format={SINFO_FORMAT}"])))
         waiting = self._answer(["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"])
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
 
     def nodes(self, gpu: Gpu) -> Sequence[SchedulerNode]:
         options = gpu_options(gpu)
-        argv = ["sinfo", "--noheader", "--Node"]
+        argv = ["sinfo", "--Node"]
         avoided: set[str] = set()
         if options.exclude:
-            avoided.update(self._answer([*argv, "--all", f"--nodes={options.exclude}", "--format=%N"]).split())
+            excluded = [*argv, "--noheader", "--all", f"--nodes={options.exclude}", "--format=%N"]
+            avoided.update(self._answer(excluded).split())
         of_partition = [f"--partition={gpu.partition}"] if gpu.partition else ["--all"]
         among = [f"--nodes={options.nodelist}"] if options.nodelist else []
-        listed = listed_nodes(self._answer([*argv, *of_partition, *among, f"--Format={NODE_LIST_FORMAT}"]))
+        printed = self._answer([*argv, *of_partition, *among, f"--Format={NODE_LIST_FORMAT}"])
+        listed = listed_nodes(below_header("sinfo", printed))
         return [node for node in nodes_of(gpu, listed) if node.name not in avoided]
 
     def prolog_failure(self, node: str) -> str:
@@ -312,17 +312,14 @@ class SlurmScheduler:
                 return f"{PROLOG_FAILED} ({node} is drained: {one_line(reason, 80)})"
         return ""
 
-    def _queue(self, names: Sequence[str]) -> Listing:
-        """Return this account's jobs with these names that the controller remembers.
+    def _queue(self) -> Listing:
+        """Return this account's jobs that the controller remembers.
 
         `--me` has the controller send this account's jobs alone; without it, squeue gets those of all users and drops
-        them.
+        them. `--name` would save nothing: squeue itself drops the others then, and renamed jobs with them.
         """
-        rows: list[QueueRow] = []
-        for some in _at_once(names):
-            argv = ["squeue", "--all", "--array", "--noheader", "--states=all", "--me", f"--name={','.join(some)}"]
-            rows += queue_rows(self._answer([*argv, f"--Format={SQUEUE_FORMAT}"]))
-        return Listing("squeue", rows)
+        argv = ["squeue", "--all", "--states=all", "--me", f"--Format={SQUEUE_FORMAT}"]
+        return Listing("squeue", queue_rows(below_header("squeue", self._answer(argv))))
 
     def _statuses_of_sacct(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
         """Return the status of jobs that `source` does not list, from sacct."""
@@ -350,7 +347,6 @@ class SlurmScheduler:
             "sacct",
             "--allocations",
             "--duplicates",
-            "--noheader",
             "--parsable2",
             f"--starttime=uts{int(earliest.timestamp())}",
             f"--format={SACCT_FORMAT}",
@@ -364,7 +360,7 @@ class SlurmScheduler:
             raise _AccountingAbsentError("accounting storage is disabled")
         if done.returncode != 0 and "is after end time" in done.stderr:
             return []  # a start in the future, by Slurm's own clock: no job can be that new
-        return account_rows(self._output_of(argv, done))
+        return account_rows(below_header("sacct", self._output_of(argv, done)))
 
     def _answer(self, argv: Sequence[str]) -> str:
         try:
@@ -406,8 +402,31 @@ class SlurmScheduler:
         )
 
 
-def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest: datetime) -> dict[str, str]:
-    """Return the ids of the newest jobs of these names; one of unknown time counts as the earliest of them.
+RowT = TypeVar("RowT", QueueRow, AccountRow)
+
+
+def _as_sent(rows: Sequence[RowT], jobs: Sequence[JobKey]) -> list[RowT]:
+    """Return the rows of `jobs` with the names with which these were sent.
+
+    A site may rename a job (job_submit.lua, `scontrol update`): then its comment proves whose it is, else its folder.
+    """
+    folders = {job.folder: job.name for job in jobs if job.folder}
+    folders |= {array_of(job.folder): array_of(job.name) for job in jobs if job.folder and array_of(job.name)}
+    names = {each for job in jobs for each in (job.name, array_of(job.name))} - {""}
+    found = []
+    for row in rows:
+        name = row.name
+        if name not in names and (comment := _COMMENT.search(row.comment)):
+            name = comment[1]
+        elif name not in names and not name.startswith("hb-"):
+            name = folders.get(row.folder, "")
+        if name in names:
+            found.append(row if name == row.name else msgspec.structs.replace(row, name=name))
+    return found
+
+
+def _found(jobs: Sequence[JobKey], rows: Sequence[QueueRow | AccountRow], earliest: datetime) -> dict[str, str]:
+    """Return the ids of the newest of these jobs, by their names; one of unknown time counts as the earliest of them.
 
     Of an array that is listed at all every task has been submitted, also one that is over and forgotten.
     """
@@ -418,7 +437,7 @@ def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest
         if at[0] >= earliest:
             times[row.name, bool(task)] = max(times.get((row.name, bool(task)), at), at)
     ids = {}
-    for name in names:
+    for name in (job.name for job in jobs):
         array, _, index = name.rpartition(".")
         if (name, False) in times:
             ids[name] = str(times[name, False][1])
@@ -441,24 +460,6 @@ def _grouped(job_ids: Iterable[str]) -> list[str]:
         if index:
             indexes[allocation].append(int(index))
     return [f"{id_}_[{ranges(sorted(tasks))}]" if tasks else id_ for id_, tasks in indexes.items()]
-
-
-def _names(jobs: Sequence[JobKey]) -> list[str]:
-    return list(dict.fromkeys(job.listed_as for job in jobs))
-
-
-def _at_once(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Yield as many names at a time as fit into one argument of a command."""
-    some: list[str] = []
-    length = 0
-    for name in names:
-        length += len(name) + 1
-        if length > _NAMES_BYTES_MAX:
-            yield tuple(some)
-            some, length = [], len(name) + 1
-        some.append(name)
-    if some:
-        yield tuple(some)
 
 
 def _queue_news(row: QueueRow, source: str) -> JobStatus:
@@ -484,7 +485,7 @@ def _attempt(row: QueueRow) -> str:
 
 def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobStatus:
     """Return sacct's status of a job that `source` does not list; a state that is not final explains nothing then."""
-    attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.listed_as)]
+    attempts = [row for row in _as_sent(rows, [job]) if (row.job_id, row.name) == (job.job_id, job.listed_as)]
     if not attempts:
         # Slurm gives numbers of jobs again; a name is one job's for all time.
         others = any(row.job_id == job.job_id for row in rows)

@@ -10,9 +10,10 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 
 SQUEUE_FORMAT: Final = (
-    "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason: "  # a space ends the line
+    "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason:|,WorkDir:|,"
+    "Comment: "  # a space ends the line
 )
-SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList"
+SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList,WorkDir,Comment"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"
 NODE_LIST_FORMAT: Final = "NodeList:|,StateLong:|,StateComplete:|,Gres:|,Features:|,Reason:|"
 
@@ -23,6 +24,7 @@ _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,10}")
 _EPOCH_SECONDS_MAX = 2**33
+_HEADER = re.compile(r"^(?:JOBID|JobID|NODELIST)\|.*\n", re.MULTILINE)
 _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
 
 
@@ -33,7 +35,7 @@ ARRAY_TASKS_MAX: Final = 1000
 class QueueRow(msgspec.Struct, frozen=True):
     """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown.
 
-    `restarts` counts Slurm's requeues of the job, if known.
+    `restarts` counts Slurm's requeues of the job, if known; `folder` is its working directory.
     """
 
     job_id: str
@@ -44,6 +46,8 @@ class QueueRow(msgspec.Struct, frozen=True):
     node: str
     reason: str
     restarts: int | None = None
+    folder: str = ""
+    comment: str = ""
 
 
 class AccountRow(msgspec.Struct, frozen=True):
@@ -55,6 +59,8 @@ class AccountRow(msgspec.Struct, frozen=True):
     exit_code: str
     submitted_at: datetime | None
     node: str
+    folder: str = ""
+    comment: str = ""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -122,8 +128,8 @@ def queue_rows(stdout: str) -> list[QueueRow]:
         SchedulerError: it printed something else.
     """
     return [
-        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts))
-        for listed, name, state, submit, start, node, restarts, reason in table("squeue", stdout, 8)
+        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts), folder, comment)
+        for listed, name, state, submit, start, node, restarts, reason, folder, comment in table("squeue", stdout, 10)
         for job_id in job_ids(listed)
     ]
 
@@ -137,12 +143,13 @@ def account_rows(stdout: str) -> list[AccountRow]:
     Raises:
         SchedulerError: it printed something else.
     """
-    rows = [
-        (AccountRow(job_id, name, state, exit_code, epoch(submit), "" if node == "None assigned" else node), listed)
-        for listed, name, state, exit_code, submit, node in table("sacct", stdout, 6)
-        for job_id in job_ids(listed)
-    ]
-    return [row for row, _ in sorted(rows, key=lambda each: each[0].job_id != each[1])]
+    rows = []
+    for listed, name, state, exit_code, submit, node, folder, comment in table("sacct", stdout, 8):
+        where = "" if node == "None assigned" else node
+        for job_id in job_ids(listed):
+            row = AccountRow(job_id, name, state, exit_code, epoch(submit), where, folder, comment)
+            rows.append((job_id != listed, row))
+    return [row for _, row in sorted(rows, key=lambda each: each[0])]
 
 
 def node_rows(stdout: str) -> list[NodeRow]:
@@ -199,6 +206,22 @@ def epoch(text: str) -> datetime | None:
     if not _EPOCH_SECONDS.fullmatch(text.strip()) or not 0 < int(text) < _EPOCH_SECONDS_MAX:
         return None
     return datetime.fromtimestamp(int(text), UTC)
+
+
+def below_header(program: str, stdout: str) -> str:
+    """Return the table below its header: every whole answer has one, also that without a row.
+
+    Raises:
+        SchedulerError: the output has no header.
+    """
+    header = _HEADER.search(stdout)
+    if header is None:
+        printed = f"something other than its table: {one_line(stdout, 100)!r}" if stdout.strip() else "nothing"
+        raise SchedulerError(
+            f"{program} printed {printed}",
+            hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
+        )
+    return stdout[header.end() :]
 
 
 def table(program: str, stdout: str, columns: int) -> list[list[str]]:

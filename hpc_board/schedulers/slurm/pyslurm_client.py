@@ -1,6 +1,5 @@
 """A Slurm cluster whose queue is read through pyslurm, by a program of its own; the rest goes by the commands."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ _CONTROLLER_ERRORS: Final = frozenset(
 class _Answer(msgspec.Struct, frozen=True):
     """The answer of the helper: the jobs in its own columns, or an error with Slurm's number."""
 
-    jobs: list[tuple[str, str, str, int | None, int | None, str | None, str | None, int]] = []
+    jobs: list[tuple[str, str, str, int | None, int | None, str | None, str | None, int, str, str]] = []
     error: str = ""
     errno: int | None = None
 
@@ -80,31 +79,31 @@ class PyslurmScheduler(SlurmScheduler):
         self._clock = clock
         self._pause = Pause()
 
-    def _queue(self, names: Sequence[str]) -> Listing:
+    def _queue(self) -> Listing:
         if not self._pause.is_over(self._clock()):
-            return super()._queue(names)
+            return super()._queue()
         try:
-            answer = self._ask_helper(names)
+            answer = self._ask_helper()
         except _HelperFailedError as error:
             if is_out_of_time():
                 raise self._unanswered(str(error)) from error
             self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
             self._tell(str(error))
-            return super()._queue(names)
+            return super()._queue()
         self._pause = Pause()
         if answer.error:
             raise self._unanswered(f"failed: {one_line(answer.error, 200)}")
         return Listing("pyslurm", [row for job in answer.jobs for row in _rows(*job)])
 
-    def _ask_helper(self, names: Sequence[str]) -> _Answer:
-        """Return the jobs with these names, or the error of a controller that cannot be reached.
+    def _ask_helper(self) -> _Answer:
+        """Return this account's jobs, or the error of a controller that cannot be reached.
 
         Raises:
             _HelperFailedError: the helper does not work.
         """
         within_seconds = time_limit(self._answer_seconds)
         try:
-            done = self._host.run(self._helper, timeout_seconds=self._answer_seconds, stdin=json.dumps(list(names)))
+            done = self._host.run(self._helper, timeout_seconds=self._answer_seconds)
         except CommandTimeout as error:
             raise _HelperFailedError(f"did not answer within {within_seconds:g} s") from error
         except CommandMissing as error:
@@ -148,7 +147,12 @@ def _rows(
     node: str | None,
     reason: str | None,
     restarts: int,
+    folder: str,
+    comment: str,
 ) -> list[QueueRow]:
     """Return a job of the helper's answer, each waiting task of an array on its own."""
     times = epoch(str(submitted)), epoch(str(start))
-    return [QueueRow(each, name, state, *times, node or "", reason or "None", restarts) for each in job_ids(job_id)]
+    return [
+        QueueRow(each, name, state, *times, node or "", reason or "None", restarts, folder, comment)
+        for each in job_ids(job_id)
+    ]

@@ -1,9 +1,8 @@
-"""A program that lists this account's jobs through pyslurm: a list of their names in, a line of JSON out.
+"""A program that lists this account's jobs through pyslurm: a line of JSON.
 
     PYTHON pyslurm_helper.py SECONDS
 
-    ["hb-0123456789abcdef"]
-    {"jobs": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]]}
+    {"jobs": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0, "/board/runs/7", ""]]}
     {"error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
 
 It is a program of its own because the import may end the process or block it for a minute, because calls hold the
@@ -21,11 +20,10 @@ from typing import Any
 
 
 def main() -> None:
-    """Import pyslurm, and answer the question of the input."""
+    """Import pyslurm, and print the answer."""
     # The folder of this file would be searched before everything that pyslurm imports.
     own = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != own]
-    names = frozenset(json.load(sys.stdin))
     # The output of libraries goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -34,44 +32,49 @@ def main() -> None:
     # Without this the library cuts the list of an array's waiting tasks after 64 characters.
     os.environ["SLURM_BITSTR_LEN"] = "0"
     with os.fdopen(answers, "w") as answer:
-        json.dump(_answer(names), answer)
+        json.dump(_answer(), answer)
 
 
-def _answer(names: frozenset[str]) -> dict[str, Any]:
+def _answer() -> dict[str, Any]:
     try:
         import pyslurm
 
-        return {"jobs": _jobs(pyslurm, names)}
+        return {"jobs": _jobs(pyslurm)}
     except Exception as error:  # noqa: BLE001 - a binding that was built for another Slurm fails in many ways
         number = getattr(error, "errno", None)
         words = str(error) if number is not None else f"{type(error).__name__}: {error}"
         return {"error": words, "errno": number if isinstance(number, int) else None}
 
 
-def _jobs(pyslurm: Any, names: frozenset[str]) -> list[list[Any]]:
-    """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts."""
+def _jobs(pyslurm: Any) -> list[list[Any]]:
+    """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts, and more.
+
+    The last two are the working directory and the comment.
+    """
     uid = os.getuid()
     return [
         [
             _id(job),
-            job.name,
+            _text(job, "name"),
             job.state,
             job.submit_time,
             job.start_time,
             job.allocated_nodes,
             job.state_reason,
             job.requeue_count,
+            _text(job, "working_directory"),
+            _text(job, "comment"),
         ]
         for job in pyslurm.Jobs.load().values()
-        if job.user_id == uid and _name(job) in names
+        if job.user_id == uid
     ]
 
 
-def _name(job: Any) -> str | None:
+def _text(job: Any, attribute: str) -> str:
     try:
-        return str(job.name)
+        return str(getattr(job, attribute) or "")
     except UnicodeDecodeError:
-        return None  # another program's: ours are in ASCII
+        return ""
 
 
 def _id(job: Any) -> str:

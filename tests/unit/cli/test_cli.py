@@ -666,8 +666,8 @@ def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_comma
     environ = slurm_programs(
         board,
         sbatch="echo 104",
-        squeue=f"echo x >> {asked}",
-        sacct="exit",
+        squeue=f"echo x >> {asked}; echo 'JOBID|NAME'",
+        sacct="echo 'JobID|JobName'",
         python="""echo '{"error": "ModuleNotFoundError: No module named pyslurm"}'""",
     )
     python = board.folder / "bin" / "python"
@@ -697,9 +697,9 @@ def silence(board: Recorded) -> str:
 
 
 def test_a_wait_for_a_run_that_will_never_start_says_why_once_and_what_to_do(board: Recorded) -> None:
-    row = "104|$NAME|PENDING|1795230906|N/A||0|PartitionConfig"
+    row = "104|$NAME|PENDING|1795230906|N/A||0|PartitionConfig|/|"
     sbatch = f"for each; do case $each in --job-name=*) echo ${{each#*=}} > {board.folder}/name;; esac; done; echo 104"
-    squeue = f'NAME=$(cat {board.folder}/name); echo "{row}"'
+    squeue = f'NAME=$(cat {board.folder}/name); echo "JOBID|NAME"; echo "{row}"'
     environ = slurm_programs(board, sbatch=sbatch, squeue=squeue)
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "5", **environ)
     assert done.returncode == 4, done.stderr

@@ -62,7 +62,7 @@ class Bench:
         return self.root / "jobs" / key.name.removesuffix(self.suffix)
 
     def find(self, name: str) -> str | None:
-        return self.scheduler.find(self.full(name), BEGINNING)
+        return self.scheduler.find(self.key(name, ""))
 
     def submit(self, name: str, script: str, *, gpu: Gpu = CPU, limit_seconds: int = 600) -> JobKey:
         job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
@@ -422,8 +422,8 @@ def test_a_job_is_not_looked_for_among_much_older_ones(bench: Bench) -> None:
     key = bench.submit("a", "exit 0")
     bench.await_state(key, JobState.ENDED)
     now = datetime.now(UTC)
-    assert bench.scheduler.find(key.name, now) == key.job_id
-    assert bench.scheduler.find(key.name, now + timedelta(days=2)) is None
+    assert bench.scheduler.find(replace(key, submitted_at=now)) == key.job_id
+    assert bench.scheduler.find(replace(key, submitted_at=now + timedelta(days=2))) is None
 
 
 def test_the_environment_of_a_job_is_its_submitters_and_scrubbed(bench: Bench) -> None:

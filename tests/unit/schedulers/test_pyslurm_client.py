@@ -21,8 +21,8 @@ from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, ThisHost
 
 CLUSTER = Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", "/opt/python", "/etc/slurm.conf"))
 JOB = JobKey("hb-1", "7", datetime(2026, 1, 1, tzinfo=UTC))
-ROW = ["7", "hb-1", "RUNNING", 1767225600, 1767225660, "n1", "None", 0]
-SQUEUE = "7|hb-1|RUNNING|1767225600|1767225660|n1|0|None\n"
+ROW = ["7", "hb-1", "RUNNING", 1767225600, 1767225660, "n1", "None", 0, "/board/runs/7", ""]
+SQUEUE = "JOBID|NAME\n7|hb-1|RUNNING|1767225600|1767225660|n1|0|None|/board/runs/7|\n"
 
 STAND_IN = """
 import os, pathlib, sys, time
@@ -58,7 +58,7 @@ class Commands:
                 argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until
             )
         self.ran.append(argv[0])
-        return Completed(0, SQUEUE if argv[0] == "squeue" else "", "")
+        return Completed(0, SQUEUE if argv[0] == "squeue" else "JobID|JobName\n", "")
 
 
 class Helped:
@@ -100,13 +100,13 @@ def test_the_queue_is_read_without_a_command(tmp_path: Path) -> None:
     news = helped.scheduler.poll([JOB])["hb-1"]
     assert (news.state, news.job_id, news.node) == (JobState.RUNNING, "7", "n1")
     assert news.source == "pyslurm: RUNNING"
-    assert helped.scheduler.find("hb-1", datetime(2025, 12, 31, 23, 55, tzinfo=UTC)) == "7"
-    assert (tmp_path / "asked").read_text() == '["hb-1"]/etc/slurm.conf' * 2
+    assert helped.scheduler.find(JobKey("hb-1", "", datetime(2025, 12, 31, 23, 55, tzinfo=UTC))) == "7"
+    assert (tmp_path / "asked").read_text() == "/etc/slurm.conf" * 2
     assert (helped.host.ran, helped.warnings) == ([], [])
 
 
 def test_a_waiting_job_has_its_reason_its_expected_start_and_its_attempt(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer(["7", "hb-1", "PENDING", 1767225600, 1767229200, None, "Resources", 2])])
+    helped = Helped(tmp_path, [answer(["7", "hb-1", "PENDING", 1767225600, 1767229200, None, "Resources", 2, "", ""])])
     news = helped.scheduler.poll([JOB])["hb-1"]
     assert news.state is JobState.PENDING
     assert news.reason == "waiting for resources (Resources)"
@@ -115,7 +115,8 @@ def test_a_waiting_job_has_its_reason_its_expected_start_and_its_attempt(tmp_pat
 
 
 def test_what_the_helper_says_is_made_printable(tmp_path: Path) -> None:
-    helped = Helped(tmp_path, [answer(["7", "hb-1", "RUN\x1b[2JNING", 1, 10**18, "n\x1b]0;x\x071", "None", 0])])
+    row = ["7", "hb-1", "RUN\x1b[2JNING", 1, 10**18, "n\x1b]0;x\x071", "None", 0, "/board/runs/7", ""]
+    helped = Helped(tmp_path, [answer(row)])
     news = helped.scheduler.poll([JOB])["hb-1"]
     assert (news.state, news.node, news.source) == (JobState.UNKNOWN, "n1", "pyslurm: RUNNING")
 

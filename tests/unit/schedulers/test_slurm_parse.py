@@ -39,6 +39,9 @@ def recorded(name: str) -> str:
     return (RECORDED / name).read_text()
 
 
+HEADERS = {"squeue": "JOBID|NAME|STATE\n", "sacct": "JobID|JobName|State\n"}
+
+
 class Programs:
     """A host whose programs print these texts, or have one `answer`, and which remembers what they were called with."""
 
@@ -60,12 +63,14 @@ class Programs:
         self.commands.append(argv)
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer or Completed(0, self.printed.get(argv[0], ""), "")
+        return self.answer or Completed(0, HEADERS.get(argv[0], "") + self.printed.get(argv[0], ""), "")
 
-    def names(self, program: str) -> list[list[str]]:
-        """The lists of names that a program was given, one for each call of it."""
-        mine = [argv for argv in self.commands if argv[0] == program]
-        return [word.removeprefix("--name=").split(",") for argv in mine for word in argv if word.startswith("--name=")]
+
+def commands(folder: Path, **scripts: str) -> None:
+    """Write shell scripts as programs into the folder."""
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
 
 
 def job(folder: Path = Path("/board/runs/1")) -> Job:
@@ -116,13 +121,13 @@ def test_recorded_nodes_of_sinfo_are_read() -> None:
 
 
 def test_a_separator_in_the_last_column_stays_in_it() -> None:
-    (row,) = queue_rows("7|hb|PENDING|1|N/A||2|a|b \n")
-    assert (row.restarts, row.reason) == (2, "a|b")
+    (row,) = queue_rows("7|hb|PENDING|1|N/A||2|None|/|a|b \n")
+    assert (row.restarts, row.comment) == (2, "a|b")
 
 
 @pytest.mark.parametrize("count", ["", "N/A", "-1", "٤", "9" * 5000])
 def test_a_count_of_restarts_that_is_none_is_unknown(count: str) -> None:
-    (row,) = queue_rows(f"7|hb|PENDING|1|N/A||{count}|None\n")
+    (row,) = queue_rows(f"7|hb|PENDING|1|N/A||{count}|None|/|\n")
     assert row.restarts is None
 
 
@@ -155,8 +160,8 @@ def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object
     ["123+0", "109_", "109_[0-1000]", "109_[1,...]", "109_[1-]", "٤٢", "-1", "", "1" * 11, "9" * 5000, "--all"],
 )
 def test_a_row_whose_id_is_none_of_a_job_of_ours_is_left_out(job_id: str) -> None:
-    assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||0|None\n") == []
-    assert account_rows(f"{job_id}|hb|COMPLETED|0:0|1|cpu-1\n") == []
+    assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||0|None|/|\n") == []
+    assert account_rows(f"{job_id}|hb|COMPLETED|0:0|1|cpu-1|/|\n") == []
 
 
 @pytest.mark.parametrize(
@@ -171,12 +176,12 @@ def test_a_row_whose_id_is_none_of_a_job_of_ours_is_left_out(job_id: str) -> Non
 )
 def test_waiting_tasks_of_an_array_are_listed_one_by_one(listed: str, indexes: list[int]) -> None:
     ids = [f"109_{index}" for index in indexes]
-    assert [row.job_id for row in queue_rows(f"{listed}|hb|PENDING|1|N/A||0|None\n")] == ids
-    assert [row.job_id for row in account_rows(f"{listed}|hb|CANCELLED by 0|0:0|1|None assigned\n")] == ids
+    assert [row.job_id for row in queue_rows(f"{listed}|hb|PENDING|1|N/A||0|None|/|\n")] == ids
+    assert [row.job_id for row in account_rows(f"{listed}|hb|CANCELLED by 0|0:0|1|None assigned|/|\n")] == ids
 
 
 def test_tasks_that_began_before_their_array_was_cancelled_are_known_by_their_own_rows() -> None:
-    text = "7_[0-2]|hb|CANCELLED by 0|0:0|1|None assigned\n7_1|hb|COMPLETED|0:0|1|n1\n"
+    text = "7_[0-2]|hb|CANCELLED by 0|0:0|1|None assigned|/|\n7_1|hb|COMPLETED|0:0|1|n1|/|\n"
     host = Programs(sacct=text)
     news = SlurmScheduler(CLUSTER, host).poll([JobKey(f"hb.{index}", f"7_{index}", NOW) for index in range(4)])
     assert [word for word in host.commands[1] if word.startswith("--jobs")] == ["--jobs=7"]
@@ -403,25 +408,23 @@ def test_a_host_without_slurm_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_sacct_makes_unlisted_jobs_missing(tmp_path: Path) -> None:
-    (tmp_path / "squeue").symlink_to("/bin/true")
+    commands(tmp_path, squeue="echo 'JOBID|NAME'")
     scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
     news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
     assert (news.state, news.source) == (JobState.MISSING, "squeue: not listed; sacct: not installed here")
-    assert scheduler.find("hb-1", NOW) is None
+    assert scheduler.find(JobKey("hb-1", "", NOW)) is None
 
 
 def test_an_answer_that_was_cut_changes_nothing() -> None:
     scheduler = SlurmScheduler(CLUSTER, Programs(Completed(0, recorded("squeue.txt"), "", truncated=True)))
     key = JobKey("hb-gone", "4711", NOW)
-    for ask in (lambda: scheduler.poll([key]), lambda: scheduler.find("hb-gone", NOW), lambda: scheduler.cancel([key])):
+    for ask in (lambda: scheduler.poll([key]), lambda: scheduler.find(key), lambda: scheduler.cancel([key])):
         with pytest.raises(SchedulerError, match="squeue printed more than can be read"):
             ask()
 
 
 def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) -> None:
-    (tmp_path / "squeue").symlink_to("/bin/true")
-    (tmp_path / "sacct").write_text("#!/bin/sh\necho Have a nice day\n")
-    (tmp_path / "sacct").chmod(0o755)
+    commands(tmp_path, squeue="echo 'JOBID|NAME'", sacct="echo Have a nice day")
     scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
     keys = [JobKey(f"hb-{number}", str(number), NOW) for number in range(1, 130)]
     news = scheduler.poll(keys)
@@ -431,38 +434,75 @@ def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) ->
 
 def test_a_job_that_cannot_be_ours_is_not_found() -> None:
     rows = "".join(
-        f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|0|None\n" for job_id in ("109_1", "7", "123+0", "9" * 5000)
+        f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|0|None|/|\n" for job_id in ("109_1", "7", "123+0", "9" * 5000)
     )
-    assert SlurmScheduler(CLUSTER, Programs(Completed(0, rows, ""))).find("hb-1", NOW) == "7"
+    assert SlurmScheduler(CLUSTER, Programs(squeue=rows)).find(JobKey("hb-1", "", NOW)) == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "comment", "is_ours"),
+    [
+        ("hb-1", "/elsewhere", "(null)", True),
+        ("site-job", "/elsewhere", "night; hpc-board run 17, vectoradd_py (hb-1)", True),
+        ("site-job", "/board/runs/1", "(null)", True),
+        ("site-job", "/elsewhere", "hpc-board run 17, vectoradd_py (hb-1), says a user", False),
+        ("site-job", "/elsewhere", "hpc-board run 17, vectoradd_py (hb-1); hpc-board run 18, x (hb-2)", False),
+        ("site-job", "/board/runs/1", "hpc-board run 17, vectoradd_py (hb-2)", False),
+        ("hb-2", "/board/runs/1", "(null)", False),
+        ("site-job", "/elsewhere", "(null)", False),
+    ],
+)
+def test_name_comment_or_folder_proves_a_job(name: str, folder: str, comment: str, *, is_ours: bool) -> None:
+    key = JobKey("hb-1", "7", NOW, "/board/runs/1")
+    row = f"7|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None|{folder}|{comment}\n"
+    scheduler = SlurmScheduler(CLUSTER, Programs(squeue=row))
+    assert scheduler.poll([key])["hb-1"].state is (JobState.RUNNING if is_ours else JobState.MISSING)
+    assert scheduler.find(key) == ("7" if is_ours else None)
+    accounted = f"7|{name}|COMPLETED|0:0|{int(NOW.timestamp())}|n1|{folder}|{comment}\n"
+    scheduler = SlurmScheduler(CLUSTER, Programs(sacct=accounted))
+    assert scheduler.poll([key])["hb-1"].state is (JobState.ENDED if is_ours else JobState.MISSING)
+    assert scheduler.find(key) == ("7" if is_ours else None)
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "Welcome to Stampede3!\n"])
+@pytest.mark.parametrize("program", ["squeue", "sacct", "sinfo"])
+def test_output_without_a_header_is_no_answer(tmp_path: Path, program: str, printed: str) -> None:
+    whole = {"squeue": "JOBID|NAME", "sacct": "JobID|JobName", "sinfo": "NODELIST|PARTITION"}
+    (tmp_path / "printed").write_text(printed)
+    scripts = {name: f"echo '{header}'" for name, header in whole.items()}
+    commands(tmp_path, **scripts | {program: f'while read -r line; do echo "$line"; done <{tmp_path}/printed'})
+    scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
+    key = JobKey("hb-1", "7", NOW)
+    if program == "sacct":
+        news = scheduler.poll([key])["hb-1"]
+        assert (news.state, news.unlisted) == (JobState.UNKNOWN, True)
+    questions: dict[str, list[Callable[[], object]]] = {
+        "sinfo": [lambda: scheduler.availability([H100]), lambda: scheduler.nodes(H100)],
+        "sacct": [lambda: scheduler.find(key)],
+        "squeue": [lambda: scheduler.find(key), lambda: scheduler.poll([key]), lambda: scheduler.cancel([key])],
+    }
+    for ask in questions[program]:
+        with pytest.raises(SchedulerError, match=f"{program} printed "):
+            ask()
 
 
 def test_a_job_and_an_array_of_the_same_name_are_told_apart() -> None:
     rows = "".join(
-        f"{job_id}|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None\n"
+        f"{job_id}|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None|/|\n"
         for job_id, name in (("20_[3-5]", "hb-1"), ("19_8", "hb-1"), ("30", "hb-1.7"), ("31", "hb-2"), ("32_0", "hb-3"))
     )
     found = SlurmScheduler(CLUSTER, Programs(squeue=rows)).find_each(
-        ["hb-1.4", "hb-1.5", "hb-1.9", "hb-1.7", "hb-2.0", "hb-2", "hb-3", "hb-1"], NOW
+        [JobKey(name, "", NOW) for name in ["hb-1.4", "hb-1.5", "hb-1.9", "hb-1.7", "hb-2.0", "hb-2", "hb-3", "hb-1"]]
     )
     assert found == {"hb-1.4": "20_4", "hb-1.5": "20_5", "hb-1.9": "20_9", "hb-1.7": "30", "hb-2": "31"}
 
 
-@pytest.mark.parametrize(("count", "calls"), [(1, 1), (5000, 1), (12_000, 3)])
-def test_names_of_any_number_fit_into_arguments_of_a_command(count: int, calls: int) -> None:
-    keys = [JobKey(f"hb-{number:016x}", str(number), NOW) for number in range(count)]
+def test_any_number_of_jobs_is_asked_for_by_one_question() -> None:
     host = Programs()
     scheduler = SlurmScheduler(CLUSTER, host)
-    assert len(scheduler.poll(keys)) == count
-    assert [name for names in host.names("squeue") for name in names] == [key.name for key in keys]
-    assert len(host.names("squeue")) == calls
-    assert all(len(word) < 128 * 1024 for argv in host.commands for word in argv)
-
-
-def test_all_tasks_of_an_array_are_asked_for_by_its_one_name() -> None:
-    host = Programs()
-    SlurmScheduler(CLUSTER, host).poll([JobKey(f"hb-1.{index}", f"7_{index}", NOW) for index in range(1000)])
-    assert host.names("squeue") == [["hb-1"]]
-    assert len(host.commands) == 2
+    news = scheduler.poll([JobKey(f"hb-1.{index}", f"7_{index}", NOW) for index in range(12_000)])
+    assert len(news) == 12_000
+    assert [argv[0] for argv in host.commands] == ["squeue", "sacct"]
 
 
 def test_the_command_of_an_array_names_its_tasks_and_where_each_of_them_prints() -> None:
@@ -491,7 +531,7 @@ def test_an_array_is_as_large_as_the_cluster_and_this_program_allow(settings: st
 
 def test_a_cancellation_names_the_tasks_of_an_array_once_and_no_job_of_another_name() -> None:
     rows = {"7_[0-3,9]": "hb-1", "7_5": "hb-1", "8": "hb-2", "9": "hb-other", "10": "hb-3"}
-    lines = (f"{id_}|{name}|PENDING|{int(NOW.timestamp())}|N/A||0|None\n" for id_, name in rows.items())
+    lines = (f"{id_}|{name}|PENDING|{int(NOW.timestamp())}|N/A||0|None|/|\n" for id_, name in rows.items())
     host = Programs(squeue="".join(lines))
     tasks = [JobKey(f"hb-1.{index}", f"7_{index}", NOW) for index in (9, 5, 0, 1, 2)]
     alone = [JobKey(f"hb-{id_ - 6}", str(id_), NOW) for id_ in (8, 9)]
@@ -529,9 +569,9 @@ def test_the_command_repeats_every_option_and_keeps_its_own() -> None:
 def test_the_site_s_comment_comes_before_that_of_the_run() -> None:
     scheduler = SlurmScheduler(CLUSTER, ThisHost({}))
     plain = replace(job(), comment="hpc-board run 17, vectoradd_py")
-    assert "--comment=hpc-board run 17, vectoradd_py" in scheduler.command(plain)
+    assert "--comment=hpc-board run 17, vectoradd_py (hb-1)" in scheduler.command(plain)
     joined = scheduler.command(replace(plain, options={"comment": "night"}))
-    assert "--comment=night; hpc-board run 17, vectoradd_py" in joined
+    assert "--comment=night; hpc-board run 17, vectoradd_py (hb-1)" in joined
 
 
 def test_a_throttled_array_says_how_many_of_its_tasks_run_at_a_time() -> None:
@@ -547,7 +587,7 @@ def test_a_cluster_without_room_for_a_job_leaves_open_whether_there_is_one() -> 
 
 def test_a_number_of_another_job_is_evidence_and_not_believed() -> None:
     key = JobKey("hb-1", "105", datetime(2026, 1, 1, tzinfo=UTC))
-    host = Programs(sacct="105|hb-2|COMPLETED|0:0|1767225700|n1\n")
+    host = Programs(sacct="105|hb-2|COMPLETED|0:0|1767225700|n1|/|\n")
     news = SlurmScheduler(CLUSTER, host).poll([key])["hb-1"]
     assert (news.state, news.source) == (JobState.MISSING, "squeue: not listed; sacct: lists 105 as another job")
 

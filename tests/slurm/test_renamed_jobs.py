@@ -1,0 +1,123 @@
+"""A site whose job_submit.lua renames jobs and rewrites their comments, and an admin who does so by hand."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.domain.run import RunState
+from hpc_board.model.result import Verdict
+from tests.conftest import short_folder, skip_without_slurm
+from tests.e2e.boards import RIGHT, slurm_jobs
+from tests.slurm import test_arrays as arrays
+from tests.slurm import test_faults as faults
+from tests.slurm.lab import SlurmLab
+from tests.values import requested
+
+pytestmark = pytest.mark.slurm
+
+RULES = """\
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    job_desc.name = "site-" .. submit_uid
+    {more}
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+    return slurm.SUCCESS
+end
+"""
+
+
+@pytest.fixture(scope="module", params=["", 'job_desc.comment = "charged to physics"'], ids=["name", "comment-too"])
+def renaming_lab(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
+    skip_without_slurm()
+    with short_folder() as folder:
+        (folder / "lab").mkdir()
+        (folder / "lab" / "job_submit.lua").write_text(RULES.format(more=request.param))
+        with SlurmLab(folder / "lab", configuration={"JobSubmitPlugins": "lua"}) as lab:
+            yield lab
+
+
+@pytest.fixture
+def site(renaming_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[faults.Site]:
+    yield faults.site_on(renaming_lab, tmp_path, monkeypatch)
+    renaming_lab.cancel_jobs()
+
+
+def names(site: faults.Site) -> set[str]:
+    return {name for _, name, _ in slurm_jobs(site.files.environ)}
+
+
+def test_a_run_waits_runs_and_is_judged_under_another_name(site: faults.Site) -> None:
+    site.held()
+    running, _, waiting = (run for _ in range(3) for run in site.submit("HELD-H100"))
+    site.until(running, RunState.RUNNING)
+    assert all(name.startswith("site-") for name in names(site))
+    site.lab.run("scontrol", "hold", site.now(waiting).status.job_id)
+    held = site.until(waiting, RunState.QUEUED, fits=lambda run: "JobHeld" in run.status.reason)
+    assert held.status.job_id
+    site.lab.run("scontrol", "release", held.status.job_id)
+    site.released()
+    for run in (running, waiting):
+        assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
+
+
+def test_a_cancelled_run_is_cancelled_by_slurm(site: faults.Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-CPU")
+    job_id = site.until(run, RunState.RUNNING).status.job_id
+    site.board.runs.cancel(run.id)
+    ended = site.until(run, RunState.CANCELLED)
+    assert "squeue: CANCELLED" in ended.explanation
+    assert (
+        site.lab.run("squeue", "--noheader", "--states=all", f"--jobs={job_id}", "--format=%T").strip() == "CANCELLED"
+    )
+
+
+def test_a_job_that_an_admin_renames_while_it_waits_is_followed(site: faults.Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-CPU")
+    job_id = site.until(run, RunState.RUNNING).status.job_id
+    site.lab.run("scontrol", "update", f"JobId={job_id}", "JobName=moved", "Comment=by an admin")
+    site.board.runs.advance()
+    assert site.now(run).state is RunState.RUNNING
+    site.released()
+    assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
+
+
+def test_a_run_whose_submission_lost_its_answer_is_not_sent_twice(site: faults.Site) -> None:
+    site.held()
+    board = site.board
+    scheduler = board.context.clusters.schedulers["lab"]
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(scheduler, "submit", arrays._lost_answer(scheduler))
+    try:
+        file = site.files.kernel(RIGHT)
+        (run,) = board.submissions.submit([requested(file, gpus=["HELD-CPU"], mode="test")])
+    finally:
+        monkey.undo()
+    assert site.now(run).state is RunState.SUBMITTING
+    site.later(timedelta(minutes=2))
+    found = site.until(run, RunState.QUEUED, RunState.RUNNING)
+    site.released()
+    assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
+    assert len(list(site.folder(run).glob("slurm-*.out"))) == 1
+    assert site.now(run).status.job_id == found.status.job_id
+
+
+def test_an_array_of_twenty_is_followed_and_cancelled(site: faults.Site) -> None:
+    board = site.board
+    site.held()
+    files = [site.files.kernel(f"{RIGHT}# {number}\n", f"k{number}.py") for number in range(20)]
+    runs = board.submissions.submit([requested(file, gpus=["HELD-CPU"], mode="test") for file in files])
+    assert len({run.array for run in runs}) == 1
+    site.until(runs[0], RunState.RUNNING)
+    site.board.runs.advance()
+    assert {site.now(run).state for run in runs} <= {RunState.RUNNING, RunState.QUEUED}
+    for run in runs[10:]:
+        site.board.runs.cancel(run.id)
+    states = [site.until(run, RunState.CANCELLED).state for run in runs[10:]]
+    assert set(states) == {RunState.CANCELLED}
+    site.released()
+    assert {site.until(run, RunState.FINISHED).verdict for run in runs[:10]} == {Verdict.PASS}
