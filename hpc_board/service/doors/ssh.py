@@ -73,15 +73,17 @@ class SshStream:
     def send(self, data: bytes) -> None:
         try:
             self._channel.sendall(data)
-        except OSError:
+        except TimeoutError:
+            raise
+        except (OSError, EOFError) as error:
             if not self._begun:
                 self.receive()  # a command that has ended at once leaves its reason
-            raise
+            raise self._lost() from error
 
     def receive(self) -> bytes:
         data = bytes(self._channel.recv(_CHUNK_BYTES))
         if not data and not self._link.alive:
-            raise ConnectionResetError(f"the connection to {one_line(self._address.host, 100)} was lost")
+            raise self._lost()
         if not self._begun:
             self._check_begin(data)
         self._begun = True
@@ -98,6 +100,9 @@ class SshStream:
         from hpc_board.transport.time_budget import close_quietly
 
         close_quietly(self._channel)
+
+    def _lost(self) -> ConnectionResetError:
+        return ConnectionResetError(f"the connection to {one_line(self._address.host, 100)} was lost")
 
     def _check_begin(self, data: bytes) -> None:
         """Require that the first bytes are the service's, whose lines are objects of JSON.

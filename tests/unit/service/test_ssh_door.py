@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import tempfile
@@ -148,6 +149,18 @@ def test_a_wait_is_told_of_a_connection_that_is_lost(door: SshAddress, board: Re
 
 
 # Faults
+
+
+def test_a_connection_that_breaks_while_a_question_is_sent_is_told(door: SshAddress) -> None:
+    remote = RemoteBoard(door)
+
+    def asked() -> None:
+        with remote._connection._line() as line:
+            line._stream._link.transport.sock.shutdown(socket.SHUT_WR)  # type: ignore[union-attr]
+            line.ask("runs.list", {})
+
+    assert "the connection to 127.0.0.1 was lost" in refusal(asked).message
+    remote._connection.close()
 
 
 def test_a_host_without_hpc_board_is_told_how_an_address_names_it(door: SshAddress) -> None:
