@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, Never
 
 from hpc_board.files import write_whole
@@ -27,12 +27,8 @@ class LocalFiles:
             self._make_folder(draft.parent)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(mode=0o700)
-            opened = _open_folder(draft)
-            try:
-                for name, data in contents.items():
-                    _write_below(opened, PurePosixPath(name), data)
-            finally:
-                os.close(opened)
+            for name, data in contents.items():
+                _write_new(draft / name, data)
             self._finish(draft)
             draft.rename(folder)
         except OSError:
@@ -116,9 +112,9 @@ def _raise(error: OSError) -> Never:
     raise error
 
 
-def _open_folder(path: Path | str, below: int | None = None) -> int:
-    """Open a folder, by its name in the open folder `below` if given; a link in its place is not followed."""
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
+def _open_folder(path: Path) -> int:
+    """Open a folder; a link in its place is not followed."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _entry(entry: "os.DirEntry[str]") -> Entry:
@@ -128,20 +124,10 @@ def _entry(entry: "os.DirEntry[str]") -> Entry:
     return Entry(entry.name, size=facts.st_size, modified_at=facts.st_mtime)
 
 
-def _write_below(folder: int, path: PurePosixPath, data: bytes) -> None:
-    """Write a new file at `path` below an open folder, with the folders on its way; no link is followed."""
-    first, *rest = path.parts
-    if rest:
-        with suppress(FileExistsError):
-            os.mkdir(first, 0o700, dir_fd=folder)
-        inner = _open_folder(first, folder)
-        try:
-            _write_below(inner, PurePosixPath(*rest), data)
-        finally:
-            os.close(inner)
-        return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(first, flags, 0o666, dir_fd=folder), "wb") as file:
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a new file to the disk, with the folders on its way."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
