@@ -27,10 +27,11 @@ def serving(
     bounds: Bounds | None = None,
     *,
     lines: list[str] | None = None,
+    has_fault: bool = False,
 ) -> Iterator[Service]:
-    """Serve the board of `settings` at `socket`, in a thread, until the block ends; the service must have no fault.
+    """Serve the board of `settings` at `socket`, in a thread, until the block ends.
 
-    `lines` takes those of its log.
+    `lines` takes those of its log, which must have a fault if `has_fault`, else none.
     """
     lines = [] if lines is None else lines
     service = Service(
@@ -60,7 +61,7 @@ def serving(
         service.stop()
         thread.join(START_SECONDS)
         assert not thread.is_alive()
-        assert '"fault"' not in "".join(lines), "".join(lines)
+        assert ('"fault"' in "".join(lines)) == has_fault, "".join(lines)
 
 
 @contextmanager

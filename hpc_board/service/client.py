@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -24,15 +24,6 @@ from hpc_board.service.doors.unix import UnixDoor, fault_of, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
-    from hpc_board.board.admin_views import AdminViews
-    from hpc_board.board.administration import Administration
-    from hpc_board.board.gpus import Gpus
-    from hpc_board.board.leaderboards import Leaderboards
-    from hpc_board.board.moderation import Moderation
-    from hpc_board.board.runs import Runs
-    from hpc_board.board.standings import Standings
-    from hpc_board.board.submissions import Submissions
-    from hpc_board.board.tasks import Tasks
     from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
@@ -432,15 +423,9 @@ class RemoteBoard(Board):
         self.warn = warn
         self.address = address
         connection = self._connection = Connection(address, self._warn, origin)
-        self.tasks = cast("Tasks", _Part(connection, "tasks"))
-        self.gpus = cast("Gpus", _Gpus(connection, "gpus"))
-        self.runs = cast("Runs", _Runs(connection, "runs"))
-        self.standings = cast("Standings", _Part(connection, "standings"))
-        self.leaderboards = cast("Leaderboards", _Part(connection, "leaderboards"))
-        self.submissions = cast("Submissions", _Part(connection, "submissions"))
-        self.moderation = cast("Moderation", _Part(connection, "moderation"))
-        self.admin = cast("Administration", _Administration(connection, "admin"))
-        self.admin_views = cast("AdminViews", _Part(connection, "admin_views"))
+        own = {"gpus": _Gpus, "runs": _Runs, "admin": _Administration}
+        for part in routes.PARTS:
+            setattr(self, part, own.get(part, _Part)(connection, part))
 
     served = True
 

@@ -3,7 +3,6 @@
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass
-    from hpc_board.service.log import ServiceLog
 
 LATENCY_BOUNDS_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
 """The upper bounds of the classes in which the latencies of a scheduler are counted; the last class has none."""
@@ -72,13 +70,3 @@ class Counts:
             return {
                 name: msgspec.structs.replace(each, classes=[*each.classes]) for name, each in self._latencies.items()
             }
-
-
-def counted(log: "ServiceLog", counts: Counts) -> "Callable[..., None]":
-    """Return a log that also counts its events."""
-
-    def write(event: str, **details: object) -> None:
-        counts.logged(event)
-        log(event, **details)
-
-    return write

@@ -9,21 +9,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from hpc_board.service.counts import Counts
+
 _REFUSED_SECONDS = 1.0
 _REFUSED_OF_PEER = 10
 _PEERS_MAX = 1_000
 
 
 class ServiceLog:
-    """A log, to stderr by default, in which a peer has a few refusals a second; its next line counts the others."""
+    """A log, to stderr by default, in which a peer has a few refusals a second; its next line counts the others.
+
+    `counts` has the events of all lines, also of those that are left out.
+    """
 
     def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
+        self.counts = Counts()
         self._write = write
         self._peers: dict[object, tuple[float, int, int]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, event: str, **details: object) -> None:
         """Write an event with its time and details."""
+        self.counts.logged(event)
         if event == "refused":
             with self._lock:
                 untold = self._untold(details.get("uid", details.get("address")))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Passes:
     """The passes over the runs of `board`, with a pause of `pause_seconds` between two of a cluster.
 
-    `publish` tells clients of a pass; `unreachable` returns the problem that keeps clients from the service.
+    `publish` tells clients of a pass.
     """
 
     def __init__(
@@ -25,14 +25,12 @@ class Passes:
         board: Callable[[], Board],
         log: Callable[..., None],
         publish: "Callable[[Pass | None], object]",
-        unreachable: Callable[[], str],
         stopping: threading.Event,
         pause_seconds: float,
     ) -> None:
         self._board = board
         self._log = log
         self._publish = publish
-        self._unreachable = unreachable
         self._stopping = stopping
         self._threads = ClusterThreads(self._advance, pause_seconds, self._tell_fault)
         self.wake = self._threads.wake
@@ -50,11 +48,10 @@ class Passes:
         """Advance the runs in flight of a cluster once, and tell clients; its own thread calls this."""
         if self._stopping.is_set():
             return
-        pass_, not_advanced = self._run_pass(cluster)
+        pass_, problem = self._run_pass(cluster)
         self._publish(pass_)
-        problem = not_advanced or self._unreachable()
         if self._is_news(cluster, pass_, problem):
-            self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
+            self._log("not advanced", cluster=cluster, problem=problem)
         self._told[cluster] = problem
         # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
         if self._threads.oldest_seconds < WATCHDOG_SECONDS:

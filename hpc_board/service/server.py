@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import socket
-import stat
 import threading
 import time
 import traceback
@@ -30,7 +29,6 @@ from hpc_board.model.result import JUDGE
 from hpc_board.service.answers import Answers
 from hpc_board.service.changes import Changes
 from hpc_board.service.conversation import Bounds, Conversations
-from hpc_board.service.counts import Counts, counted
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.page.pages import Pages
@@ -80,8 +78,8 @@ class Service:
         self._reread = reread or (lambda: settings)
         self._reload_requested = False
         self._begin_reload: Callable[[], object] = lambda: None
-        self._counts = Counts()
-        self._log = counted(log or ServiceLog(), self._counts)
+        self._log = log or ServiceLog()
+        self._counts = self._log.counts
         self._bounds = bounds
         # The whole state that follows from the settings: a reader of it sees one version of them.
         self._own = self._seen_by_itself(
@@ -91,9 +89,7 @@ class Service:
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
         self._stopping = threading.Event()
-        self._passes = Passes(
-            lambda: self._own, self._log, self._publish, self._unreachable, self._stopping, advance_seconds
-        )
+        self._passes = Passes(lambda: self._own, self._log, self._publish, self._stopping, advance_seconds)
         answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
             answers, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
@@ -323,13 +319,6 @@ class Service:
         """Tell clients and pages of the changes, also of those that a failed pass has made."""
         self._changes.wake()
         self._counts.passed(pass_)
-
-    def _unreachable(self) -> str:
-        """Return the problem of a socket that was removed while the service runs."""
-        with suppress(OSError):
-            if self._stopping.is_set() or stat.S_ISSOCK(self.path.stat().st_mode):
-                return ""
-        return f"the socket {self.path} is gone; restart the service so that clients can connect"
 
     def _tell_isolation(self) -> None:
         """Log each GPU whose newest runs did not reach the level that it requires, or are not there yet."""

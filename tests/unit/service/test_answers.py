@@ -5,9 +5,7 @@ import dataclasses
 import io
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -31,8 +29,6 @@ from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.service import answers as service_answers
 from hpc_board.service import routes, wire
 from hpc_board.service.answers import ROWS_MAX
-from hpc_board.service.log import ServiceLog
-from hpc_board.service.server import Service
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -177,22 +173,6 @@ def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
         admin.admin.export("json").write(io.BytesIO())
 
 
-@contextmanager
-def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
-    """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
-    lines: list[dict[str, Any]] = []
-    log = ServiceLog(lambda line: lines.append(json.loads(line)))
-    service, ready = Service(board.board.settings, path, log=log), threading.Event()
-    thread = threading.Thread(target=service.run, args=(ready.set,))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        yield lines
-    finally:
-        service.stop()
-        thread.join(60)
-
-
 @pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.get_each", {"runs": [1]})])
 def test_a_fault_in_an_answer_is_told_and_logged(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch, route: str, args: dict[str, Any]
@@ -203,10 +183,10 @@ def test_a_fault_in_an_answer_is_told_and_logged(
     board.add(status_of(RunState.QUEUED))
     monkeypatch.setattr(Administration, "export", faulty)
     monkeypatch.setattr(Runs, "get", faulty)
-    path = folder / "board.sock"
-    with logged(board, path) as log, raw(path) as client:
+    path, log = folder / "board.sock", list[str]()
+    with serving(board.board.settings, path, lines=log, has_fault=True), raw(path) as client:
         assert "internal error of the service" in client.greeted().ask(route, **args)["error"]["message"]
-    (fault,) = [line for line in log if line["event"] == "fault"]
+    (fault,) = [line for line in map(json.loads, log) if line["event"] == "fault"]
     assert (fault["uid"], fault["route"]) == (os.geteuid(), route)
     assert "ValueError: a fault" in fault["traceback"]
 

@@ -21,7 +21,6 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.roles import Role
 from hpc_board.service import diagnosis
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.page import diagnosis as page_diagnosis
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
@@ -289,7 +288,7 @@ def test_another_answer_at_the_address_is_told_and_never_shown(
     file: Path, answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_time = told != "no answer in time"
-    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 30.0 if in_time else 0.5)
+    monkeypatch.setattr(diagnosis, "_LOOK_SECONDS", 30.0 if in_time else 0.5)
     with ExitStack() as stack:
         other = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = other.getsockname()[1]

@@ -24,17 +24,6 @@ from tests.values import replace
 from tests.waiting import awaited
 
 
-def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[object] = []
-    path = folder / "board.sock"
-    with serving(board.board.settings, path) as service:
-        monkeypatch.setattr(service._passes, "_log", lambda _, **details: told.append(details.get("problem")))
-        path.unlink()
-        awaited(lambda: any("board.sock is gone" in str(problem) for problem in told))
-
-
 def test_a_silent_scheduler_is_in_the_log_once_and_so_is_its_next_answer(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
