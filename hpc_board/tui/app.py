@@ -310,7 +310,7 @@ class BoardApp(App[None]):
             tasks.call_after_refresh(tasks.fail, "preferences", self._preferences.fault)
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
-            self._open(targets.Submit())
+            self._open(targets.Submit(choice=self._choice))
             # The form hides the screen that shows the fault.
             if self._preferences.fault is not None:
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
@@ -447,11 +447,11 @@ class BoardApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "admin":
-            return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
+            return self._role.may_act_as(Role.CREATOR) and not isinstance(self._place, targets.Admin)
         return super().check_action(action, parameters)
 
     def action_admin(self) -> None:
-        self.post_message(Open(targets.Admin()))
+        self.post_message(Open(targets.Admin(self._role)))
 
     async def action_quit(self) -> None:
         runs, message = self.runs_state.in_flight, None
@@ -592,7 +592,7 @@ class BoardApp(App[None]):
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
                     self._open(targets.Report(runs[0]))
-            case targets.Admin() if self._place == targets.Admin():
+            case targets.Admin() if isinstance(self._place, targets.Admin):
                 pass
             case target:
                 self._open(target)
@@ -614,7 +614,7 @@ class BoardApp(App[None]):
         choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
         if not target.of_run:
             self._choice = choice
-        self._open(target, choice)
+        self._open(replace(target, choice=choice))
 
     def _edit(self, target: targets.Edit) -> None:
         """Run the user's editor in the place of the app, then open the form with the file."""
@@ -680,9 +680,9 @@ class BoardApp(App[None]):
         """The target whose screen is in front; None for a dialog."""
         return getattr(self.screen, "target", None) if self.screen_stack else None
 
-    def _open(self, target: targets.Target, choice: "Choice | None" = None) -> "BoardScreen":
-        screen = screen_of(target, self._board, self._now, choice or self._choice, self._role)
-        screen.target, screen.memory = target, self._memory
+    def _open(self, target: targets.Target) -> "BoardScreen":
+        screen = screen_of(target, self._board, self._now)
+        screen.memory = self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
         if isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
@@ -832,55 +832,9 @@ def keyed() -> tuple[type[DOMNode], ...]:
     return (BoardApp, *BoardScreen.__subclasses__(), Grid)
 
 
-def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Choice", role: Role) -> "BoardScreen":
-    """Return a new screen for the target; its module is imported when it is first opened."""
-    match target:
-        case targets.Tasks():
-            from hpc_board.tui.screens.tasks import TasksScreen
-
-            return TasksScreen(board, now)
-        case targets.Submit(edited=edited, of_run=of_run):
-            from hpc_board.tui.screens.submit import SubmitScreen
-
-            return SubmitScreen(board, now, choice, edited=edited, of_run=of_run)
-        case targets.Watch():
-            from hpc_board.tui.screens.watch import WatchScreen
-
-            return WatchScreen(board, now, target)
-        case targets.Runs(gpu, everyone, first):
-            from hpc_board.tui.screens.runs import RunsScreen
-
-            return RunsScreen(board, now, first, gpu=gpu, everyone=everyone)
-        case targets.Report(run):
-            from hpc_board.tui.screens.report import ReportScreen
-
-            return ReportScreen(board, now, run)
-        case targets.Cluster():
-            from hpc_board.tui.screens.cluster import ClusterScreen
-
-            return ClusterScreen(board, now)
-        case targets.Standings(task, gpu):
-            from hpc_board.tui.screens.standings import StandingsScreen
-
-            return StandingsScreen(board, now, task, gpu)
-        case targets.Code(submission, of_task):
-            from hpc_board.tui.screens.code import CodeScreen
-
-            return CodeScreen(board, now, submission, of_task)
-        case targets.Compare(first, second):
-            from hpc_board.tui.screens.compare import CompareScreen
-
-            return CompareScreen(board, now, first, second)
-        case targets.Trend(task, gpu, user):
-            from hpc_board.tui.screens.trend import TrendScreen
-
-            return TrendScreen(board, now, task, gpu, user)
-        case targets.Feed(of_task):
-            from hpc_board.tui.screens.feed import FeedScreen
-
-            return FeedScreen(board, now, of_task)
-        case targets.Admin():
-            from hpc_board.tui.screens.admin import AdminScreen
-
-            return AdminScreen(board, now, role)
-    raise ValueError(f"no screen for {target}")
+def screen_of(target: targets.Target, board: "Board", now: "Clock") -> "BoardScreen":
+    """Return a new screen for the target `Name`: `NameScreen` of the module `name`, imported when first opened."""
+    name = type(target).__name__
+    module = importlib.import_module(f"hpc_board.tui.screens.{name.lower()}")
+    screen: BoardScreen = getattr(module, f"{name}Screen")(board, now, target)
+    return screen

@@ -1,4 +1,4 @@
-"""Targets that screens open by name, without knowing other screens."""
+"""Targets that screens open without knowing other screens: `Runs` is that of `RunsScreen` in `screens/runs.py`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from hpc_board.domain.roles import Role
     from hpc_board.model.task import Mode
+    from hpc_board.tui.choice import Choice
 
 
 class Tasks(msgspec.Struct, frozen=True):
@@ -24,6 +26,8 @@ class Submit(msgspec.Struct, frozen=True):
     """True after an edit of the file, when the form can be sent at once."""
     of_run: bool = False
     """True if all of this is a run's, which has no other file than `file`; only a changed form is a draft then."""
+    choice: "Choice | None" = None
+    """The first contents of the form, in which the app completes the above."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -105,7 +109,9 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class Admin(msgspec.Struct, frozen=True):
-    """The Admin screen: boards, users, ranked runs and audit log."""
+    """The Admin screen, for a user with this role."""
+
+    role: "Role"
 
 
 Target = (

@@ -12,6 +12,7 @@ from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Ranking
+from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
@@ -243,7 +244,7 @@ async def test_a_narrow_comparison_keeps_both_times_and_the_ratio(width: int, *,
     board = Scattered()
     async with app_on(board).run_test(size=(width, 24)) as pilot:
         await settled(pilot)
-        await pilot.app.push_screen(CompareScreen(board, lambda: NOW, 19, 17))
+        await pilot.app.push_screen(CompareScreen(board, lambda: NOW, targets.Compare(19, 17)))
         await settled(pilot)
         lines = text_of(pilot.app).splitlines()
     head = next(line for line in lines if "Submission 19" in line)

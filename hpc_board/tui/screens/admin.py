@@ -77,10 +77,7 @@ class _Reruns(NamedTuple):
 
 
 class AdminScreen(BoardScreen):
-    """Lists of boards, users, ranked runs and decisions, each on a page, with actions after confirmation.
-
-    `role` is that of the user; creators see only their own boards.
-    """
+    """Lists of boards, users, ranked runs and decisions, each on a page; creators see only their own boards."""
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -116,9 +113,9 @@ class AdminScreen(BoardScreen):
     sections = getters.query_one(Sections)
     stop_line = getters.query_one("#stop", Static)
 
-    def __init__(self, board: Board, now: Clock, role: Role) -> None:
-        super().__init__(board, now)
-        self._is_admin = role.may_act_as(Role.ADMIN)
+    def __init__(self, board: Board, now: Clock, target: targets.Admin) -> None:
+        super().__init__(board, now, target)
+        self._is_admin = target.role.may_act_as(Role.ADMIN)
         self._pages = _PAGES if self._is_admin else _FOR_CREATORS
         self._page = "boards"
         self._stop: Decision | None = None

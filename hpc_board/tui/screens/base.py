@@ -157,12 +157,11 @@ class BoardScreen(Screen[None]):
     title_bar = getters.query_one(TitleBar)
     error_box = getters.query_one(ErrorBox)
 
-    def __init__(self, board: Board, now: Clock) -> None:
+    def __init__(self, board: Board, now: Clock, target: Target) -> None:
         super().__init__()
         self.board = board
         self.now = now
-        self.target: Target | None = None
-        """The target of this screen, which the app sets like the memory."""
+        self.target = target
         self.memory = Memory()
         """The app's memory, which the app sets before the screen is mounted."""
         self.way: tuple[str, ...] = ()

@@ -67,8 +67,8 @@ class ClusterScreen(BoardScreen):
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one(ListPane)
 
-    def __init__(self, board: Board, now: Clock) -> None:
-        super().__init__(board, now)
+    def __init__(self, board: Board, now: Clock, target: targets.Cluster) -> None:
+        super().__init__(board, now, target)
         self._statuses: tuple[GpuStatus, ...] | None = None
         self._own: tuple[Run, ...] = ()
         self._known: dict[str, _Known] = {}

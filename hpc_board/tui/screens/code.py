@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
+from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -29,10 +30,10 @@ class CodeScreen(BoardScreen):
 
     view = getters.query_one(SourceView)
 
-    def __init__(self, board: Board, now: Clock, submission: int, task: str | None = None) -> None:
-        super().__init__(board, now)
-        self._submission = submission
-        self._task_name = task
+    def __init__(self, board: Board, now: Clock, target: targets.Code) -> None:
+        super().__init__(board, now, target)
+        self._submission = target.submission
+        self._task_name = target.task
 
     def compose_body(self) -> ComposeResult:
         yield SourceView("File", view="code")

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from hpc_board.board import Board
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.comparisons import comparison_report
+from hpc_board.tui import targets
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 
@@ -27,9 +28,9 @@ class CompareScreen(BoardScreen):
 
     times = getters.query_one("#times", Blocks)
 
-    def __init__(self, board: Board, now: Clock, one: int, other: int) -> None:
-        super().__init__(board, now)
-        self._sides = one, other
+    def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
+        super().__init__(board, now, target)
+        self._sides = target.first, target.second
 
     def compose_body(self) -> ComposeResult:
         yield Blocks("Times", id="times")

@@ -58,9 +58,9 @@ class FeedScreen(BoardScreen):
 
     pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
 
-    def __init__(self, board: Board, now: Clock, task: str | None = None) -> None:
-        super().__init__(board, now)
-        self._only = task
+    def __init__(self, board: Board, now: Clock, target: targets.Feed) -> None:
+        super().__init__(board, now, target)
+        self._only = target.task
 
     def compose_body(self) -> ComposeResult:
         kind = Kind(

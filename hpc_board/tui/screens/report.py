@@ -124,9 +124,9 @@ class ReportScreen(BoardScreen):
     headline = getters.query_one("#headline", Static)
     progress_line = getters.query_one(ProgressLine)
 
-    def __init__(self, board: Board, now: Clock, run: int) -> None:
-        super().__init__(board, now)
-        self.run_id = run
+    def __init__(self, board: Board, now: Clock, target: targets.Report) -> None:
+        super().__init__(board, now, target)
+        self.run_id = target.run
         self._read: _RunRead | None = None
         self._file: tuple[str, str] | None = None
         """The name and the text of the submitted file, once it has been read and if the user may read it."""

@@ -88,19 +88,11 @@ class RunsScreen(BoardScreen):
 
     pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
 
-    def __init__(
-        self,
-        board: Board,
-        now: Clock,
-        selected: int | None = None,
-        *,
-        gpu: str | None = None,
-        everyone: bool = False,
-    ) -> None:
-        super().__init__(board, now)
-        self._selected_at_first = selected
-        self._gpu = gpu
-        self._everyone = everyone
+    def __init__(self, board: Board, now: Clock, target: targets.Runs) -> None:
+        super().__init__(board, now, target)
+        self._selected_at_first = target.first
+        self._gpu = target.gpu
+        self._everyone = target.everyone
         self._opened_at = now()
         self._preview: _Preview | None = None
 

@@ -60,10 +60,10 @@ class StandingsScreen(BoardScreen):
     tabs = getters.query_one(Tabs)
     note = getters.query_one("#note", Static)
 
-    def __init__(self, board: Board, now: Clock, task: str, gpu: str | None = None) -> None:
-        super().__init__(board, now)
-        self._task_name = task
-        self._gpu = gpu
+    def __init__(self, board: Board, now: Clock, target: targets.Standings) -> None:
+        super().__init__(board, now, target)
+        self._task_name = target.task
+        self._gpu = target.gpu
         self._gpus: tuple[str, ...] = ()
         self._own = False
         self._words = ""

@@ -136,11 +136,11 @@ class SubmitScreen(BoardScreen):
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
 
-    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False, of_run: bool = False) -> None:
-        super().__init__(board, now)
-        self._start = self._choice = start
-        self._edited = edited
-        self._of_run = of_run
+    def __init__(self, board: Board, now: Clock, target: targets.Submit) -> None:
+        super().__init__(board, now, target)
+        self._start = self._choice = target.choice or Choice()
+        self._edited = target.edited
+        self._of_run = target.of_run
         self._taken: Choice | None = None
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._blamed: Choice | None = None

@@ -103,8 +103,8 @@ class TasksScreen(BoardScreen):
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
 
-    def __init__(self, board: Board, now: Clock) -> None:
-        super().__init__(board, now)
+    def __init__(self, board: Board, now: Clock, target: targets.Tasks) -> None:
+        super().__init__(board, now, target)
         self._catalog: Catalog | None = None
         self._none_allowed: Mapping[str, InputError] = {}
         """The reasons of the tasks that no GPU of the board may run."""

@@ -59,10 +59,10 @@ class TrendScreen(BoardScreen):
     plot = getters.query_one("#plot", Static)
     pane: getters.query_one[ListPane[_Listed]] = getters.query_one(ListPane)
 
-    def __init__(self, board: Board, now: Clock, task: str, gpu: str, user: str) -> None:
-        super().__init__(board, now)
-        self._board_of = task, gpu
-        self._whose = user
+    def __init__(self, board: Board, now: Clock, target: targets.Trend) -> None:
+        super().__init__(board, now, target)
+        self._board_of = target.task, target.gpu
+        self._whose = target.user
         self._page: Page | None = None
 
     def compose_body(self) -> ComposeResult:

@@ -111,10 +111,10 @@ class WatchScreen(BoardScreen):
     standing = getters.query_one("#standing", Static)
     progress_line = getters.query_one(ProgressLine)
 
-    def __init__(self, board: Board, now: Clock, watched: targets.Watch) -> None:
-        super().__init__(board, now)
-        self._watched = watched
-        self._saves = Saves(watched.file)
+    def __init__(self, board: Board, now: Clock, target: targets.Watch) -> None:
+        super().__init__(board, now, target)
+        self._watched = target
+        self._saves = Saves(target.file)
         self._began = False
         self._paused = False
         self._is_new = False
