@@ -374,7 +374,7 @@ class BoardApp(App[None]):
 
     def action_help(self) -> None:
         from hpc_board.tui.screens.base import BoardScreen
-        from hpc_board.tui.screens.help import HelpKey, HelpScreen, KeyGroup
+        from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
         def group(active: ActiveBinding) -> KeyGroup:
             if active.node is self or active.binding.id == "screen.back":
@@ -536,7 +536,7 @@ class BoardApp(App[None]):
     def _redraw(self) -> None:
         """Redraw the parts that Rich drew in the colours of the former theme."""
         from hpc_board.tui.widgets.grid import Grid
-        from hpc_board.tui.widgets.source_view import SourceView
+        from hpc_board.tui.widgets.text_pane import SourceView
 
         themes.apply(self)
         for screen in self.screen_stack:

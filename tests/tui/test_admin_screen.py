@@ -18,13 +18,13 @@ from hpc_board.model.result import Verdict
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.base import ErrorBox
 from hpc_board.tui.screens.code import CodeScreen
-from hpc_board.tui.screens.form_dialog import AskLines
+from hpc_board.tui.screens.dialogs import AskLines
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.bars import ErrorBox
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, press, settled, text_of, until

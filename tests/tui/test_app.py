@@ -19,16 +19,15 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
-from hpc_board.tui.screens.base import ErrorBox
-from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.dialogs import Confirm
 from hpc_board.tui.screens.pick_file import SourceTree
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.bars import ErrorBox, KeyLine
+from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
-from hpc_board.tui.widgets.key_line import KeyLine
-from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, TASKS, FakeBoard, run
 from tests.values import replace

@@ -14,7 +14,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.tui import editor, local_files
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.form import PathInput
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard, run

@@ -22,8 +22,8 @@ from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.dialogs import AskPath
 from hpc_board.tui.screens.frame import TooSmallScreen
-from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.e2e.boards import RIGHT, WRONG, board_files

@@ -13,10 +13,7 @@ from textual.keys import key_to_character
 from hpc_board import tui
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
-from hpc_board.tui.screens.confirm import Confirm
-from hpc_board.tui.screens.form_dialog import AskLines, Line
-from hpc_board.tui.screens.help import HelpScreen
-from hpc_board.tui.screens.path_dialog import AskPath
+from hpc_board.tui.screens.dialogs import AskLines, AskPath, Confirm, HelpScreen, Line
 from hpc_board.tui.screens.submit import SubmitScreen
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of
 from tests.tui.fake_board import FakeBoard

@@ -29,13 +29,13 @@ from hpc_board.tui.app import BoardApp, keyed, load_preferences
 from hpc_board.tui.messages import BackgroundFound, Open
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
-from hpc_board.tui.screens.base import ErrorBox
 from hpc_board.tui.screens.frame import TooSmallScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
+from hpc_board.tui.widgets.bars import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, opened, press, settled, text_of, until

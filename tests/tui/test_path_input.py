@@ -4,7 +4,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 
-from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.form import PathInput
 
 FILE = "/home/ada/kernel.py"
 

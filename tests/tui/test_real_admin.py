@@ -15,7 +15,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.form_dialog import AskLines
+from hpc_board.tui.screens.dialogs import AskLines
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import Door, press, settled, text_of, until
 from tests.tui.test_admin_screen import front, typed

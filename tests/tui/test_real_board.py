@@ -8,7 +8,7 @@ from hpc_board.board import Board
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files

@@ -20,7 +20,7 @@ from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.local_files import remember
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.text_pane import LogView, TextPane

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 from textual.widgets import Static
 
-from hpc_board.tui.widgets.source_view import SourceView
+from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import TASKS, FakeBoard
 from tests.values import replace

@@ -33,13 +33,13 @@ from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
-from hpc_board.tui.screens.submit import SubmitScreen, TypedSelect
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
+from hpc_board.tui.widgets import form
+from hpc_board.tui.widgets.bars import KeyLine
+from hpc_board.tui.widgets.form import PathInput, TypedSelect, unusual
 from hpc_board.tui.widgets.grid import Grid
-from hpc_board.tui.widgets.key_line import KeyLine
-from hpc_board.tui.widgets.path_input import PathInput
-from hpc_board.tui.widgets.preview import unusual
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
@@ -678,7 +678,7 @@ async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take all letters for those of one name."""
-    monkeypatch.setattr(submit_screen, "PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(form, "PAUSE_SECONDS", 3600.0)
 
 
 def keys_of(app: App[None]) -> dict[str, str]:
@@ -731,7 +731,7 @@ async def test_letters_select_the_next_choice_that_begins_with_them(names: str, 
 
 
 async def test_after_a_pause_a_letter_begins_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_screen, "PAUSE_SECONDS", -1.0)
+    monkeypatch.setattr(form, "PAUSE_SECONDS", -1.0)
     select = TypedSelect([(name, name) for name in ("alpha", "beta", "ab")])
 
     class OneField(App[None]):

@@ -11,8 +11,7 @@ from hpc_board.errors import StorageError
 from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.screens.confirm import Confirm
-from hpc_board.tui.screens.path_dialog import AskPath
+from hpc_board.tui.screens.dialogs import AskPath, Confirm
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.filter_line import FilterLine

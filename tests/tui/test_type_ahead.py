@@ -22,8 +22,8 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.type_ahead import TypeAhead
+from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
-from hpc_board.tui.widgets.path_input import PathInput
 from tests.tmux import Tmux
 from tests.tui.driving import app_on, at_rest, press, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, run

@@ -10,10 +10,9 @@ from hpc_board.report.blocks import Column, Facts, Paragraph, Table
 from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, coded
-from hpc_board.tui.screens.base import ErrorBox
+from hpc_board.tui.widgets.bars import ErrorBox, TitleBar
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.description import Description
-from hpc_board.tui.widgets.title_bar import TitleBar
 from tests.tui.driving import app_on, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
 

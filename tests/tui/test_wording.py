@@ -10,7 +10,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language
 from hpc_board.tui.formatting import languages, state, time_left
 from hpc_board.tui.palette import Tone
-from hpc_board.tui.widgets.path_input import completion
+from hpc_board.tui.widgets.form import completion
 from tests.tui.fake_board import NOW, TASKS, run
 from tests.values import replace
 

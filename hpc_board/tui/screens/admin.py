@@ -29,10 +29,9 @@ from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
-from hpc_board.tui.screens.confirm import Confirm
-from hpc_board.tui.screens.form_dialog import AskLines, Line
+from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
+from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
-from hpc_board.tui.widgets.sections import Sections
 
 _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("log", "Log"))
 _FOR_CREATORS = _PAGES[:1]

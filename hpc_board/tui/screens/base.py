@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
-from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.geometry import Size
 from textual.reactive import var
 from textual.screen import Screen
-from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
@@ -30,45 +27,10 @@ from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.local_files import known_files, remember_sent, sent_as
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
-from hpc_board.tui.palette import Tone, coded, plain_text
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
-from hpc_board.tui.widgets.key_line import KeyLine
+from hpc_board.tui.widgets.bars import ErrorBox, KeyLine, TitleBar
 from hpc_board.tui.widgets.list_pane import ListPane
-from hpc_board.tui.widgets.title_bar import TitleBar
-
-
-class ErrorBox(VerticalScroll):
-    """The title, message and hint of an error, hidden without one.
-
-    The box can have the focus if it is scrollable. Its screen has the class `-failed` while it is shown.
-    """
-
-    def allow_focus(self) -> bool:
-        return self.max_scroll_y > 0
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="error", markup=False)
-
-    def on_resize(self) -> None:
-        """Keep the focused field in sight, which has less room."""
-        if (focused := self.screen.focused) is not None:
-            focused.scroll_visible(animate=False)
-
-    def show(self, error: BoardError | None, age: str = "") -> None:
-        """Show `error` with the age of the screen's data, if known; hide the box without an error."""
-        if error is None and self.has_focus:
-            self.screen.focus_next()
-        self.display = error is not None
-        self.screen.set_class(self.display, "-failed")
-        if error is not None:
-            parts = [Text(f"{error.title}:", f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
-            if error.hint:
-                parts.append(coded(error.hint, Tone.MUTED, 2000))
-            if age:
-                parts.append(Text(f"The screen shows the last known state, {age} old.", Tone.MUTED.value))
-            self.query_one("#error", Static).update(Text("\n").join(parts))
-
 
 _WIDE_FROM = 120
 _HUGE_FROM = 160
@@ -299,7 +261,7 @@ class BoardScreen(Screen[None]):
 
     def offer_cancel(self, runs: Sequence[Run]) -> None:
         """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
-        from hpc_board.tui.screens.confirm import Confirm
+        from hpc_board.tui.screens.dialogs import Confirm
 
         count, runs = len(runs), [run for run in runs if not run.state.ended]
         if not runs:
@@ -318,7 +280,7 @@ class BoardScreen(Screen[None]):
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
         """Submit the files of runs again after confirmation, and pass the new runs to `then`."""
-        from hpc_board.tui.screens.confirm import Confirm
+        from hpc_board.tui.screens.dialogs import Confirm
 
         def send() -> Sequence[Run]:
             submissions = self.board.submissions

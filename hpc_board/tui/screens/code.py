@@ -13,7 +13,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.source_view import SourceView
+from hpc_board.tui.widgets.text_pane import SourceView
 
 
 class CodeScreen(BoardScreen):

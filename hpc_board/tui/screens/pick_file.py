@@ -16,7 +16,7 @@ from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.files import is_folder
 from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.key_line import KeyLine
+from hpc_board.tui.widgets.bars import KeyLine
 
 
 class SourceTree(DirectoryTree):

@@ -37,14 +37,13 @@ from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock, next_mode
-from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.screens.dialogs import NextStepsScreen
+from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
-from hpc_board.tui.widgets.sections import Sections
-from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.tui.widgets.text_pane import TextPane
+from hpc_board.tui.widgets.text_pane import SourceView, TextPane
 
 _PAGES = (
     ("overview", "Overview"),

@@ -1,14 +1,13 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from msgspec.structs import replace
-from rich.console import RenderableType
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -40,60 +39,8 @@ from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
-from hpc_board.tui.widgets.gpu_list import GpuList
-from hpc_board.tui.widgets.key_line import KeyLine
-from hpc_board.tui.widgets.options_input import OptionsInput
-from hpc_board.tui.widgets.path_input import PathInput, completion
-from hpc_board.tui.widgets.preview import PreviewPane
-
-PAUSE_SECONDS = 0.7
-"""The pause after which a letter begins another name; that of Textual's open list."""
-
-_Value = TypeVar("_Value")
-
-
-class TypedSelect(Select[_Value]):
-    """A list of choices; letters select the next one that begins with them, without opening the list.
-
-    It takes letters, digits, `_` and `-`, so that no name acts as keys of the screen.
-    """
-
-    _begun = ""
-    _typed_at = 0.0
-
-    def __init__(self, options: Sequence[tuple[str, _Value]], **more: Any) -> None:
-        self._choices = tuple(value for _, value in options)
-        super().__init__(options, **more)
-
-    def set_options(self, options: Iterable[tuple[RenderableType, _Value]]) -> None:
-        options = tuple(options)
-        self._choices = tuple(value for _, value in options)
-        super().set_options(options)
-
-    def check_consume_key(self, key: str, character: str | None = None) -> bool:
-        del key
-        return character is not None and (character.isalnum() or character in ("_", "-"))
-
-    def on_key(self, event: events.Key) -> None:
-        if event.character is None or not self.check_consume_key(event.key, event.character):
-            return
-        event.stop()
-        event.prevent_default()
-        is_new = event.time - self._typed_at > PAUSE_SECONDS
-        self._typed_at = event.time
-        self._begun = ("" if is_new else self._begun) + event.character.casefold()
-        self._select_begun()
-
-    def _select_begun(self) -> None:
-        """Select the next choice that begins with the typed letters; a repeated letter is one of its own."""
-        here = self._choices.index(self.value) if self.value in self._choices else -1
-        for begun in dict.fromkeys((self._begun, self._begun[0] if len(set(self._begun)) == 1 else self._begun)):
-            start = max(0, here + (len(begun) == 1))
-            for choice in (*self._choices[start:], *self._choices[:start]):
-                if str(choice).casefold().startswith(begun):
-                    self.value = choice
-                    return
-
+from hpc_board.tui.widgets.bars import KeyLine
+from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")

@@ -223,7 +223,7 @@ class TasksScreen(BoardScreen):
         if task is None:
             return
         from hpc_board.catalog.template import starter
-        from hpc_board.tui.screens.path_dialog import AskPath
+        from hpc_board.tui.screens.dialogs import AskPath
 
         try:
             text = starter(task, _first(task))
@@ -464,7 +464,7 @@ class TasksScreen(BoardScreen):
         # In a thread, as the import of the parser takes longer than a frame.
         await asyncio.to_thread(import_module, "hpc_board.tui.widgets.description")
         from hpc_board.tui.widgets.description import Description
-        from hpc_board.tui.widgets.source_view import SourceView
+        from hpc_board.tui.widgets.text_pane import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
         tabs.can_focus = False
@@ -516,7 +516,7 @@ class TasksScreen(BoardScreen):
         return "" if self._catalog is None else "No tasks yet.\n`tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
-        from hpc_board.tui.widgets.source_view import SourceView
+        from hpc_board.tui.widgets.text_pane import SourceView
 
         task, part = self._selected, self.parts.current
         if task is None or part not in ("reference", "starter"):

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.app import App
 from textual.widgets import Static
 
-from hpc_board.tui.widgets.source_view import code_theme
+from hpc_board.tui.widgets.text_pane import code_theme
 
 _CHARACTERS_MAX = 20_000
 """The most characters that are drawn: the code of a longer text would hold the app up for seconds."""

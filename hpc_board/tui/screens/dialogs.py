@@ -1,0 +1,333 @@
+"""The dialogs: a confirmation, lines of text, a path, the help, and the next steps after a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Static
+
+from hpc_board.model.text import printable
+from hpc_board.report.next_steps import NextSteps
+from hpc_board.tui.palette import Tone, coded, toned
+from hpc_board.tui.widgets.bars import KeyLine
+from hpc_board.tui.widgets.form import PathInput, expanded
+
+
+class Confirm(ModalScreen[bool]):
+    """A question with two answers; Enter gives the one with the focus, Esc the safe one.
+
+    The safe one has the focus at first if the other one `destroys` data.
+    """
+
+    CSS_PATH = "confirm.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "press", "Confirm", priority=True),
+        Binding("escape", "answer(False)", "Back"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str, *, destroys: bool = False) -> None:
+        super().__init__()
+        self._question = question
+        self._yes = yes
+        self._no = no
+        self._destroys = destroys
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
+            with Horizontal():
+                yield Button(toned(self._no).plain, id="no", compact=True)
+                yield Button(toned(self._yes).plain, id="yes", compact=True)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        self.query_one("#no" if self._destroys else "#yes").focus()
+
+    def on_descendant_focus(self) -> None:
+        self.refresh_bindings()
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the answer that Enter gives."""
+        return {"press": self._yes if self.focused is self.query_one("#yes") else self._no}
+
+    def action_press(self) -> None:
+        self.dismiss(self.focused is self.query_one("#yes"))
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
+
+    @on(Button.Pressed)
+    def _press(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+
+_CHARACTERS_MAX = 500
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A text field: name, initial value, placeholder, and whether it is required."""
+
+    name: str
+    value: str = ""
+    placeholder: str = ""
+    needed: bool = False
+
+
+class AskLines(ModalScreen[tuple[str, ...] | None]):
+    """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
+
+    `said` is the initial message, such as an error of the board on the same texts.
+    """
+
+    CSS_PATH = "ask_lines.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "accept", "Next", priority=True),
+        Binding("escape", "dismiss", "Back"),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    def __init__(
+        self,
+        question: str,
+        lines: Sequence[Line],
+        act: str,
+        said: str = "",
+    ) -> None:
+        super().__init__()
+        self._question = question
+        self._lines = tuple(lines)
+        self._act = act
+        self._said = said
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
+            for line in self._lines:
+                with Horizontal(classes="field"):
+                    yield Label(toned(line.name))
+                    yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
+            yield Static(id="words", markup=False)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        self.query(Input).first().focus()
+        if self._said:
+            self._show_message(self._said)
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        return {"accept": self._act}
+
+    def action_accept(self) -> None:
+        fields = list(self.query(Input))
+        if (here := self.focused) in fields[:-1]:
+            fields[fields.index(here) + 1].focus()
+            return
+        given = tuple(field.value.strip() for field in fields)
+        for field, line, text in zip(fields, self._lines, given, strict=True):
+            if line.needed and not text:
+                self._show_message(f"{line.name} is required.")
+                field.focus()
+                return
+        self.dismiss(given)
+
+    def _show_message(self, words: str) -> None:
+        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
+
+
+class AskPath(ModalScreen[tuple[Path, bool] | None]):
+    """A path, and whether to replace an existing file, after confirmation."""
+
+    CSS_PATH = "ask_path.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "accept", "Write", priority=True),
+        Binding("escape", "dismiss", "Back"),
+    ]
+
+    def __init__(self, question: str, start: Path) -> None:
+        super().__init__()
+        self._question = question
+        self._start = start
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
+            yield PathInput(value=str(self._start), id="path")
+            yield Static(id="words", markup=False)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        field = self.query_one(PathInput)
+        field.focus()
+        field.cursor_position = len(field.value)
+
+    def action_accept(self) -> None:
+        value = self.query_one(PathInput).value
+        path = expanded(value)
+        if not value.strip() or value.endswith("/"):
+            self._show_message("Give the name of a file.")
+            return
+        try:
+            there, folder = path.is_file(), path.is_dir()
+        except OSError as error:
+            self._show_message(f"{path}: {error.strerror}")
+            return
+        if folder:
+            self._show_message(f"{path} is a folder: give the name of a file in it.")
+        elif there:
+            self.app.push_screen(
+                Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
+            )
+        else:
+            self.dismiss((path, False))
+
+    def _replace(self, yes: bool | None) -> None:
+        if yes:
+            self.dismiss((expanded(self.query_one(PathInput).value), True))
+
+    def _show_message(self, words: str) -> None:
+        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
+
+
+_NAMES_FROM = 100
+"""The least width at which the names of actions are shown, by which `app.yaml` changes their keys."""
+
+
+class KeyGroup(Enum):
+    """The groups of keys, in the order of the help."""
+
+    ACTIONS = "Actions"
+    PLACES = "Go to"
+    APP = "On every screen"
+
+
+class HelpKey(msgspec.Struct, frozen=True):
+    """A key of a screen: its name, its meaning, and the name of its action in `app.yaml`."""
+
+    key: str
+    meaning: str
+    action: str
+    group: KeyGroup
+
+
+class HelpScreen(ModalScreen[None]):
+    """The help of one screen: its name, its keys in groups, and a paragraph about it."""
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,enter", "dismiss", "Back"),
+    ]
+
+    def __init__(self, name: str, about: str, keys: Sequence[HelpKey]) -> None:
+        super().__init__()
+        self._screen_name = name
+        self._about = about
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_title = f"Help: {self._screen_name}"
+            yield VerticalScroll(Static(Group(*self._lines()), markup=False), id="text")
+            yield KeyLine()
+
+    def _lines(self) -> Iterator[RenderableType]:
+        has_names = self.app.size.width >= _NAMES_FROM
+        width = max((len(key.key) for key in self._keys), default=0)
+        names_width = max((len(key.action) for key in self._keys), default=0) if has_names else 0
+        for group in KeyGroup:
+            keys = [key for key in self._keys if key.group is group]
+            if not keys:
+                continue
+            yield Text(group.value, f"bold {Tone.ACCENT.value}")
+            table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+            table.add_column(no_wrap=True, style=Tone.STRONG.value, width=width)
+            table.add_column(overflow="fold", ratio=1)
+            table.add_column(no_wrap=True, style=Tone.MUTED.value, width=names_width)
+            for key in keys:
+                table.add_row(Text(key.key), coded(key.meaning), Text(key.action if has_names else ""))
+            yield Padding(table, (0, 0, 1, 0))
+        if self._about:
+            yield Text("About this screen", f"bold {Tone.ACCENT.value}")
+            yield Padding(coded(self._about), (0, 0, 1, 0))
+        yield Text(
+            "Mouse: click rows, tabs and keys in the last line. Other keys and themes: docs/app.md.", Tone.MUTED.value
+        )
+
+
+class NextStepsScreen(ModalScreen[str | None]):
+    """The meaning of a run's outcome and the next steps; the result is the user's choice."""
+
+    CSS_PATH = "next_steps.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it"),
+        Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
+        Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
+        Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
+        *(
+            Binding(
+                key, f"choose('{page}')", page.capitalize(), show=False, tooltip=f"Show the page {page.capitalize()}"
+            )
+            for key, page in (("1", "overview"), ("3", "log"), ("4", "build"), ("6", "evidence"))
+        ),
+        Binding("y", "copy", "Copy", tooltip="Copy the commands"),
+        Binding("escape", "dismiss", "Back"),
+    ]
+
+    def __init__(self, run: int, steps: NextSteps) -> None:
+        super().__init__()
+        self._run = run
+        self._steps = steps
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            with VerticalScroll(id="steps"):
+                yield Static(self._text(), markup=False)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        self.query_one("#steps").focus()
+
+    def action_choose(self, way: str) -> None:
+        self.dismiss(way)
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard("\n".join(self._steps.commands))
+        self.notify("Copied the commands.", markup=False)
+
+    def _text(self) -> Text:
+        steps = self._steps
+        lines = [
+            Text.assemble((f"Run {self._run}: ", Tone.STRONG.value), (steps.outcome, f"bold {Tone.BAD.value}")),
+            coded(steps.meaning.what),
+        ]
+        if steps.case:
+            lines += [Text(), toned(steps.case, Tone.STRONG, 1000)]
+        if steps.message:
+            lines.append(toned(steps.message, Tone.BAD, 400))
+        lines += [
+            Text(),
+            coded(steps.meaning.next),
+            Text(),
+            toned("To reproduce it on your own machine (y copies this):", Tone.MUTED),
+            *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
+            Text(),
+            Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),
+            Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
+            Text.assemble(("R", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
+        ]
+        return Text("\n").join(lines)

@@ -1,0 +1,231 @@
+"""The lines above and below the body of a screen: title, names of pages, error and keys."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from hpc_board.errors import BoardError
+from hpc_board.report.formatting import span_text
+from hpc_board.tui.messages import RunsState
+from hpc_board.tui.palette import Tone, coded, plain_text, toned
+
+_ASKED_FROM_WIDTH = 70
+_ALL_FROM_WIDTH = 100
+
+FRESH = timedelta(seconds=5)
+"""The age below which an answer of the schedulers is as good as new."""
+
+
+class TitleBar(Horizontal):
+    """The path of the screen on the left, the user and their runs in flight on the right."""
+
+    def compose(self) -> ComposeResult:
+        yield _Path(id="where", markup=False)
+        yield Static(id="runs-state", markup=False)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the path that is shown."""
+        return self.query_one(_Path).places
+
+    def show_place(self, *places: str) -> None:
+        """Show the path of this screen."""
+        self.query_one(_Path).show(places)
+
+    def show_runs_state(
+        self, user: str, runs_state: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
+    ) -> None:
+        """Show the user, the number of runs in flight and the age of the scheduler's answer.
+
+        `waiting` is the duration of a long wait and its addressee; on a narrow terminal it replaces the rest.
+        """
+        width = self.app.size.width
+        words = [toned(user, Tone.PLAIN, 32)]
+        if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
+            words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
+            age = timedelta() if runs_state.asked_at is None else now - runs_state.asked_at
+            if waiting is None and age >= FRESH and width >= _ASKED_FROM_WIDTH:
+                words.append(toned(f"updated {span_text(age)} ago", Tone.MUTED))
+        if waiting is not None:
+            whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
+            words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
+        line, static = Text(" · ", Tone.MUTED.value).join(words), self.query_one("#runs-state", Static)
+        if static.content != line:
+            static.update(line)
+
+
+class _Path(Static):
+    """The path of a screen; a narrow line shows its end."""
+
+    places: tuple[str, ...] = ()
+    """The whole path."""
+
+    def show(self, places: tuple[str, ...]) -> None:
+        """Show the end of a path that fits."""
+        self.places = places
+        shown = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
+        line = _path_line(shown)
+        while len(shown) > 1 and line.cell_len > self.size.width > 0:
+            del shown[0]
+            line = _path_line([toned("…", Tone.MUTED), *shown])
+        if line != self.content:
+            self.update(line, layout=False)
+
+    def on_resize(self) -> None:
+        if self.places:
+            self.show(self.places)
+
+
+def _path_line(places: list[Text]) -> Text:
+    way = Text(" / ", Tone.MUTED.value).join(places)
+    return Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", way)
+
+
+class Sections(Horizontal, can_focus=False):
+    """The names of the pages, each with the digit that opens it; empty pages are dim."""
+
+    class Chosen(Message):
+        """A page that the user clicked."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self._names = tuple(names)
+
+    def compose(self) -> ComposeResult:
+        for number, (name, title) in enumerate(self._names, start=1):
+            yield _Section(name, number, title)
+
+    def on_resize(self, event: events.Resize) -> None:
+        needed = sum(len(title) + 4 for _, title in self._names)
+        self.set_class(event.size.width < needed, "-tight")
+
+    def show(self, current: str, empty: Sequence[str] = ()) -> None:
+        """Mark the open page and the empty ones."""
+        for label in self.query(_Section):
+            label.show(is_open=label.page == current, is_empty=label.page in empty)
+
+
+class _Section(Static):
+    """The name of a page; a click opens it."""
+
+    def __init__(self, page: str, number: int, title: str) -> None:
+        super().__init__(markup=False)
+        self.page = page
+        self._number = number
+        self._title = title
+
+    def show(self, *, is_open: bool, is_empty: bool) -> None:
+        """Draw the name of an open, empty or other page."""
+        tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
+        digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
+        self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))
+        self.set_class(is_open, "-open")
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(Sections.Chosen(self.page))
+
+
+_HELP = "help"
+"""The action whose key is always shown, as it lists the others."""
+
+
+class KeyLine(Footer):
+    """Textual's footer with one key for each action, without the keys that do not fit.
+
+    The `key_labels` of the screen, which change, replace the labels of these actions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(show_command_palette=False)
+        self._looks: list[tuple[str, str, bool]] = []
+        """The keys that are shown."""
+
+    def compose(self) -> ComposeResult:
+        keys = [*self._fitting()]
+        self._looks = [*map(_look, keys)]
+        yield from keys
+
+    def bindings_changed(self, screen: Screen[Any]) -> None:
+        # Most other rows have the same keys.
+        if not self._looks or [*map(_look, self._fitting())] != self._looks:
+            super().bindings_changed(screen)
+
+    def on_resize(self) -> None:
+        self.bindings_changed(self.screen)
+
+    def _all_keys(self) -> Iterator[Any]:
+        """Yield Textual's keys with their present labels: a letter where it acts, else the key that acts in fields."""
+        labels = getattr(self.screen, "key_labels", {})
+        first: dict[tuple[str, str], Any] = {}
+        key: Any
+        for key in super().compose():
+            key.description = labels.get(key.action, key.description)
+            name = key.action.partition("(")[0], key.description
+            if name not in first or len(key.key_display) == 1:
+                first[name] = key
+        yield from first.values()
+
+    def _fitting(self) -> Iterator[Any]:
+        """Yield the key of the help, and the others that fit beside it."""
+        keys = [*self._all_keys()]
+        room = self.app.size.width - sum(_cells(key) for key in keys if key.action == _HELP)
+        for key in keys:
+            if key.action == _HELP:
+                yield key
+            elif _cells(key) <= room:
+                room -= _cells(key)
+                yield key
+
+
+def _look(key: Any) -> tuple[str, str, bool]:
+    return key.key_display, key.description, key.has_class("-disabled")
+
+
+def _cells(key: Any) -> int:
+    return cell_len(f" {key.key_display} {key.description} ")
+
+
+class ErrorBox(VerticalScroll):
+    """The title, message and hint of an error, hidden without one.
+
+    The box can have the focus if it is scrollable. Its screen has the class `-failed` while it is shown.
+    """
+
+    def allow_focus(self) -> bool:
+        return self.max_scroll_y > 0
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="error", markup=False)
+
+    def on_resize(self) -> None:
+        """Keep the focused field in sight, which has less room."""
+        if (focused := self.screen.focused) is not None:
+            focused.scroll_visible(animate=False)
+
+    def show(self, error: BoardError | None, age: str = "") -> None:
+        """Show `error` with the age of the screen's data, if known; hide the box without an error."""
+        if error is None and self.has_focus:
+            self.screen.focus_next()
+        self.display = error is not None
+        self.screen.set_class(self.display, "-failed")
+        if error is not None:
+            parts = [Text(f"{error.title}:", f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
+            if error.hint:
+                parts.append(coded(error.hint, Tone.MUTED, 2000))
+            if age:
+                parts.append(Text(f"The screen shows the last known state, {age} old.", Tone.MUTED.value))
+            self.query_one("#error", Static).update(Text("\n").join(parts))
