@@ -71,7 +71,6 @@ class _Lines(Provider):
 
 
 def _name_cells(lines: Sequence[PaletteLine]) -> int:
-    """Return the width of the column of names."""
     return max(_NAME_MIN, *(cell_len(line.name) for line in lines), 0) + 2
 
 

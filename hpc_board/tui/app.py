@@ -293,7 +293,6 @@ class BoardApp(App[None]):
         self.post_message(Answer("board", value=board))
 
     def _begin(self, board: "Board") -> None:
-        """Open the first screen."""
         from hpc_board.tui.choice import Choice
 
         self._board, self._choice = board, Choice()
@@ -579,7 +578,6 @@ class BoardApp(App[None]):
 
     @on(Open)
     def _go(self, event: Open) -> None:
-        """Open the screen of a target."""
         match event.target:
             case targets.Submit() as target:
                 self._open_submit(target)

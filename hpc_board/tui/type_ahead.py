@@ -64,7 +64,6 @@ class TypeAhead:
             await self._give_next()
 
     def drop(self) -> None:
-        """Forget the keys that wait."""
         self._held.clear()
         self._origin, self._dropped_without = None, 0
 

@@ -395,7 +395,6 @@ class AdminScreen(BoardScreen):
         return self._pane.selected
 
     def _may(self, action: str) -> bool:
-        """Return whether an action applies to the selected item."""
         selected = self._selected if self.is_mounted else None
         if action in ("visibility", "deadline"):
             return isinstance(selected, BoardState) and selected.is_created

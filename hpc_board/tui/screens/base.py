@@ -219,7 +219,6 @@ class BoardScreen(Screen[None]):
         return bool(self._open_questions) or any(pane.is_moving for pane in self.query(ListPane))
 
     def is_open(self, subject: str) -> bool:
-        """Return whether a question on this subject is open."""
         return subject in self._open_questions
 
     def has_failed(self, *subjects: str) -> bool:
@@ -227,7 +226,6 @@ class BoardScreen(Screen[None]):
         return any(subject in self._failures for subject in subjects)
 
     def answered_at(self, subject: str) -> datetime | None:
-        """Return the time of the last answer on this subject, if any."""
         return self._answered.get(subject)
 
     def failure_of(self, subject: str) -> BoardError | None:
@@ -240,7 +238,6 @@ class BoardScreen(Screen[None]):
         self._show_failures()
 
     def forget_failure(self, subject: str) -> None:
-        """Hide the error of a subject."""
         self._failures.pop(subject, None)
         self._show_failures()
 
@@ -279,7 +276,6 @@ class BoardScreen(Screen[None]):
         self.app.push_screen(Confirm(question, cancel, keep), act)
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
-        """Submit the files of runs again after confirmation, and pass the new runs to `then`."""
         from hpc_board.tui.screens.dialogs import Confirm
 
         def send() -> Sequence[Run]:

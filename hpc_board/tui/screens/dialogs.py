@@ -61,7 +61,6 @@ class Confirm(ModalScreen[bool]):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the answer that Enter gives."""
         return {"press": self._yes if self.focused is self.query_one("#yes") else self._no}
 
     def action_press(self) -> None:

@@ -255,7 +255,6 @@ class StandingsScreen(BoardScreen):
         self.ask("search", partial(self._matches, pane.gpu, self._words), select)
 
     def _matches(self, gpu: str, words: str) -> Sequence[Placed]:
-        """Return the rows of a board whose user or file has these words."""
         rows = Rows.OWN if self._own else Rows.USERS
         (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
         placed = (Placed(place, row) for place, row in enumerate(found.rows))

@@ -466,7 +466,6 @@ class SubmitScreen(BoardScreen):
         return self.board.submissions.preview([_request(choice)])
 
     def _submit(self, choice: Choice) -> Sequence[Run]:
-        """Submit the choice, and remember its file."""
         request = _request(choice)
         runs = self.board.submissions.submit([request])
         if choice.file is not None:
@@ -549,7 +548,6 @@ class SubmitScreen(BoardScreen):
         self._show_status()
 
     def _blame(self, choice: Choice, error: BoardError) -> None:
-        """Show the board's refusal of an option at its field."""
         if any(re.search(rf"--{name}(?![\w-])", error.message) for name in parsed(choice.options).given):
             self._blamed = choice
             self.options_input.refusal = error
@@ -624,7 +622,6 @@ class SubmitScreen(BoardScreen):
         self.call_later(self._empty_preview)
 
     async def _empty_preview(self) -> None:
-        """Show no script, and the reason."""
         error = self.failure_of("header") or self.failure_of("draft")
         fault = self._fault
         words = error.message if error is not None else fault[1] if fault is not None else ""

@@ -292,17 +292,14 @@ class TasksScreen(BoardScreen):
 
     @property
     def tabs(self) -> "Tabs":
-        """Return the names of the task's parts."""
         return cast("Tabs", self.query_one("#parts"))
 
     @property
     def parts(self) -> "ContentSwitcher":
-        """Return the widget with the task's parts."""
         return cast("ContentSwitcher", self.query_one("#part"))
 
     @property
     def description(self) -> "Description":
-        """Return the widget with the description of the selected task."""
         return cast("Description", self.query_one("#description"))
 
     def _path_of(self, task: Task) -> Path:
@@ -327,7 +324,6 @@ class TasksScreen(BoardScreen):
             self._ask_places(task, patient=True)
 
     def _ask_places(self, task: Task, *, patient: bool = False) -> None:
-        """Read the first places of a task and the user's own."""
         self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name), patient=patient)
 
     def _show_no_tasks(self, error: BoardError) -> None:
@@ -453,7 +449,6 @@ class TasksScreen(BoardScreen):
         return "none here" if task.name in self._none_allowed else " ".join(task.gpus)
 
     def _own_of(self, task: Task) -> Place | None:
-        """Return the user's best place in a task."""
         # A version is the hash of all files, which the first list need not wait for.
         return self._own.get((task.name, task.version)) if self._own else None
 
@@ -512,7 +507,6 @@ class TasksScreen(BoardScreen):
         self._ask_places(task)
 
     def _nothing(self) -> str:
-        """Return the reason for an empty list."""
         return "" if self._catalog is None else "No tasks yet.\n`tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
@@ -549,13 +543,11 @@ class TasksScreen(BoardScreen):
 
 
 def _searched(task: Task) -> str:
-    """Return the text that a filter searches."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
     return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
 
 
 def _first(task: Task) -> str | None:
-    """Return the name of the task's first template, if any."""
     return next(iter(task.templates), None)
 
 

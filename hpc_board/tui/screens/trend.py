@@ -112,7 +112,6 @@ class TrendScreen(BoardScreen):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw the plot of two runs or more."""
         runs = [] if self._page is None else in_order(self._page)
         self.plot.display = len(runs) > 1
         if len(runs) > 1:

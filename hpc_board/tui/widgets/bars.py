@@ -34,11 +34,9 @@ class TitleBar(Horizontal):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return the path that is shown."""
         return self.query_one(_Path).places
 
     def show_place(self, *places: str) -> None:
-        """Show the path of this screen."""
         self.query_one(_Path).show(places)
 
     def show_runs_state(
@@ -70,7 +68,6 @@ class _Path(Static):
     """The whole path."""
 
     def show(self, places: tuple[str, ...]) -> None:
-        """Show the end of a path that fits."""
         self.places = places
         shown = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
         line = _path_line(shown)
@@ -113,7 +110,6 @@ class Sections(Horizontal, can_focus=False):
         self.set_class(event.size.width < needed, "-tight")
 
     def show(self, current: str, empty: Sequence[str] = ()) -> None:
-        """Mark the open page and the empty ones."""
         for label in self.query(_Section):
             label.show(is_open=label.page == current, is_empty=label.page in empty)
 
@@ -128,7 +124,6 @@ class _Section(Static):
         self._title = title
 
     def show(self, *, is_open: bool, is_empty: bool) -> None:
-        """Draw the name of an open, empty or other page."""
         tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
         digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
         self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))
@@ -180,7 +175,6 @@ class KeyLine(Footer):
         yield from first.values()
 
     def _fitting(self) -> Iterator[Any]:
-        """Yield the key of the help, and the others that fit beside it."""
         keys = [*self._all_keys()]
         room = self.app.size.width - sum(_cells(key) for key in keys if key.action == _HELP)
         for key in keys:

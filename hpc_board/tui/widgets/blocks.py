@@ -47,7 +47,6 @@ class Blocks(VerticalScroll):
         yield Static(id="blocks", markup=False)
 
     def show(self, report: Sequence[blocks.Block]) -> None:
-        """Show these blocks."""
         if tuple(report) != self._shown:
             self._shown = tuple(report)
             self.query_one("#blocks", Static).update(drawn(self._shown))

@@ -143,7 +143,6 @@ class BoardPane(ListPane[Placed]):
         return {**_cells(shown), _BAR: Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
 
     def prepare(self) -> None:
-        """Show the columns that these rows need."""
         lines = [self._line(placed.row) for placed in self.window.items]
         before, width = self._bar_cells, self.size.width
         has_bars = bool(lines) and self.screen.has_class("-huge")
@@ -207,7 +206,6 @@ def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs:
 
 
 def _cells(line: Line) -> dict[str, Text]:
-    """Return the cells of a line by column."""
     row = line.row
     match row:
         case Run():
@@ -244,7 +242,6 @@ def _brief_trust(row: Standing | Mark | Run) -> str:
 
 
 def _bar(share: float, cells: int) -> str:
-    """Return a bar for a share of the leader's speed, with the share."""
     room = cells - _SHARE_CELLS
     eighths = max(1, round(8 * room * min(1.0, share)))
     bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -107,7 +107,6 @@ class CasesPane(Container):
 
     @property
     def selected(self) -> Case | BegunCase | None:
-        """Return the selected case."""
         return None if self.pane.selected is None else self.pane.selected.case
 
     @property
@@ -199,7 +198,6 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
 
 
 def _times(timing: Timing, width: int) -> Text:
-    """Return the times in lines of this width."""
     time, rowed = duration_text(timing.median_ns), in_rows(timing)
     scatter = scatter_text(timing)
     speedup = speedup_text(timing.speedup)

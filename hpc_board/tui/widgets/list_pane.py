@@ -207,7 +207,6 @@ class ListPane(Vertical, Generic[T]):
         self._show_chosen()
 
     def unchoose(self) -> None:
-        """Unselect all items."""
         if self._chosen:
             self._chosen = {}
             self._show_chosen()
@@ -219,7 +218,6 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def window(self) -> Window[T]:
-        """Return the known items."""
         return self._window
 
     @property
@@ -257,7 +255,6 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_filtering(self) -> bool:
-        """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
 
     def reading(self) -> tuple[Callable[[], Part[T]], Callable[[Part[T]], None]]:
@@ -327,7 +324,6 @@ class ListPane(Vertical, Generic[T]):
         self._wanted, self._wanted_among = key, among
 
     def redraw_details(self) -> None:
-        """Redraw the details of the selected item."""
         self._show_details()
 
     def open_filter(self) -> None:
@@ -340,7 +336,6 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def sorting(self) -> Sorting:
-        """Return the column by which the list is sorted, and its direction."""
         return self._sorting
 
     def sort_by_next(self) -> None:
@@ -351,7 +346,6 @@ class ListPane(Vertical, Generic[T]):
             self._sort_by(shown[(here + 1) % len(shown)])
 
     def sort_reversed(self) -> None:
-        """Reverse the order."""
         self._sort_by(self._sorting.key)
 
     def restore_sorting(self, column: str, *, reverse: bool) -> None:
@@ -443,7 +437,6 @@ class ListPane(Vertical, Generic[T]):
         """Prepare for the lines of other pages before they are shown."""
 
     def cells_of(self, line: Any) -> Mapping[str, Text]:
-        """Return the cells of a line."""
         return self._kind.cells(line)
 
     def redraw_ages(self) -> None:

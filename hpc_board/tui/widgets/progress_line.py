@@ -62,7 +62,6 @@ class ProgressLine(Static):
     def show(
         self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
     ) -> None:
-        """Show the progress of `run` at the time `now`."""
         words = self._words(run, progress, started, usual_time, now)
         self.display = words is not None
         if words is not None:

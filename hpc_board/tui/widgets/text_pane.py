@@ -139,7 +139,6 @@ class TextPane(Vertical):
 
     @property
     def view(self) -> LogView:
-        """Return the lines."""
         return self.query_one(LogView)
 
     @property
@@ -148,7 +147,6 @@ class TextPane(Vertical):
 
     @property
     def text(self) -> str:
-        """Return the shown text."""
         return self._text
 
     def show(self, text: str, *, nothing: str, growing: bool) -> None:
