@@ -90,9 +90,6 @@ MEMORY_SECONDS = 5.0
 _QUITS = ("quit", "quit_by_letter")
 """The actions that quit the app at once."""
 
-_FIRST_LIST_SECONDS = 5.0
-"""The longest delay of the first update of runs by the first list, which may hang on a slow file system."""
-
 _HANGUP_SECONDS = 3.0
 """The time-out for the app's exit after the loss of its terminal."""
 
@@ -241,7 +238,6 @@ class BoardApp(App[None]):
         self._follow_seconds = follow_seconds
         self._file = file
         self._type_ahead = TypeAhead(self, super().on_event)
-        self._updates_runs = False
         self._follows_again = False
         self._memory = memory or Memory()
         self._preferences = user_preferences or Preferences()
@@ -298,13 +294,6 @@ class BoardApp(App[None]):
         self._board, self._choice = board, Choice()
         board.warn = self._notify_warning
         tasks = self._open(targets.Tasks())
-
-        def look_after_runs(is_answered: bool) -> None:
-            if is_answered:
-                tasks.call_after_paint(self._start_updates)
-
-        self.watch(tasks, "is_answered", look_after_runs, init=False)
-        self.set_timer(_FIRST_LIST_SECONDS, self._start_updates)
         if self._preferences.fault is not None:
             tasks.call_after_refresh(tasks.fail, "preferences", self._preferences.fault)
         if self._file is not None:
@@ -313,19 +302,14 @@ class BoardApp(App[None]):
             # The form hides the screen that shows the fault.
             if self._preferences.fault is not None:
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
+        self._read_role()
+        if board.served:
+            self._listen()
+        else:
+            self._follow()
         self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
         self._type_ahead.begin()
-
-    def _start_updates(self) -> None:
-        """Start the updates of runs, once the first list is shown: until then it needs the processor."""
-        if not self._updates_runs:
-            self._updates_runs = True
-            self._read_role()
-            if self._board.served:
-                self._listen()
-            else:
-                self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit(event.size.width, event.size.height)

@@ -105,8 +105,6 @@ class BoardScreen(Screen[None]):
     """The start of a query to the schedulers that has no answer yet."""
     is_opening: var[bool] = var(False)
     """True while a question is open whose answer opens another screen."""
-    is_answered: var[bool] = var(False)
-    """True once a question of this screen has been answered or has failed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Give the screen a name, and its bindings ids, by which preferences change their keys."""
@@ -198,11 +196,6 @@ class BoardScreen(Screen[None]):
         """Read the visible pages of a list through `ask`."""
         question, then = pane.reading()
         self.ask(pane.subject, question, then, failed=pane.fail, patient=patient)
-
-    def call_after_paint(self, act: Callable[[], object]) -> None:
-        """Call `act` when the rows that a table was just given are on the screen."""
-        # A table that has no size yet takes them with the first refresh, and paints them with the second.
-        self.call_after_refresh(self.call_after_refresh, act)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -451,7 +444,6 @@ class BoardScreen(Screen[None]):
         elif isawaitable(taken := asked.then(event.value)):
             await taken
         self._show_opening()
-        self.is_answered = True
         if event.failure is None:
             self._catch_up()
 

@@ -1,13 +1,11 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import ContentSwitcher, Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
@@ -34,13 +32,10 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-
-if TYPE_CHECKING:
-    from textual.widgets import ContentSwitcher, Tabs
-
-    from hpc_board.tui.widgets.description import Description
+from hpc_board.tui.widgets.text_pane import SourceView
 
 _COLUMNS = (
     Column("task", "Task", 10, grows=True, most=24, sorts=True),
@@ -102,6 +97,9 @@ class TasksScreen(BoardScreen):
     pane: getters.query_one[ListPane[Task]] = getters.query_one(ListPane)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
+    tabs = getters.query_one("#parts", Tabs)
+    parts = getters.query_one("#part", ContentSwitcher)
+    description = getters.query_one(Description)
 
     def __init__(self, board: Board, now: Clock, target: targets.Tasks) -> None:
         super().__init__(board, now, target)
@@ -114,9 +112,6 @@ class TasksScreen(BoardScreen):
         self._shown: str | None = None
         """The task beside the list, which is the selected one once the cursor rests."""
         self._looked_at = now()
-        self._has_parts = False
-        self._opens_later = False
-        """True if the user has opened a task before its parts were made."""
 
     def compose_body(self) -> ComposeResult:
         self.action_reload()
@@ -144,9 +139,15 @@ class TasksScreen(BoardScreen):
             with VerticalScroll(id="about", classes="panel"):
                 yield Static(toned("Loading the tasks …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
+                yield Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
+                with ContentSwitcher(initial="description", id="part"):
+                    yield Description(id="description")
+                    yield SourceView("Reference", view="reference-lines", id="reference", framed=False)
+                    yield SourceView("Starter", view="starter-lines", id="starter", framed=False)
 
     def begin(self) -> None:
         self.show_place("Tasks")
+        self.tabs.can_focus = self.tabs.display = False
         self.pane.select_once_read(self.memory.get("tasks", "selected", ""))
         self.grid.focus()
 
@@ -198,14 +199,11 @@ class TasksScreen(BoardScreen):
         self.refresh_bindings()
 
     def action_part(self, step: int) -> None:
-        if not self._has_parts:
-            return
         here = _PARTS.index(self.parts.current or "description")
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
 
     def action_show(self, part: str) -> None:
-        if self._has_parts:
-            self.tabs.active = part
+        self.tabs.active = part
 
     def action_description(self) -> None:
         if self.about.has_focus or self.about.has_focus_within:
@@ -262,7 +260,7 @@ class TasksScreen(BoardScreen):
 
     def action_copy(self) -> None:
         task = self._selected
-        if task is None or not self._has_parts:
+        if task is None:
             return
         part = self.parts.current or "description"
         text = task.description if part == "description" else (_code(task, part)[0] or "")
@@ -290,18 +288,6 @@ class TasksScreen(BoardScreen):
             return None
         return super().check_action(action, parameters)
 
-    @property
-    def tabs(self) -> "Tabs":
-        return cast("Tabs", self.query_one("#parts"))
-
-    @property
-    def parts(self) -> "ContentSwitcher":
-        return cast("ContentSwitcher", self.query_one("#part"))
-
-    @property
-    def description(self) -> "Description":
-        return cast("Description", self.query_one("#description"))
-
     def _path_of(self, task: Task) -> Path:
         """Return the path of the user's file for a task, beside the starter that was written last."""
         return Path(self.memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
@@ -309,7 +295,7 @@ class TasksScreen(BoardScreen):
     @property
     def _reader(self) -> Widget:
         """Return the widget that scrolls the shown part of the task."""
-        part = self.parts.current if self._has_parts else None
+        part = self.parts.current
         return self.query_one(f"#{part}-lines") if part in ("reference", "starter") else self.about
 
     @property
@@ -344,8 +330,8 @@ class TasksScreen(BoardScreen):
         # An unchanged description keeps its scroll position.
         if before is None:
             self.query_one("#facts", Static).update("")
-            self.call_after_paint(self._add_parts)
-            self.call_after_paint(self._ask_own)
+            self._show_selected()
+            self._ask_own()
         elif self._selected != selected:
             self._show_selected()
 
@@ -366,9 +352,6 @@ class TasksScreen(BoardScreen):
     @on(ListPane.Chosen)
     def _open(self) -> None:
         """Read the selected task: in the place of the list on a narrow terminal, beside it on a wide one."""
-        if not self._has_parts:
-            self._opens_later = True
-            return
         # Before the list leaves, which has the focus.
         self._reader.focus()
         self._set_reading(is_reading=True)
@@ -392,7 +375,8 @@ class TasksScreen(BoardScreen):
     def place(self) -> tuple[str, ...]:
         return super().place if self.has_class("-reading") else ()
 
-    def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
+    @on(Tabs.TabActivated)
+    def _turn_to(self, event: Tabs.TabActivated) -> None:
         event.stop()
         self.parts.current = event.tab.id
         # The class gives code more lines.
@@ -452,37 +436,7 @@ class TasksScreen(BoardScreen):
         # A version is the hash of all files, which the first list need not wait for.
         return self._own.get((task.name, task.version)) if self._own else None
 
-    async def _add_parts(self) -> None:
-        """Add the widgets of description and code after the first list, which need not wait for their imports."""
-        from textual.widgets import ContentSwitcher, Tab, Tabs
-
-        # In a thread, as the import of the parser takes longer than a frame.
-        await asyncio.to_thread(import_module, "hpc_board.tui.widgets.description")
-        from hpc_board.tui.widgets.description import Description
-        from hpc_board.tui.widgets.text_pane import SourceView
-
-        tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
-        tabs.can_focus = False
-        parts = ContentSwitcher(
-            Description(id="description"),
-            SourceView("Reference", view="reference-lines", id="reference", framed=False),
-            SourceView("Starter", view="starter-lines", id="starter", framed=False),
-            initial="description",
-            id="part",
-        )
-        # A screen that is being closed takes no more widgets.
-        if self.about.is_attached:
-            await self.about.mount(tabs, parts)
-        if not tabs.is_attached:
-            return
-        self._has_parts = True
-        self._show_selected()
-        if self._opens_later:
-            self._open()
-
     def _show_selected(self) -> None:
-        if not self._has_parts:
-            return
         task = self._selected
         if self.has_class("-reading"):
             if task is None:
@@ -510,8 +464,6 @@ class TasksScreen(BoardScreen):
         return "" if self._catalog is None else "No tasks yet.\n`tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
-        from hpc_board.tui.widgets.text_pane import SourceView
-
         task, part = self._selected, self.parts.current
         if task is None or part not in ("reference", "starter"):
             return
