@@ -43,17 +43,17 @@ def opened():
     from hpc_board.board import Board
     return Board.open()
 
-async def listed(app, pilot):
-    while getattr(app.screen, "busy", True):
+async def answered(app, pilot, subject):
+    while not getattr(app.screen, "answered_at", lambda _: None)(subject):
         await pilot.pause(0.01)
 
 async def main():
     app = BoardApp(opened, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test() as pilot:
-        await listed(app, pilot)
+        await answered(app, pilot, "tasks")
         told("list")
         await pilot.press("r")
-        await listed(app, pilot)
+        await answered(app, pilot, "run-list")
         told("runs")
 
 asyncio.run(main())
