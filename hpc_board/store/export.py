@@ -41,7 +41,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
        runs.score_low_s, runs.score_high_s,
-       (SELECT MAX(json_extract(value, '$.timing.busy_processors'))
+       (SELECT MAX(json_extract(value, '$[5].busy_processors'))
           FROM cases, json_each(cases.cases) WHERE cases.run = runs.id) AS busy_processors,
        EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
        CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code

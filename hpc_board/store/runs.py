@@ -19,7 +19,6 @@ from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.row_values import (
     UndecodableError,
     decoded,
-    decoded_json,
     moment,
     optional_time_text,
     plain_text,
@@ -27,6 +26,7 @@ from hpc_board.store.row_values import (
 )
 from hpc_board.store.rows import (
     cases_document,
+    cases_value,
     event_row,
     result_document,
     row_id,
@@ -400,7 +400,7 @@ def stored_run(db: Database, number: int) -> Run:
 def stored_cases(db: Database, number: int) -> tuple[Case, ...]:
     """Return the cases of a run, which is there, as `RunGateway.cases` does."""
     row = db.row("cases", "run = ?", [number])
-    return () if row is None else decoded_json(tuple[Case, ...], row["cases"])
+    return () if row is None else cases_value(row["cases"])
 
 
 def _result(db: Database, number: int) -> Result | None:
