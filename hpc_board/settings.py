@@ -26,14 +26,12 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.model.names import suggestion
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import EMBEDDED, KINDS, AnyKind, kind, kind_of, kinds
+from hpc_board.schedulers import EMBEDDED, KINDS, kind, kind_of
 from hpc_board.schedulers.sections import (
-    ClusterSection,
     ContainerSection,
     GpuSection,
     RemoteClusterSection,
     SandboxSection,
-    any_of,
 )
 from hpc_board.settings_file import Found, found, straight, text_of
 from hpc_board.yaml_sections import Line, Name, Part, Place, Section
@@ -143,6 +141,12 @@ class SettingsFile(Section, frozen=True):
     """The defaults for every GPU."""
     roles: RolesSection = RolesSection()
     """The rights on the board."""
+
+
+class _AnyGpu(msgspec.Struct):
+    """The key of a GPU that decides on the others."""
+
+    cluster: Name
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -354,17 +358,17 @@ def _task_folders(document: "Document", section: SettingsFile, base: Path) -> tu
 
 
 def _cluster(document: "Document", name: str, part: Part, base: Path, jobs: JobsSection) -> Cluster | None:
-    """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults.
+    """Return a cluster of the settings; None where its scheduler is unknown.
 
     Its jobs have the account of `jobs`; over SSH, the login says which account they have.
     """
     place = ("clusters", name)
     scheduler = document.peek(part, "scheduler")
     if scheduler not in KINDS:
-        document.part(part, any_of(ClusterSection, (each.cluster_section for each in kinds()), Literal[*KINDS]))
+        document.part(part, msgspec.defstruct("AnyCluster", [("scheduler", Literal[*KINDS])]))
         return None
     known = kind(scheduler)
-    section = document.part(part, known.cluster_section, _misplaced("cluster_section", name, scheduler))
+    section = document.part(part, known.cluster_section)
     if section is None:
         return None
     if section.poll_seconds is not None and section.poll_seconds < known.poll_seconds_min:
@@ -393,17 +397,6 @@ def _check_jobs(document: "Document", section: JobsSection) -> None:
         document.fault(("jobs", "folder"), f"is missing; jobs of {section.account} need a folder of their own")
     elif section.folder:
         _check_far_path(document, ("jobs", "folder"), section.folder)
-
-
-def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, scheduler: str) -> Callable[[str], str]:
-    """Return the message for a key that belongs to other schedulers."""
-
-    def words(key: str) -> str:
-        sections = {each.title: getattr(each, which) for each in kinds()}
-        owners = [title for title, section in sections.items() if key in section.__struct_fields__]
-        return f"requires {', '.join(owners)}; cluster {cluster} has the scheduler {scheduler}" if owners else ""
-
-    return words
 
 
 def _login(document: "Document", place: Place, section: RemoteClusterSection, base: Path) -> Login | None:
@@ -455,15 +448,21 @@ def _gpu(
     """Return a GPU, None if it has faults; `written` are the names of all clusters, also of those with faults."""
     place = ("gpus", name)
     cluster = clusters.get(document.peek(part, "cluster") or "")
-    scheduler = None if cluster is None else kind_of(cluster)
-    section = _gpu_section(document, part, cluster, scheduler)
+    if cluster is None:
+        named = document.part(part, _AnyGpu)
+        if named is not None and named.cluster not in written:
+            near = suggestion(named.cluster, written)
+            known = ", ".join(written) or "none"
+            document.fault((*place, "cluster"), f'unknown cluster "{named.cluster}".{near} Clusters: {known}')
+        return None
+    scheduler = kind_of(cluster)
+    section: GpuSection | None = document.part(part, scheduler.gpu_section)
     if section is None:
         return None
-    if not document.has(("clusters", section.cluster)):
-        near = suggestion(section.cluster, written)
-        known = ", ".join(written) or "none"
-        document.fault((*place, "cluster"), f'unknown cluster "{section.cluster}".{near} Clusters: {known}')
-    cluster = cluster or Cluster(section.cluster, EMBEDDED)
+    if section.container is not None and section.container.runtime not in scheduler.container_runtimes:
+        runtimes = ", ".join(sorted(scheduler.container_runtimes))
+        words = f"{section.container.runtime} is not available on cluster {cluster.name}, which has {runtimes}"
+        document.fault((*place, "container", "runtime"), words)
     image = section.sandbox.image if section.sandbox is not None else None
     if cluster.ssh is not None and image is not None and not image.startswith("/"):
         document.fault((*place, "sandbox", "image"), f"expected a full path, as cluster {cluster.name} sees it")
@@ -473,7 +472,7 @@ def _gpu(
         document.fault(
             (*place, "container"), f"conflicts with {confined.setting}: Apptainer does not run inside a container"
         )
-    here = scheduler is not None and scheduler.on_this_machine and container is None
+    here = scheduler.on_this_machine and container is None
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
     if template is not None:
         _check_path(document, (*place, "template"), template, Path.is_file, "file")
@@ -495,30 +494,7 @@ def _gpu(
         minimum_clock=section.minimum_clock or "",
         sandbox=confined,
     )
-    return gpu if scheduler is None else scheduler.read_gpu(document, place, section, gpu)
-
-
-def _gpu_section(
-    document: "Document", part: Part, cluster: Cluster | None, scheduler: AnyKind | None
-) -> GpuSection | None:
-    """Return the section of a GPU; with the keys of every scheduler if the GPU's is unknown."""
-    if cluster is None or scheduler is None:
-        return document.part(part, any_of(GpuSection, (each.gpu_section for each in kinds())))
-    section: GpuSection | None = document.part(
-        part, scheduler.gpu_section, _misplaced("gpu_section", cluster.name, scheduler.name)
-    )
-    if section is not None and section.container is not None:
-        _check_container_runtime(document, (*part.place, "container", "runtime"), section.container, cluster, scheduler)
-    return section
-
-
-def _check_container_runtime(
-    document: "Document", place: Place, section: ContainerSection, cluster: Cluster, scheduler: AnyKind
-) -> None:
-    possible = scheduler.container_runtimes
-    if section.runtime not in possible:
-        known = ", ".join(sorted(possible))
-        document.fault(place, f"{section.runtime} is not available on cluster {cluster.name}, which has {known}")
+    return scheduler.read_gpu(document, place, section, gpu)
 
 
 def _check_gpu_names(document: "Document", names: Sequence[str]) -> None:

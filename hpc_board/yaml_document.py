@@ -96,12 +96,9 @@ class Document:
             raise self._error()
         return found
 
-    def part(self, part: Part, type_: type[T], misplaced: Callable[[str], str] = lambda _: "") -> T | None:
-        """Return a part as `type_`, as far as it can be had; None where a key without a default is missing or faulty.
-
-        `misplaced` returns the fault of a key that `type_` lacks and that has a meaning elsewhere, else "".
-        """
-        found: T | msgspec.UnsetType = self._struct(part.node, type_, part.place, misplaced)
+    def part(self, part: Part, type_: type[T]) -> T | None:
+        """Return a part as `type_`, as far as it can be had; None if a key without a default is missing or faulty."""
+        found: T | msgspec.UnsetType = self._struct(part.node, type_, part.place)
         return None if isinstance(found, msgspec.UnsetType) else found
 
     def peek(self, part: Part, key: str) -> str | None:
@@ -163,21 +160,13 @@ class Document:
             return self._list(node, (get_args(type_) or (Any,))[0], place)
         return self._unexpected(node, type_, place)
 
-    def _struct(
-        self,
-        node: yaml.MappingNode,
-        type_: type[msgspec.Struct],
-        place: Place,
-        misplaced: Callable[[str], str] = lambda _: "",
-    ) -> Any:
+    def _struct(self, node: yaml.MappingNode, type_: type[msgspec.Struct], place: Place) -> Any:
         fields = _fields(type_)
         found = {}
         entries = self._entries(node, place)
         for key, (_, value_node) in entries.items():
             if key in fields:
                 found[key] = self._value(value_node, fields[key].type, (*place, key))
-            elif words := misplaced(key):
-                self.fault((*place, key), words)
             else:
                 self._unknown_key(key, type_, (*place, key))
         missing = [key for key, field in fields.items() if field.required and key not in found]

@@ -1,7 +1,6 @@
 """The sections of the settings that every scheduler has; a scheduler's package extends them with keys of its own."""
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -137,27 +136,3 @@ class GpuSection(Section, frozen=True):
     """`judge` ends ranked runs without the judge's clock as infra_error: the default of CUDA GPUs on a served board."""
     sandbox: SandboxSection | None = None
     """The container around the processes that run a submission; a node that cannot make it ends runs as infra_error."""
-
-
-SectionT = TypeVar("SectionT", bound=Section)
-
-
-def any_of(base: type[SectionT], sections: Iterable[type[SectionT]], scheduler: Any = Name) -> type[SectionT]:
-    """Return `base` with the keys of all these sections, to find faults although the scheduler is unknown.
-
-    `scheduler` is the type of the key of that name, if given.
-    """
-    fields = {field.name: field for section in sections for field in msgspec.structs.fields(section)}
-    keys: list[tuple[str, Any, Any]] = [
-        (name, scheduler if name == "scheduler" else field.type, _default(field)) for name, field in fields.items()
-    ]
-    any_section = msgspec.defstruct("AnySection", keys, bases=(base,), frozen=True, kw_only=True)
-    return cast("type[SectionT]", any_section)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.required:
-        return msgspec.field()
-    if field.default is msgspec.NODEFAULT:
-        return msgspec.field(default_factory=field.default_factory)
-    return field.default

@@ -109,14 +109,14 @@ def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> Non
             "box.poll_seconds: expected at least 0.05 seconds for At Once",
         ),
         ({**CLUSTER, "shel": "sh"}, GPU, 'clusters.box.shel: is not a known key. Did you mean "shell"?'),
-        ({**CLUSTER, "client": "cli"}, GPU, "clusters.box.client: requires Slurm; cluster box has the scheduler"),
+        ({**CLUSTER, "client": "cli"}, GPU, "clusters.box.client: is not a known key"),
         (
             {"scheduler": "at_once"},
             GPU,
             'expected one of slurm, local, at-once, found "at_once". Did you',
         ),
-        ({"scheduler": "local"}, GPU, "gpus.X86.lane: requires At Once; cluster box has the scheduler local"),
-        (CLUSTER, {**GPU, "partition": "p"}, "gpus.X86.partition: requires Slurm; cluster box has"),
+        ({"scheduler": "local"}, GPU, "gpus.X86.lane: is not a known key"),
+        (CLUSTER, {**GPU, "partition": "p"}, "gpus.X86.partition: is not a known key"),
         (CLUSTER, {"cluster": "box"}, "gpus.X86.lane: is missing"),
         (
             CLUSTER,
