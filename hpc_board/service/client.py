@@ -58,7 +58,7 @@ class _Line:
         self._rest = bytearray()
         self._answered_at = 0.0
         self.in_doubt = False
-        """Whether the service may have carried out a question of which the connection has brought no answer yet."""
+        """True while the service may have carried out a question without an answer on this connection yet."""
         try:
             self._stream.send(wire.HELLO + b"\n")
             self.welcome = self._welcome()

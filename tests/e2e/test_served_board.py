@@ -130,7 +130,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         assert {row["user"] for row in rows} == {ADA, BOB}
         assert bob.run("code", "1").returncode == 5
 
-        # What the teacher sends again stays its author's.
+        # A submission that the teacher reruns stays its author's.
         assert bob.run("admin", "rerun", "double", "--submission", "1").returncode == 5
         (again,) = teacher.json("admin", "rerun", "double", "--submission", "1")["runs"]
         assert teacher.run("watch", str(again["id"])).returncode == 0
