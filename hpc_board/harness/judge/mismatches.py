@@ -1,14 +1,16 @@
 """The details of an output with wrong values: errors, the share of wrong elements, the first places, their pattern.
 
-The elements are compared in pieces, so that beside the two tensors a byte for each element is all that it takes.
+The elements are compared in pieces, as arrays of NumPy, so that beside the two tensors a byte for each element is all
+that it takes.
 """
 
+import importlib
 import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from hpc_board.harness.judge.comparisons import Comparison
@@ -18,6 +20,10 @@ from hpc_board.model.mismatch import PLACES_MAX, Mismatch, Place
 _PIECE = 2**20
 _MASKED_MAX = 2**26
 """Largest number of elements for which a byte each is kept, to find their pattern."""
+
+
+_OTHER_TYPES = (TypeError, ValueError, RuntimeError)
+"""Errors of PyTorch and NumPy, which compare not every type of numbers; and a task may compare anything."""
 
 
 class _TimeOver(Exception):
@@ -30,57 +36,40 @@ def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "
     Those of too many elements have no pattern, and those for whose pattern the time is too short.
     Without `shown`, for inputs that are secret, they hold no value of an element.
     """
-    library = _library(found)
-    if library is None or not (found.known or shown):
+    if not (_are_alike(found) and (found.known or shown)):
         return None
     try:
-        with warnings.catch_warnings(), _one_thread():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _Details(library, found, shown=shown, deadline=deadline).mismatch(part)
-    except (_TimeOver, MemoryError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError, RuntimeError):
-        # PyTorch compares not every type of numbers, and a task may compare anything.
+            return _Details(found, shown=shown, deadline=deadline).mismatch(part)
+    except (_TimeOver, ImportError, MemoryError, ArithmeticError, AttributeError, IndexError, *_OTHER_TYPES):
         return None
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: on a busy node, many threads wait for one another after each small piece."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _library(found: Comparison) -> Any:
-    """Return the library of both sides, if they are tensors or arrays of one shape that is not empty."""
+def _are_alike(found: Comparison) -> bool:
+    """Return whether both sides are tensors, or both arrays, of one shape that is not empty."""
     for name, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
         library = sys.modules.get(name)
         if library is not None and all(
             isinstance(side, getattr(library, kind)) for side in (found.got, found.expected)
         ):
-            same = tuple(found.got.shape) == tuple(found.expected.shape) and 0 not in found.got.shape
-            return library if same and found.got.shape else None
-    return None
+            shape = tuple(found.got.shape)
+            return shape == tuple(found.expected.shape) and bool(shape) and 0 not in shape
+    return False
 
 
 class _Details:
-    def __init__(self, library: Any, found: Comparison, *, shown: bool, deadline: float) -> None:
-        self._library = library
+    def __init__(self, found: Comparison, *, shown: bool, deadline: float) -> None:
+        self._numpy: Any = importlib.import_module("numpy")
         self._found = found
         self._shown = shown
         self._deadline = deadline
         self._shape = tuple(map(int, found.got.shape))
-        self._got, self._expected = (self._flat(side) for side in (found.got, found.expected))
+        self._got, self._expected = (side.reshape(-1) for side in (found.got, found.expected))
         self._elements = int(self._got.shape[0])
         self._tolerance = None
         if hasattr(found.tolerance, "shape"):
-            self._tolerance = self._flat(library.broadcast_to(found.tolerance, self._shape))
+            self._tolerance = self._numpy.broadcast_to(_array(found.tolerance), self._shape).reshape(-1)
         self._wrong = 0
         self._places: list[int] = []
         self._ranked: list[tuple[float, int]] = []
@@ -111,63 +100,54 @@ class _Details:
             part=part,
         )
 
-    def _flat(self, side: Any) -> Any:
-        side = side.detach() if hasattr(side, "detach") else side
-        return side.reshape(-1)
-
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
             raise _TimeOver
 
     def _compare(self, begin: int, end: int) -> None:
         found = self._found
-        got, expected = (self._host(side[begin:end]) for side in (self._got, self._expected))
+        got, expected = (_array(side[begin:end]) for side in (self._got, self._expected))
         if not found.known:
             self._note_errors(begin, self._wide(got), self._wide(expected))
             return
         if found.exact:
-            wrong = self._indices(got != expected)
+            wrong = (got != expected).nonzero()[0]
         else:
             wide_got, wide_expected = self._wide(got), self._wide(expected)
             within = abs(wide_got - wide_expected) <= self._allowed(begin, end, wide_expected)
-            wrong = self._indices(~(within & self._library.isfinite(wide_expected)))
+            wrong = (~(within & self._numpy.isfinite(wide_expected))).nonzero()[0]
             wrong = wrong[~self._equal(wide_got[wrong], wide_expected[wrong])]
         if not len(wrong):
             return
         self._wrong += len(wrong)
         self._places += [begin + int(at) for at in wrong[: PLACES_MAX - len(self._places)]]
         if self._mask is not None:
-            self._library.frombuffer(self._mask, dtype=self._library.uint8)[begin:end][wrong] = 1
+            self._bytes(self._mask)[begin:end][wrong] = 1
         self._note_errors(begin, self._wide(got[wrong]), self._wide(expected[wrong]))
 
-    def _indices(self, marks: Any) -> Any:
-        return marks.nonzero()[:, 0] if hasattr(marks, "dim") else marks.nonzero()[0]
+    def _bytes(self, memory: bytearray) -> Any:
+        return self._numpy.frombuffer(memory, dtype=self._numpy.uint8)
 
     def _equal(self, got: Any, expected: Any) -> Any:
         """Return which elements are equal in spite of an infinite difference, or none at all."""
         if self._found.tolerance is not None:
-            return self._library.zeros_like(got) != 0
+            return self._numpy.zeros_like(got, dtype=bool)
         equal = got == expected
-        return equal | (self._library.isnan(got) & self._library.isnan(expected)) if self._found.nans else equal
+        return equal | (self._numpy.isnan(got) & self._numpy.isnan(expected)) if self._found.nans else equal
 
     def _allowed(self, begin: int, end: int, expected: Any) -> Any:
         if self._tolerance is not None:
-            return self._wide(self._host(self._tolerance[begin:end]))
+            return self._wide(self._tolerance[begin:end])
         if self._found.tolerance is not None:
             return self._found.tolerance
         return self._found.atol + self._found.rtol * abs(expected)
 
-    def _host(self, piece: Any) -> Any:
-        return piece.cpu() if hasattr(piece, "cpu") else piece
-
     def _wide(self, piece: Any) -> Any:
-        complex_ = "complex" in str(piece.dtype)
-        dtype = self._library.complex128 if complex_ else self._library.float64
-        return piece.to(dtype) if hasattr(piece, "to") else piece.astype(dtype)
+        return piece.astype(self._numpy.complex128 if piece.dtype.kind == "c" else self._numpy.float64)
 
     def _note_errors(self, begin: int, got: Any, expected: Any) -> None:
         """Add the errors of these elements to the largest ones; if the tolerance is unknown, also to the list."""
-        library, size, absolute = self._library, abs(expected), abs(got - expected)
+        library, size, absolute = self._numpy, abs(expected), abs(got - expected)
         finite, nothing = library.isfinite(absolute), library.zeros_like(absolute) - 1
         self._largest_absolute = max(self._largest_absolute, float(library.where(finite, absolute, nothing).max()))
         relative = library.where(finite & (size > 0), absolute / size, nothing)
@@ -190,13 +170,11 @@ class _Details:
     def _marks(self) -> list[bytearray]:
         if self._mask is None or len(self._shape) == 1:
             return [] if self._mask is None else [self._mask]
-        mask = self._library.frombuffer(self._mask, dtype=self._library.uint8)
-        marks, before = [], 1
+        mask, marks, before = self._bytes(self._mask), [], 1
         for length in self._shape:
             self._check_time()
             any_wrong = mask.reshape(before, length, -1).any(2).any(0)
-            marks.append(bytearray(length))
-            self._library.frombuffer(marks[-1], dtype=self._library.uint8)[:] = any_wrong
+            marks.append(bytearray(any_wrong))
             before *= length
         return marks
 
@@ -210,6 +188,16 @@ class _Details:
     def _error(self, value: float) -> "float | None":
         # The quotient of two finite float64 can be infinite.
         return value if self._shown and 0 <= value < math.inf else None
+
+
+def _array(piece: Any) -> Any:
+    if not hasattr(piece, "cpu"):
+        return piece
+    try:
+        return piece.numpy(force=True)
+    except TypeError:
+        # NumPy has no bfloat16 and no float8.
+        return piece.double().numpy(force=True)
 
 
 def _text(number: Any) -> str:
