@@ -40,6 +40,7 @@ from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import write_at
+from hpc_board.harness.wire.replies import Checked, Windowed
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
@@ -67,7 +68,6 @@ class Windows:
         self._device = device
         self._window: GpuWindow | None = None
         self._outputs: list[int] = []
-        self._copy: list[int] = []
 
     def prepare(self, tensors: Sequence[Any]) -> None:
         """Prepare the inputs of the next window."""
@@ -110,58 +110,35 @@ class Windows:
             handles = _of_text(frame["handles"])
             window.release(used=handles)
             if fds:
-                self._know_outputs(window, frame, fds)
+                self._know_outputs(window, frame)
             window.begin(handles, frame["inputs"], frame["signals"], frame["number"], compared=frame["compared"])
             if not fds:
-                return unusable("")
+                return _windowed()
             window.end()
         elif frame["type"] == "take":
-            self._know_outputs(window, frame, fds)
+            self._know_outputs(window, frame)
             window.end()
-        return self._closed(window, frame["seconds"])
-
-    def _know_outputs(self, window: GpuWindow, frame: Frame, fds: list[int]) -> None:
-        self._outputs = [at for at, *_ in frame["outputs"]]
-        self._forget_copy()
-        self._copy.append(os.dup(fds[0]))
-        window.know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
-
-    def _closed(self, window: GpuWindow, seconds: float) -> Frame:
-        """Return the window's time and write the outputs to their file; no time if it is still open after `seconds`."""
-        elapsed = window.elapsed_ns(seconds)
+        elapsed = window.elapsed_ns(frame["seconds"])
         if elapsed is None:
-            return unusable("")
-        found = {**unusable(""), "elapsed_ns": elapsed[0], "copied_ns": elapsed[1]}
-        (copy,) = self._copy
+            return _windowed()
         for at, content in zip(self._outputs, window.outputs(), strict=True):
-            write_at(copy, at, content)
-        self._forget_copy()
-        return {**found, "responded": window.responded(), "unchanged": window.unchanged()}
+            write_at(fds[0], at, content)
+        return _windowed(*elapsed, responded=window.responded(), unchanged=window.unchanged())
+
+    def _know_outputs(self, window: GpuWindow, frame: Frame) -> None:
+        self._outputs = [at for at, *_ in frame["outputs"]]
+        window.know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
 
     def release(self) -> None:
         """Unmap the memory of all workers."""
-        self._forget_copy()
         if self._window is not None:
             # Twice: the first time keeps the allocations of the last call.
             self._window.release()
             self._window.release()
 
-    def _forget_copy(self) -> None:
-        while self._copy:
-            os.close(self._copy.pop())
 
-
-def unusable(fault: str) -> Frame:
-    """Return the answer for memory of a worker that cannot be used."""
-    text = printable(fault, _MESSAGE_MAX)
-    return {
-        "type": "windowed",
-        "elapsed_ns": None,
-        "copied_ns": 0,
-        "fault": text,
-        "responded": False,
-        "unchanged": False,
-    }
+def _windowed(elapsed_ns: float | None = None, copied_ns: float = 0.0, **more: Any) -> Frame:
+    return {"type": "windowed", **asdict(Windowed(elapsed_ns, copied_ns, **more))}
 
 
 def _of_text(handles: Sequence[str]) -> list[bytes]:
@@ -443,11 +420,13 @@ class _Judge:
         try:
             return self._windows.answer(frame, fds)
         except NotShared as error:
-            return unusable(str(error))
+            return _windowed(fault=printable(str(error), _MESSAGE_MAX))
         except BaseException as error:  # noqa: BLE001 - a GPU may fail at any step
             failed = self._failed("the call cannot be timed", error)
             # These steps use memory of the worker, and no code of the task.
-            return unusable(message_of(error)) if failed["verdict"] is Verdict.TASK_ERROR else failed
+            if failed["verdict"] is not Verdict.TASK_ERROR:
+                return failed
+            return _windowed(fault=printable(message_of(error), _MESSAGE_MAX))
 
     def _release(self) -> None:
         """Unmap the memory of workers; a GPU that fails at it fails at the next call too, which says so."""
@@ -696,13 +675,7 @@ def _facts(device: Device) -> "dict[str, Any]":
 
 
 def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None) -> Frame:
-    return {
-        "type": "checked",
-        "verdict": verdict,
-        "message": printable(message, _MESSAGE_MAX),
-        "mismatch": None if found is None else asdict(found),
-        "throttled": False,
-    }
+    return {"type": "checked", **asdict(Checked(verdict, printable(message, _MESSAGE_MAX), found))}
 
 
 def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:

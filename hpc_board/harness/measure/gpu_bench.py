@@ -120,7 +120,7 @@ class GpuBench(Bench):
                     found = self._windowed(worker, {**window, **place(queued)}, [copy])
                 worker.finish(self.phase)
             if found.elapsed_ns is None:
-                by_host, found = True, self._closed_at_last(worker)
+                by_host, found = True, self._closed_at_last(worker, copy)
             checked, verdict = Checked(Verdict.PASS, ""), Verdict.PASS
             try:
                 if made is Made.CALL:
@@ -190,9 +190,9 @@ class GpuBench(Bench):
             raise MemoryNotShared(message, Verdict.PROTOCOL_VIOLATION)
         return found
 
-    def _closed_at_last(self, worker: GpuWorker) -> Windowed:
+    def _closed_at_last(self, worker: GpuWorker, copy: int) -> Windowed:
         """Return the end of a window whose call needed a running worker, which says that it is done by now."""
-        found = self._windowed(worker, {"type": "await", "seconds": _CLOSED_SECONDS}, [])
+        found = self._windowed(worker, {"type": "await", "seconds": _CLOSED_SECONDS}, [copy])
         if found.elapsed_ns is None:
             message = "the GPU has not ended the call although its process says so"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
