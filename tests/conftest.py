@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -105,8 +106,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Have the jobs of the tests that run alone measure."""
+    """Have the jobs of the tests that run alone measure, and skip tests of PyTorch without it."""
     measure(item.get_closest_marker("quiet") is not None)
+    if item.get_closest_marker("torch") is not None:
+        skip_without("torch")
 
 
 @pytest.fixture
@@ -143,6 +146,13 @@ def accounting_lab() -> Iterator[SlurmLab]:
         SlurmLab(folder / "lab", configuration={"MinJobAge": "2"}, accounting=True) as lab,
     ):
         yield lab
+
+
+def skip_without(*libraries: str) -> None:
+    """Skip the test if a library of its jobs is not installed: this process imports none, as PyTorch takes a second."""
+    for library in libraries:
+        if find_spec(library) is None:
+            pytest.skip(f"{library} is not installed")
 
 
 def skip_without_slurm(*, accounting: bool = False) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import skip_without
 from tests.e2e.installation import install
 from tests.unit.recorded import REPOSITORY
 
@@ -119,7 +120,7 @@ def test_the_demo_takes_tasks_whose_libraries_are_there(tmp_path: Path, torch: s
 
 @pytest.mark.timeout(600)
 def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     folder = checkout(tmp_path / "checkout")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("HPC_BOARD_", "XDG_"))}
     environ |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(install(tmp_path / "installation"))}

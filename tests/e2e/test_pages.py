@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from hpc_board.model.result import Verdict
+from tests.conftest import skip_without
 from tests.e2e.boards import RIGHT, write_task
 from tests.e2e.installation import install
 from tests.harness.evaluations import QUICK
@@ -194,7 +195,7 @@ def before(name: str) -> Callable[[Callable[[Home], None]], Callable[[Home], Non
 
 @before("README.md")
 def a_kernel_and_the_bundled_tasks(home: Home) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     home.settings(tasks=["tasks", "bundled"])
     home.task("double")
     home.kernel("double")
@@ -202,7 +203,7 @@ def a_kernel_and_the_bundled_tasks(home: Home) -> None:
 
 @before("tutorial.md")
 def one_processor_and_the_bundled_tasks(home: Home) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     (home.folder / "installed").mkdir()
     home.environ["PYTHONPATH"] = str(install(home.folder / "installed"))
     settings = {"clusters": SETTINGS["clusters"], "gpus": {"CPU": {"cluster": "here"}}}
@@ -240,7 +241,7 @@ def no_settings(home: Home) -> None:
 
 @before("course.md")
 def a_task_of_the_first_week(home: Home) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     home.task("week1", folder="")
     shutil.copytree(REPOSITORY / "tasks" / "heat", home.folder / "course" / "week2")
     changed(home.folder / "course" / "week2", benchmarks=[{"rows": 301, "columns": 403, "steps": 5, "seed": 1}])
@@ -265,7 +266,7 @@ def a_board_of_three(home: Home) -> None:
 
 @before("authors.md")
 def files_of_other_authors(home: Home) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     if shutil.which("g++") is None:
         pytest.skip("there is no g++ here")
     write_task(home.folder / "zipped" / "histogram")

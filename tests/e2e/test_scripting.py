@@ -18,7 +18,7 @@ from hpc_board.errors import WaitExpired
 from hpc_board.model.result import Verdict
 from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory, state_file
-from tests.conftest import short_folder
+from tests.conftest import short_folder, skip_without
 from tests.e2e.installation import install
 from tests.service import serving
 from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, timed_case
@@ -36,7 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def program(installed: Path, folder: Path, source: str) -> list[str]:
     """Run a program of the page in an empty home, with its kernel beside it, and return the lines that it prints."""
-    pytest.importorskip("torch")
+    skip_without("torch")
     (folder / "kernel.py").write_text(SOFTMAX)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(installed)}
     command = [sys.executable, "-c", source]

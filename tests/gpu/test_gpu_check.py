@@ -17,6 +17,7 @@ import pytest
 from hpc_board.harness.device.device import CudaDevice
 from hpc_board.harness.job_spec import facts as job_facts
 from hpc_board.model.result import Verdict
+from tests.conftest import skip_without
 from tests.gpu.doubles import CHECK
 from tests.harness.test_device import Gpu
 
@@ -146,7 +147,7 @@ def test_a_cheat_names_verdicts_that_there_are(path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_cheats_define_their_kernel_where_there_is_no_gpu() -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     code = "import runpy, sys; [runpy.run_path(path)['custom_kernel'] for path in sys.argv[1:]]"
     subprocess.run([sys.executable, "-c", code, *CHEATS], check=True, env={"CUDA_VISIBLE_DEVICES": ""})
 

@@ -9,6 +9,7 @@ import pytest
 from hpc_board.harness.confine.sandbox import reaches
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from tests.conftest import skip_without
 from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.suite import KERNELS, SUITE, Cheat
 
@@ -43,7 +44,7 @@ def pays(cheat: Cheat, found: Outcome) -> bool:
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def libraries() -> None:
 )
 def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None:
     if cheat.task == "tensors":
-        pytest.importorskip("torch")
+        skip_without("torch")
     if cheat.path.suffix == ".cpp" and shutil.which("g++") is None:
         pytest.skip("needs g++")
     if cheat.scratch_bytes and os.geteuid() != 0:

@@ -70,7 +70,6 @@ def check_implementation(data, output):
 
 @pytest.mark.torch
 def test_inputs_keep_their_order_of_dimensions_and_outputs_are_row_major(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     reference = """
 import torch
 

@@ -22,6 +22,7 @@ from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
+from tests.conftest import skip_without
 from tests.harness import test_profile
 from tests.harness.adversarial.suite import KERNELS
 from tests.harness.adversarial.tasks import TASKS
@@ -157,7 +158,7 @@ def test_the_reference_is_timed_in_a_container_too(tmp_path: Path) -> None:
 @needs_bwrap
 @pytest.mark.quiet
 def test_a_helper_that_works_on_after_a_call_is_stopped_in_the_container(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     source = (KERNELS / "x35_helper_finishes_the_end.py").read_text()
     result = evaluate(tmp_path, source, TASKS["digest, large output"], sandbox=BUBBLEWRAP).result
     assert result.verdict is Verdict.LATE_WRITE, result.message

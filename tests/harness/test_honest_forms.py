@@ -5,23 +5,22 @@ from pathlib import Path
 import pytest
 
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Mode, Task, Timeouts
 from tests.harness.evaluations import QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 REFERENCE = """
 import torch
 
-def generate_input(size, seed):
+def generate_input(size, form, seed):
     g = torch.Generator().manual_seed(seed)
-    return torch.rand(size, 4, 2, generator=g), torch.empty(size, 4, 2)
+    return torch.rand(size, 4, 2, generator=g), torch.empty(size, 4, 2), form
 
 def ref_kernel(data):
-    x, out = data
-    return ANSWER
+    x, out, form = data
+    return ANSWERS[form](x, out)
 
 def check_implementation(data, output):
     expected = ref_kernel(data)
@@ -36,8 +35,8 @@ class Data(torch.Tensor):
     pass
 
 def custom_kernel(data):
-    x, out = data
-    ANSWER
+    x, out, form = data
+    return globals()[f"answer_{form}"](x, out)
 """
 FORMS = {
     "views with gaps": ("2 * x", "return torch.stack([2 * x, x], -1)[..., 0]"),
@@ -71,17 +70,30 @@ FORMS = {
 }
 
 
-def task_of(answer: str) -> Task:
-    """A task whose reference returns an answer."""
-    cases = {"tests": ({"size": 3, "seed": 1},), "benchmarks": ({"size": 100, "seed": 2},)}
-    return a_task(REFERENCE.replace("ANSWER", answer), **cases, limits=QUICK)
+def task_of(*answers: str) -> Task:
+    """A task whose reference returns these answers, one in each of its cases."""
+    forms = range(len(answers))
+    functions = ", ".join(f"lambda x, out: {answer}" for answer in answers)
+    return a_task(
+        f"{REFERENCE}\nANSWERS = [{functions}]\n",
+        tests=tuple({"size": 3, "form": form, "seed": 1} for form in forms),
+        benchmarks=tuple({"size": 100, "form": form, "seed": 2} for form in forms),
+        limits=QUICK,
+        timeouts=Timeouts(200, 200, 200),
+    )
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_right_answer_passes_in_any_form(tmp_path: Path, form: str) -> None:
-    reference, answer = FORMS[form]
-    result = evaluate(tmp_path, SUBMISSION.replace("ANSWER", answer), task_of(reference), Mode.RANKED).result
-    assert result.verdict is Verdict.PASS, result.message
+def submission_of(*answers: str) -> str:
+    """A submission that returns these answers, one in each case."""
+    functions = (f"def answer_{form}(x, out):\n    {answer}\n" for form, answer in enumerate(answers))
+    return "\n".join([SUBMISSION, *functions])
+
+
+def test_a_right_answer_passes_in_any_form(tmp_path: Path) -> None:
+    references, answers = zip(*FORMS.values(), strict=True)
+    result = evaluate(tmp_path, submission_of(*answers), task_of(*references), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, f"{result.message} {dict(enumerate(FORMS))}"
+    assert [case.verdict for case in result.cases] == [Verdict.PASS] * 2 * len(FORMS)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +109,7 @@ def test_a_right_answer_passes_in_any_form(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_an_answer_that_cannot_have_the_form_says_why(tmp_path: Path, answer: str, verdict: Verdict, told: str) -> None:
-    result = evaluate(tmp_path, SUBMISSION.replace("ANSWER", answer), task_of("2 * x"), Mode.BENCHMARK).result
+    result = evaluate(tmp_path, submission_of(answer), task_of("2 * x"), Mode.BENCHMARK).result
     assert (result.verdict, told in result.message) == (verdict, True), result.message
 
 
@@ -146,7 +158,7 @@ def later(value, answer):
 def test_an_answer_that_has_another_form_in_a_row_says_so(
     tmp_path: Path, answer: str, verdict: Verdict, told: str
 ) -> None:
-    source = SUBMISSION.replace("ANSWER", answer) + ONLY_LATER
+    source = submission_of(answer) + ONLY_LATER
     result = evaluate(tmp_path, source, task_of("2 * x"), Mode.BENCHMARK).result
     assert (result.verdict, told in result.message) == (verdict, True), result.message
 
@@ -172,7 +184,7 @@ def test_an_error_of_the_harness_itself_is_never_the_submission_s(
     indent = line[: len(line) - len(line.lstrip(" "))]
     failing = edited((Edit(module, line, f"{indent}raise RuntimeError('a double')\n{line}"),))
     reference = "(2 * x, 2 * x)" if "y, y" in answer else "2 * x"
-    source = SUBMISSION.replace("ANSWER", f"y = 2 * x; {answer}")
+    source = submission_of(f"y = 2 * x; {answer}")
     result = evaluate(tmp_path, source, task_of(reference), Mode.RANKED, harness=failing).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
     assert "this is not the submission's fault: RuntimeError: a double" in result.message

@@ -22,6 +22,7 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
+from tests.conftest import skip_without
 from tests.harness.evaluations import ARRAYS, RIGHT, a_task, judged_in, make_job_folder, progress, result_in
 
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
@@ -131,7 +132,7 @@ def test_a_scheduler_that_signals_every_process_makes_no_kernel_a_crash(tmp_path
 
 
 def test_a_scheduler_that_continues_every_process_before_it_ends_them_makes_no_kernel_a_cheat(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     large = a_task(ARRAYS, tests=tuple({"size": 2**23, "seed": seed} for seed in range(1, 9)))
     folder = make_job_folder(tmp_path, "def custom_kernel(data):\n    return 2 * data\n", large, Mode.TEST)
     with running(tmp_path, folder) as shell:
@@ -150,7 +151,7 @@ def test_a_scheduler_that_continues_every_process_before_it_ends_them_makes_no_k
 
 
 def test_a_job_that_is_suspended_and_resumed_is_judged_again_and_makes_no_kernel_a_cheat(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     large = a_task(ARRAYS, tests=tuple({"size": 2**23, "seed": seed} for seed in range(1, 17)))
     folder = make_job_folder(tmp_path, "def custom_kernel(data):\n    return 2 * data\n", large, Mode.TEST)
     with running(tmp_path, folder) as shell:

@@ -7,6 +7,7 @@ import pytest
 
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
+from tests.conftest import skip_without
 from tests.harness.evaluations import QUICK, a_task, evaluate
 
 # Not importorskip: a process that has imported JAX warns at each fork, and this one forks.
@@ -81,7 +82,7 @@ def jax_task(reference: str) -> Task:
 def test_a_kernel_in_jax_passes_and_is_compiled_in_none_of_the_timed_calls(
     tmp_path: Path, reference: str, submission: str
 ) -> None:
-    pytest.importorskip("torch" if "torch" in reference else "numpy")
+    skip_without("numpy")
     result = evaluate(tmp_path, submission, jax_task(reference), Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
     (timing,) = [case.timing for case in result.cases if case.timing]

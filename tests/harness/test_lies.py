@@ -33,7 +33,6 @@ from tests.harness.evaluations import evaluate
 def test_a_lie_about_the_answers_of_a_row_is_a_violation_or_passes(
     tmp_path: Path, lie: str, verdict: Verdict, told: str
 ) -> None:
-    pytest.importorskip("torch")
     task, kernel = SHAPES["gather"]
     result = evaluate(tmp_path, wrapped(kernel, lie), task, Mode.BENCHMARK).result
     assert result.verdict is verdict, result.message

@@ -16,6 +16,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
+from tests.conftest import skip_without
 from tests.harness.compiling import REFERENCE, kernel, needs_gcc, needs_nvcc
 from tests.harness.evaluations import Evaluation, a_task, evaluate, make_job_folder
 from tests.harness.harness_file import Edit, edited
@@ -82,7 +83,7 @@ def kept(found: Evaluation) -> dict[str, str]:
 
 @needs_gcc
 def test_the_library_of_a_compiled_submission_is_listed(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     found = profiled(tmp_path / "job", kernel(), tools(tmp_path / "bin"), compiled=True)
     listings = kept(found)
     assert set(listings) == {"submission.ptx", "submission.sass"}

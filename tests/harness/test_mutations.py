@@ -5,13 +5,14 @@ import os
 import pytest
 
 from hpc_board.harness.confine.sandbox import reaches
+from tests.conftest import skip_without
 from tests.harness.adversarial.attack import level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
 
 
 @pytest.mark.parametrize(

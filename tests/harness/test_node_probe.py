@@ -127,7 +127,6 @@ STARTERS = {
 def test_each_language_is_tried_as_a_submission_that_is_confined(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    pytest.importorskip("torch")
     secret = tmp_path_factory.mktemp("elsewhere") / "secret"
     secret.write_text("seen")
     starters = {**STARTERS, "reads": STARTERS["reads"].replace("SECRET", str(secret))}

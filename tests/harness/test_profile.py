@@ -26,6 +26,7 @@ from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
+from tests.conftest import skip_without
 from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
 from tests.harness.evaluations import RIGHT, Evaluation, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
@@ -310,7 +311,7 @@ for path in Path("/proc/self/task").glob("*/status"):
 
 
 def test_no_thread_of_a_worker_that_a_profiler_starts_is_older_than_its_confinement(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     script(tmp_path / "bin", "ncu", NCU)
     found = as_gpu("cuda", tmp_path, THREADS)
     assert found.result.profile.text.count("GPU Speed Of Light Throughput of the kernel") == 2

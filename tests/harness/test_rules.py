@@ -18,6 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
+from tests.conftest import skip_without
 from tests.harness.evaluations import (
     ARRAYS,
     QUICK,
@@ -448,13 +449,13 @@ def custom_kernel(data):
     ],
 )
 def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Path, reference: str, source: str) -> None:
-    pytest.importorskip("torch" if reference is TENSORS else "numpy")
+    skip_without("numpy")
     result = evaluate(tmp_path, source, a_task(reference), Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
 
 
 def test_a_large_output_in_a_buffer_that_is_kept_costs_no_more_in_a_row_than_alone(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     size = 2**21
     task = a_task(ARRAYS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "row_calls": 16})
     result = evaluate(tmp_path, ONE_BUFFER.replace("10_000", str(size)), task, Mode.RANKED).result

@@ -13,6 +13,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Timeouts
 from hpc_board.runs import job_folder
+from tests.conftest import skip_without
 from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, judged_in, make_job_folder
 
 
@@ -88,7 +89,7 @@ def test_a_library_that_the_node_lacks_is_not_the_submission_s_fault(tmp_path: P
 def test_a_submission_cannot_say_that_the_node_lacks_an_installed_library(
     tmp_path: Path, submission: str, verdict: Verdict
 ) -> None:
-    pytest.importorskip("numpy")
+    skip_without("numpy")
     result = evaluate(tmp_path, submission).result
     assert result.verdict is verdict, result.message
     assert "ModuleNotFoundError" in result.message

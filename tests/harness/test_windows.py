@@ -20,7 +20,7 @@ from hpc_board.runs.job_folder import probe_facts
 from tests.harness.evaluations import QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit
 from tests.harness.simulated_gpu import simulating
-from tests.harness.test_honest_forms import FORMS, SUBMISSION, task_of
+from tests.harness.test_honest_forms import FORMS, submission_of, task_of
 
 REFERENCE = """
 import torch
@@ -229,13 +229,10 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "form", ["views with gaps", "expanded", "negative", "no elements", "twice the same", "a subclass", "its input"]
-)
-def test_a_right_answer_in_a_window_is_made_to_have_the_form(tmp_path: Path, simulated: str, form: str) -> None:
-    reference, answer = FORMS[form]
-    source = SUBMISSION.replace("ANSWER", answer)
-    task = task_of(reference)
+def test_right_answers_in_windows_are_made_to_have_the_form(tmp_path: Path, simulated: str) -> None:
+    names = ("views with gaps", "expanded", "negative", "no elements", "twice the same", "a subclass", "its input")
+    references, answers = zip(*(FORMS[name] for name in names), strict=True)
+    source, task = submission_of(*answers), task_of(*references)
     result = evaluate(tmp_path, source, task, Mode.BENCHMARK, Device.CUDA, harness=simulating(simulated)).result
     assert (result.verdict, result.provenance["clock"]) == (Verdict.PASS, "judge"), result.message
 

@@ -21,6 +21,7 @@ from hpc_board.catalog.folders import read_task
 from hpc_board.cli.main import cli
 from hpc_board.harness.build.toolchain import HEADER, STD, compiler_variables, header_text
 from hpc_board.model.task import Language
+from tests.conftest import skip_without
 from tests.harness.evaluations import REFERENCE
 from tests.unit.recorded import REPOSITORY
 
@@ -106,7 +107,7 @@ def test_a_new_task_has_a_template_for_each_of_its_languages(tmp_path: Path, lan
 @pytest.mark.parametrize(("languages", "cases"), [((), 6), (("cu",), 2)], ids=["py", "cu"])
 @pytest.mark.slow
 def test_a_new_task_is_sound_as_it_is(tmp_path: Path, languages: tuple[str, ...], cases: int) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     done = call("check", new(tmp_path / "mine", languages), "--cases", str(cases), "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -127,7 +128,7 @@ def test_a_new_task_has_the_same_judge_and_cases_in_every_language(tmp_path: Pat
 @pytest.mark.parametrize("language", ["py", "cpp"])
 @pytest.mark.slow
 def test_the_template_of_a_new_task_passes_it(tmp_path: Path, scratch: Path, language: str) -> None:
-    pytest.importorskip("torch")
+    skip_without("torch")
     if language == "cpp" and shutil.which("g++") is None:
         pytest.skip("there is no g++")
     folder = new(tmp_path / "mine", [language])
@@ -201,7 +202,7 @@ def test_every_file_of_a_new_task_but_the_notes_belongs_to_it(tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def helpers() -> dict[str, Any]:
-    pytest.importorskip("torch")
+    skip_without("torch")
     return runpy.run_path(str(REPOSITORY / "task_starter/utils.py"))
 
 
