@@ -26,7 +26,7 @@ class AdminViews:
         """Return the leaderboards that the user may change, by name.
 
         Raises:
-            Refused: the user is no creator.
+            Refused: the user is not a creator.
         """
         self._context.require(Role.CREATOR, "administer boards")
         made = {
@@ -61,7 +61,7 @@ class AdminViews:
         At most `limit` of them, with `part` in their names.
 
         Raises:
-            Refused: the user is no admin.
+            Refused: the user is not an admin.
         """
         self._context.require(Role.ADMIN, "administer users")
         now, moderation, roles = utc_now(), self._context.store.moderation, self._context.settings.roles

@@ -41,7 +41,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """Administration of the whole board: all but diagnoses and checks raise Refused for a user who is no admin."""
+    """Administration of the whole board: all but diagnoses and checks raise Refused for a user who is not an admin."""
 
     def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
@@ -130,7 +130,7 @@ class Administration:
         """Replace the database by a backup, and keep a copy of the present one in the board's folder.
 
         Raises:
-            InputError: `source` is no backup.
+            InputError: `source` is not a backup.
             Refused: the backup lacks runs in flight, and `force` is false; or a
                 service owns the board.
             StorageError: the database cannot be written, or other clients keep it locked.

@@ -68,7 +68,7 @@ class Leaderboards:
         Raises:
             InputError: no such leaderboard exists, or the source, a name or an option is invalid; the message lists
                 every fault.
-            Refused: the user is no creator, or the leaderboard belongs to another user.
+            Refused: the user is not a creator, or the leaderboard belongs to another user.
         """
         editor, now = self._context.editor, utc_now()
         with _unpack_source(request.source) as source:
@@ -88,7 +88,7 @@ class Leaderboards:
 
         Raises:
             InputError: the competition cannot be read, or lacks the problem set, or the deadline is invalid.
-            Refused: the user is no admin.
+            Refused: the user is not an admin.
         """
         from hpc_board.catalog import sources as task_sources
 

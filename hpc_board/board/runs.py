@@ -38,7 +38,7 @@ class Runs:
     """The runs that are visible to the user.
 
     A method that takes the number of a run raises InputError if no run has it, or its leaderboard is hidden from the
-    user; and Refused if it belongs to another user, and this one is no participant.
+    user; and Refused if it belongs to another user, and this one is not a participant.
     """
 
     def __init__(self, context: "Context") -> None:
@@ -225,7 +225,7 @@ class Runs:
         last is the scheduler's number of a job, or of a whole array.
 
         Raises:
-            Refused: others' runs are requested, and the user is no participant.
+            Refused: others' runs are requested, and the user is not a participant.
         """
         from hpc_board.store import RunQuery
 

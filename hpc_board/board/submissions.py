@@ -168,7 +168,7 @@ class Submissions:
         Raises:
             InputError: no task, GPU or submission has this name or number, a submission measures a milestone, or no
                 user was ranked at the previous version.
-            Refused: the user is no admin.
+            Refused: the user is not an admin.
         """
         self._context.require(Role.ADMIN, "rerun submissions of others")
         found = self._tasks.get(task)
@@ -194,7 +194,7 @@ class Submissions:
 
         Raises:
             InputError: one of them cannot be rerun, or another client sends it in this moment; nothing is stored.
-            Refused: the user is no admin.
+            Refused: the user is not an admin.
             BoardError: the other errors of `rerun_plan` and `submit`.
         """
         plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions)
@@ -218,7 +218,7 @@ class Submissions:
 
         Raises:
             InputError: the task has no milestones or none for these GPUs, or one of them cannot run there.
-            Refused: the user is no creator, or the board takes no submissions or none of theirs.
+            Refused: the user is not a creator, or the board takes no submissions or none of theirs.
         """
         self._check_open()
         found = self._tasks.get(task)
@@ -346,7 +346,7 @@ class Submissions:
 
         Raises:
             InputError: it is hidden from the user.
-            Refused: it belongs to another user, and this one is no participant.
+            Refused: it belongs to another user, and this one is not a participant.
         """
         found = self._context.store.submissions.get(number)
         if found.user != self._context.user:

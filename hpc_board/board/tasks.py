@@ -20,7 +20,7 @@ class Tasks:
         """Return every task of the settings' folders and every visible leaderboard, and the faults of folders.
 
         Raises:
-            Refused: the user is no participant.
+            Refused: the user is not a participant.
             StorageError: the database exists, and cannot be read.
         """
         self._context.require(Role.PARTICIPANT, "see the tasks of this board")
@@ -31,7 +31,7 @@ class Tasks:
 
         Raises:
             InputError: no task has this name, or it has faults.
-            Refused: the user is no participant.
+            Refused: the user is not a participant.
         """
         from hpc_board.catalog import known_tasks
 

@@ -70,7 +70,7 @@ def unpack(path: Path, target: Path) -> None:
     """Unpack the zip archive at `path` into the empty folder `target`, or nothing if it has faults.
 
     Raises:
-        InputError: it cannot be read, or is no archive.
+        InputError: it cannot be read, or is not an archive.
         DocumentError: its entries have faults; all of them are listed.
     """
     name = one_line(str(path), 300)

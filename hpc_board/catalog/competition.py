@@ -98,7 +98,7 @@ def read_competition(path: Path) -> Catalog:
     Their files lie in the competition's folder. A problem with faults does not hide the others.
 
     Raises:
-        InputError: the file cannot be read, or is no YAML.
+        InputError: the file cannot be read, or is not YAML.
     """
     document = Document.read(path, hint=_HINT)
     section = document.value(CompetitionDocument, _STAND_INS)

@@ -48,7 +48,7 @@ def parsed(text: str) -> ast.Module:
     once. A lock serializes our threads; after an error by another library's thread the text is parsed again.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it is no Python, or more than can be read.
+        SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or more than can be read.
     """
     with _parsing:
         try:
@@ -72,7 +72,7 @@ def defined(tree: ast.Module) -> set[str]:
 def missing(text: str) -> tuple[str, ...]:
     """Return the functions of `NEEDED` that the `reference.py` with this text does not define.
 
-    Empty, too, if the text is no Python or too large: the judge will tell.
+    Empty, too, if the text is not Python or too large: the judge will tell.
     """
     tree = _small_tree(text)
     names = {"*"} if tree is None else defined(tree)
@@ -83,7 +83,7 @@ def missing(text: str) -> tuple[str, ...]:
 def signature(text: str, name: str) -> Signature | None:
     """Return the signature of the function `name` that the Python file `text` defines.
 
-    None if the text is no Python or too large, or defines the function by other means than one plain `def` at the top.
+    None if the text is not Python or too large, or defines the function by other means than one plain `def` at the top.
     """
     tree = _small_tree(text)
     if tree is None:
@@ -127,7 +127,7 @@ def case_faults(
 
 @lru_cache(maxsize=1)
 def _small_tree(text: str) -> ast.Module | None:
-    """Return the parsed text; None if it is no Python or too large. One is kept, as a reference has two uses."""
+    """Return the parsed text; None if it is not Python or too large. One is kept, as a reference has two uses."""
     try:
         return None if len(text) > SIGNATURE_CHARACTERS_MAX else parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

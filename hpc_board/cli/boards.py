@@ -280,7 +280,7 @@ def _confirm_by_name(name: str, what: str) -> None:
     """Ask for the board's name on the terminal.
 
     Raises:
-        click.UsageError: stdin is no terminal.
+        click.UsageError: stdin is not a terminal.
         click.Abort: the answer is another name.
     """
     require_terminal()

@@ -155,7 +155,7 @@ def confirm(question: str) -> None:
     """Ask for a confirmation on the terminal.
 
     Raises:
-        click.UsageError: stdin is no terminal.
+        click.UsageError: stdin is not a terminal.
         click.Abort: the answer is not yes.
     """
     require_terminal()
@@ -166,7 +166,7 @@ def require_terminal() -> None:
     """Require a terminal for a confirmation.
 
     Raises:
-        click.UsageError: stdin is no terminal.
+        click.UsageError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
         raise click.UsageError("no terminal for the confirmation; use --yes.")

@@ -73,7 +73,7 @@ class Limits(msgspec.Struct, frozen=True):
         """Read the limits from the text of `to_json`.
 
         Raises:
-            ValueError: it is no such text.
+            ValueError: it is not such a text.
         """
         return msgspec.json.decode(text, type=cls)
 

@@ -78,8 +78,8 @@ def compared(checks: Sequence[NodeCheck]) -> list[NodeCheck]:
     models = Counter(each.device for each in checks if each.device)
     usual, count = models.most_common(1)[0] if models else ("", 0)
     usual = usual if 2 * count > models.total() else ""
-    sound = [each for each in checks if each.verdict is NodeVerdict.OK and usual in ("", each.device)]
-    medians = _medians(checks) | _medians(sound)
+    passed = [each for each in checks if each.verdict is NodeVerdict.OK and usual in ("", each.device)]
+    medians = _medians(checks) | _medians(passed)
     return [_with_verdict(each, medians, usual) for each in checks]
 
 

@@ -8,7 +8,8 @@ import msgspec
 class GpuStatistics(msgspec.Struct, frozen=True):
     """The numbers of runs on one GPU: all, the passed ones, and those of them with a score.
 
-    `started` runs have a known wait from the submission to the start; of an even number the lower median counts.
+    `started` runs have a known wait from the submission to the start. The median of an even number of waits is the
+    lower one of the two in the middle.
     """
 
     gpu: str

@@ -57,7 +57,7 @@ def _compared(entry: FeedEntry) -> str:
     """Return the former holder of the record or the next user of the first three, else the user's former best."""
     news = entry.news
     if news.rank <= PODIUM and news.beaten is not None:
-        # Several users can share a place that is no record, so the next one need not have held it.
+        # Several users can share a place that is not a record, so the next one need not have held it.
         words = "was" if news.kind is FeedKind.RECORD else "ahead of"
         return f"{words} {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
     if news.former_s is not None:

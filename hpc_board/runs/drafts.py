@@ -59,7 +59,7 @@ def check_source(source: Source) -> None:
     """Require that `source` could have been read from a file, as `read_source` does.
 
     Raises:
-        InputError: its name is no plain file name, or it is empty, too large or of another language.
+        InputError: its name is not a plain file name, or it is empty, too large or of another language.
     """
     if "/" in source.file_name or len(source.data) > SOURCE_BYTES_MAX:
         raise InputError(

@@ -129,7 +129,7 @@ class JobResults(msgspec.Struct, frozen=True):
         """Parse `data` as the result of `run`.
 
         Raises:
-            ResultError: the data is no result, or belongs to another run.
+            ResultError: the data is not a result, or belongs to another run.
         """
         result, gpu = decode_result(data), self.clusters.gpus.get(run.gpu)
         faults = result_faults(result, run, task, gpu.device if gpu else None, self.harness_sha256())

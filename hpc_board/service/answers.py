@@ -53,7 +53,7 @@ class Answers:
 
     def failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
-        # A client's own text is no label.
+        # A client's own text is not a label.
         self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)

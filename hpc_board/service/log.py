@@ -33,18 +33,18 @@ class ServiceLog:
         self.counts.logged(event)
         if event == "refused":
             with self._lock:
-                untold = self._untold(details.get("uid", details.get("address")))
-            if untold is None:
+                suppressed = self._suppressed(details.get("uid", details.get("address")))
+            if suppressed is None:
                 return
-            details |= {"others_untold": untold} if untold else {}
+            details |= {"suppressed": suppressed} if suppressed else {}
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
         with suppress(OSError, ValueError):
             self._write(f"{json.dumps(line, default=str)}\n")
 
-    def _untold(self, peer: object) -> int | None:
-        """Return the number of untold refusals of a peer before this one; None if this one is untold, too."""
+    def _suppressed(self, peer: object) -> int | None:
+        """Return the number of suppressed refusals of a peer before this one; None if this one is suppressed, too."""
         now = time.monotonic()
-        begun, told, untold = self._peers.get(peer, (-math.inf, 0, 0))
+        begun, told, suppressed = self._peers.get(peer, (-math.inf, 0, 0))
         if now - begun >= _REFUSED_SECONDS:
             begun, told = now, 0
         if told >= _REFUSED_OF_PEER:

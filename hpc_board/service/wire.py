@@ -18,7 +18,7 @@ SOURCE_BYTES_MAX = 48 * 1024 * 1024
 """The maximum length of a creator's line: the largest archive of tasks, in base64."""
 
 NONE = msgspec.Raw()
-"""The absence of a value, which is no JSON; `null` is a value."""
+"""The absence of a value, which is not JSON; `null` is a value."""
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def decoded(data: bytes | msgspec.Raw, type_: type[T]) -> T:
     """Return the value of `type_` in `data`.
 
     Raises:
-        msgspec.MsgspecError: `data` is no such value.
+        msgspec.MsgspecError: `data` is not such a value.
     """
     return msgspec.json.decode(data, type=type_, dec_hook=_rich)
 

@@ -70,7 +70,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
     is checked, so no later change of `source` counts.
 
     Raises:
-        InputError: `source` is no such database or is damaged, or `board` has a database.
+        InputError: `source` is not such a database or is damaged, or `board` has a database.
         Refused: runs are in flight, whose jobs belong to other accounts.
         StorageError: the database cannot be written.
     """
@@ -95,7 +95,7 @@ def contents(path: Path, named: Path | None = None) -> Contents:
     """Return the contents of the copy at `path`, of a database that messages name `named`.
 
     Raises:
-        InputError: the file does not exist, is damaged, or is no database of this program.
+        InputError: the file does not exist, is damaged, or is not a database of this program.
     """
     told = named or path
     if not path.is_file():
@@ -172,7 +172,7 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         The counts of the database before and after.
 
     Raises:
-        InputError: `source` is no backup or is damaged, or `kept` is there already.
+        InputError: `source` is not a backup or is damaged, or `kept` is there already.
         Refused: runs are in flight, which the backup does not know as such, and `force` is not given.
         StorageError: the database cannot be written.
     """

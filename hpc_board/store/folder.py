@@ -31,7 +31,7 @@ def create_board_folder(board: Path) -> bool:
     """Create the folder of a board; return False if this account has one there.
 
     Raises:
-        InputError: the path is no folder, or submissions could read the board there.
+        InputError: the path is not a folder, or submissions could read the board there.
         StorageError: the folder cannot be made, or other accounts may write it.
     """
     from hpc_board.harness.confine.sandbox import read_by_submissions
@@ -41,7 +41,7 @@ def create_board_folder(board: Path) -> bool:
         raise InputError(f"{board} is in {seen}, which submissions can read.", hint=ELSEWHERE)
     existed = board.exists()
     if existed and not board.is_dir():
-        raise InputError(f"{board} is there and is no folder", hint="Give another place for the board.")
+        raise InputError(f"{board} exists and is not a folder", hint="Give another place for the board.")
     make_board_folder(board)
     return not existed
 

@@ -162,7 +162,7 @@ class RunGateway:
 
         Raises:
             ResultError: the result is too large to be stored.
-            ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
+            ValueError: the status is not `finished`, the result is another run's, or the score is not positive.
         """
         from hpc_board.store import feed
 
@@ -171,7 +171,7 @@ class RunGateway:
         if result.run != number:
             raise ValueError(f"the result of run {result.run} does not belong to run {number}")
         if score_s is not None and not (math.isfinite(score_s) and score_s > 0):
-            raise ValueError(f"{score_s} is no score")
+            raise ValueError(f"{score_s} is not a score")
         with self._file.writing() as db:
             if not _is_in_flight(db, number):
                 return False
@@ -199,12 +199,12 @@ class RunGateway:
 
         Raises:
             ResultError: the partial result is too large to be stored.
-            ValueError: the status is no end or needs a whole result, or the partial one is another run's or whole.
+            ValueError: the status is not an end or needs a whole result, or the partial one is another run's or whole.
         """
         if not status.state.ended or status.state is RunState.FINISHED:
             raise ValueError(f"a run that was stopped is not {status.state}")
         if partial.run != number or not partial.interrupted:
-            raise ValueError(f"this is no partial result of run {number}")
+            raise ValueError(f"this is not a partial result of run {number}")
         with self._file.writing() as db:
             if not _is_in_flight(db, number):
                 return False

@@ -43,7 +43,7 @@ class CommandMissing(Exception):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of a folder; one that is no regular file has no size and time. Links are not followed."""
+    """An entry of a folder; one that is not a regular file has no size and time. Links are not followed."""
 
     name: str
     is_folder: bool = False

@@ -184,7 +184,7 @@ class SshHost:
     ) -> Completed:
         """Run `argv` as `Host.run` does; it is also killed when the connection is lost, as soon as the host notices."""
         with self._sessions:
-            # The login is slow on some hosts, and is no question to the scheduler.
+            # The login is slow on some hosts, and is not a question to the scheduler.
             with self._asking, without_budget():
                 found, whole = self._login_environment()
             link, channel = self._connection.channel(timeout_seconds)

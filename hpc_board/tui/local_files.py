@@ -21,7 +21,7 @@ def of_starter(path: Path, text: str) -> tuple[Path, bool]:
     """Return `path`, and whether it is new: the starter is written there unless the user has that file.
 
     Raises:
-        InputError: the path is no regular file, or cannot be written.
+        InputError: the path is not a regular file, or cannot be written.
     """
     if is_file(path):
         return path, False

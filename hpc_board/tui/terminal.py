@@ -94,7 +94,7 @@ class BackgroundAnswers:
 
 
 def is_light(colour: str) -> bool | None:
-    """Return whether a colour, as terminals tell it (`rgb:ffff/ffff/ffff`), is light; None if it is no colour."""
+    """Return whether a colour, as terminals tell it (`rgb:ffff/ffff/ffff`), is light; None if it is not a colour."""
     found = _RGB.fullmatch(colour.strip())
     if found is None:
         return None

@@ -362,7 +362,7 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
     [
         ("scheduler: local, client: pyslurm", "client: is not a known key. Allowed: scheduler, poll_seconds"),
         ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
-        ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: is no full path"),
+        ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: expected a full path, such as"),
         ("scheduler: slurm, slurm_cluster: all", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, slurm_cluster: 'a,b'", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, client: pyslurm, slurm_cluster: a", "client: pyslurm asks the cluster of a slurm.conf"),

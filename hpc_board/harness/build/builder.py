@@ -75,7 +75,7 @@ _SECTIONS_MAX, _SYMBOLS_MAX = 10_000, 1_000_000
 
 
 def exported(library: bytes) -> set[str]:
-    """Return the names that a 64-bit little-endian ELF library exports; none if the file is no such library."""
+    """Return the names that a 64-bit little-endian ELF library exports; none if the file is not such a library."""
     try:
         return _exported(library)
     except (IndexError, ValueError, struct.error):

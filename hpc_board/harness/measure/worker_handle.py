@@ -300,7 +300,7 @@ class Worker:
         return [Output(self, size, partial(_copy_written, room, base, size)) for base, size in answer.outputs]
 
     def _in_blocks(self, form: Form, addresses: Sequence[int], count: int) -> "list[Output]":
-        """Return outputs in blocks, each of them alone in memory that is no input of the row."""
+        """Return outputs in blocks, each of them alone in memory that is not an input of the row."""
         width = len(form.blocks)
         if len(addresses) != count * width:
             raise misplaced("it returned another number of outputs than of calls")

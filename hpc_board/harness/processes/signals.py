@@ -12,7 +12,7 @@ SIGNAL_GRACE_SECONDS = 1.0
 """Time to wait for a signal to this process after a child was ended by one of `SIGNALS`, or continued by SIGCONT.
 
 Some schedulers signal each process of a job, Slurm with SIGCONT before SIGTERM. A worker's death, or its awakening, may
-be seen before the signal to this process, and is no fault of the submission then.
+be seen before the signal to this process, and is then not a fault of the submission.
 """
 
 

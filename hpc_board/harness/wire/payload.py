@@ -248,7 +248,7 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
 
 
 def leaves_of(node: Node, place: str = "") -> Iterator[tuple[Node, str]]:
-    """Yield each node of a layout that is no list, tuple or dict, in the order of their bytes, and its place."""
+    """Yield each node of a layout other than a list, tuple or dict, in the order of their bytes, and its place."""
     if node["k"] not in NESTS:
         yield node, place
     for index, item in enumerate(node.get("items", ())):

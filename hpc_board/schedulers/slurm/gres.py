@@ -46,7 +46,7 @@ def matching_count(text: str, wanted: Gres) -> int:
 
 
 def _gres(entry: str) -> Gres:
-    """Parse one entry: name[:type][:no_consume][:count][(where)]; the type is the field that is no count.
+    """Parse one entry: name[:type][:no_consume][:count][(where)]; the type is the field that is not a count.
 
     A type that is not known is printed as (null), a place as (S:0-1) or (IDX:0,2).
     """

@@ -136,7 +136,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         if section.client == "pyslurm" and section.slurm_cluster is not None:
             document.fault((*place, "client"), "pyslurm asks the cluster of a slurm.conf alone; use cli, or slurm_conf")
         if section.slurm_conf is not None and not section.slurm_conf.startswith("/"):
-            document.fault((*place, "slurm_conf"), "is no full path")
+            document.fault((*place, "slurm_conf"), "expected a full path, such as /etc/slurm/slurm.conf")
         options = ClusterOptions(
             section.client, section.pyslurm_python or "", section.slurm_conf or "", section.slurm_cluster or ""
         )

@@ -227,7 +227,8 @@ def below_header(program: str, stdout: str) -> str:
 def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     """Return the lines that have all columns; text after the last separator is kept whole, other lines are no rows.
 
-    Output without a row is no answer, nor is one that ends within a line: jobs that it lacks would end runs that go on.
+    Output without a row is invalid, and so is output that ends within a line: jobs that it lacks would end runs that go
+    on.
 
     Raises:
         SchedulerError: the output contains such a line, or is cut.

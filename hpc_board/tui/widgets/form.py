@@ -223,7 +223,7 @@ class OptionsInput(CompletedInput):
     @property
     def remark(self) -> Text:
         """Return the text below the field: its fault, the options that apply without it, or the permitted ones."""
-        # An incomplete name is no fault yet.
+        # An incomplete name is not a fault yet.
         if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
         if self.header.given:

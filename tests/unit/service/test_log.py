@@ -14,4 +14,4 @@ def test_refusals_without_end_are_few_lines_a_second_for_each_peer() -> None:
     assert [json.loads(line)["uid"] for line in lines] == [*[7] * 10, 8]
     log._peers = {peer: (begun - 2, told, untold) for peer, (begun, told, untold) in log._peers.items()}
     log("refused", uid=7, reason="owned by ada, not by bob.")
-    assert json.loads(lines[-1])["others_untold"] == 2990
+    assert json.loads(lines[-1])["suppressed"] == 2990

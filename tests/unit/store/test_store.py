@@ -290,7 +290,7 @@ def test_only_a_result_finishes_a_run(store: Store) -> None:
 def test_a_score_is_a_positive_number(store: Store, score_s: float) -> None:
     (run,) = add(store)
 
-    with pytest.raises(ValueError, match="is no score"):
+    with pytest.raises(ValueError, match="is not a score"):
         store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), score_s)
 
 
