@@ -48,9 +48,9 @@ class ServiceLog:
         if now - begun >= _REFUSED_SECONDS:
             begun, told = now, 0
         if told >= _REFUSED_OF_PEER:
-            self._peers[peer] = begun, told, untold + 1
+            self._peers[peer] = begun, told, suppressed + 1
             return None
         if len(self._peers) >= _PEERS_MAX:
             self._peers.clear()
         self._peers[peer] = begun, told + 1, 0
-        return untold
+        return suppressed
