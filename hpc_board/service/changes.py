@@ -162,7 +162,8 @@ class Changes:
         if additions is None:
             self._viewers = self._viewers_of(users)
             return dict.fromkeys(users, Change(anew=True))
-        if additions or due or not self._viewers.keys() >= set(users):
+        # What is hidden from a user changes with new rows alone.
+        if additions or not self._viewers.keys() >= set(users):
             self._viewers = self._viewers_of(users)
         return {user: self._viewers[user].change(additions, due) for user in users}
 

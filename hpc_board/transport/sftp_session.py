@@ -21,16 +21,16 @@ _VERSION_ANSWER = re.compile(rb"\0[\0-\xff]{3}\x02\0\0\0\x03", re.DOTALL)
 
 
 class SftpSession:
-    """A session with the server's subsystem for files, which may be silent for `stall_seconds`.
+    """A session with the server's subsystem for files, which may be silent for STALL_SECONDS.
 
     Raises:
         SchedulerError: the host cannot be reached.
     """
 
-    def __init__(self, connection: Connection, stall_seconds: float) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._name = connection.name
         self._link, self._channel = connection.channel()
-        self._channel.settimeout(stall_seconds)
+        self._channel.settimeout(STALL_SECONDS)
 
     @cached_property
     def sftp(self) -> "SFTPClient":

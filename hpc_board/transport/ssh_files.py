@@ -15,9 +15,9 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.text import one_line
 from hpc_board.transport import ENTRIES_MAX, RENEW_SECONDS, Entry, check_paths, draft_of
-from hpc_board.transport.sftp_session import STALL_SECONDS, SftpSession
+from hpc_board.transport.sftp_session import SftpSession
 from hpc_board.transport.ssh import Connection
-from hpc_board.transport.time_budget import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
+from hpc_board.transport.time_budget import RetryDelay, close_quietly, closed_after
 
 if TYPE_CHECKING:
     from paramiko import SFTPAttributes, SFTPClient
@@ -39,17 +39,10 @@ class SshFiles:
     SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        stall_seconds: float = STALL_SECONDS,
-        retry_seconds: float = RETRY_SECONDS,
-    ) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
-        self._retry_delay = RetryDelay(retry_seconds)
+        self._retry_delay = RetryDelay()
         self._session: SftpSession | None = None
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -151,7 +144,7 @@ class SshFiles:
         """Return the session for files, made anew if there is none."""
         if self._session is None or not self._session.alive:
             self._end()
-            self._session = SftpSession(self._connection, self._stall_seconds)
+            self._session = SftpSession(self._connection)
         return self._session
 
     def _end(self) -> None:

@@ -85,8 +85,7 @@ class RetryDelay:
     A host that never answers must not take most of the time of a board's other clusters.
     """
 
-    def __init__(self, shortest_seconds: float = RETRY_SECONDS) -> None:
-        self._shortest_seconds = shortest_seconds
+    def __init__(self) -> None:
         self._pause = Pause()
         self._error: SchedulerError | None = None
 
@@ -99,7 +98,7 @@ class RetryDelay:
         """Pause because of `error`, from an attempt that began at that time of the monotonic clock."""
         now = time.monotonic()
         self._error = error
-        self._pause = Pause(now, max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since)))
+        self._pause = Pause(now, max(RETRY_SECONDS, at_least_seconds, 4 * (now - tried_since)))
 
     def end(self) -> None:
         """End the pause, as the host has answered."""

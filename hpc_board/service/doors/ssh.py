@@ -37,12 +37,13 @@ class SshDoor:
         """Log in, unless that has been done, and start a relay to the service's socket."""
         import paramiko
 
-        from hpc_board.transport.time_budget import close_quietly, closed_after
+        from hpc_board.transport.time_budget import closed_after
 
         try:
             link, channel = self._connection.channel()
         except SchedulerError as error:
             raise ServiceError(f"{error.message}.", hint=error.hint) from error
+        stream = SshStream(self._address, link, channel)
         try:
             with closed_after(_START_SECONDS, link):
                 channel.exec_command(
@@ -50,11 +51,9 @@ class SshDoor:
                 )
             channel.settimeout(seconds)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            close_quietly(channel)
-            raise ServiceError(
-                f"{self._address}: the connection was lost before the service was asked.", hint="Try again."
-            ) from error
-        return SshStream(self._address, link, channel)
+            stream.close()
+            raise stream.lost() from error
+        return stream
 
     def close(self) -> None:
         """Log out; the next connection logs in anew."""
@@ -78,12 +77,12 @@ class SshStream:
         except (OSError, EOFError) as error:
             if not self._begun:
                 self.receive()  # a command that has ended at once leaves its reason
-            raise self._lost() from error
+            raise self.lost() from error
 
     def receive(self) -> bytes:
         data = bytes(self._channel.recv(_CHUNK_BYTES))
         if not data and not self._link.alive:
-            raise self._lost()
+            raise self.lost()
         if not self._begun:
             self._check_begin(data)
         self._begun = True
@@ -101,7 +100,8 @@ class SshStream:
 
         close_quietly(self._channel)
 
-    def _lost(self) -> ConnectionResetError:
+    def lost(self) -> ConnectionResetError:
+        """Return the error of a connection that broke."""
         return ConnectionResetError(f"the connection to {one_line(self._address.host, 100)} was lost")
 
     def _check_begin(self, data: bytes) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Login
-from hpc_board.transport import ssh_files
+from hpc_board.transport import sftp_session, ssh_files, time_budget
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
@@ -17,6 +17,11 @@ from tests.slurm.sshd import USER, SlowLink, Sshd
 pytestmark = pytest.mark.slow
 
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sftp_session, "STALL_SECONDS", 1.0)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -66,14 +71,14 @@ def test_what_start_up_files_print_is_no_answer(server: Sshd, tmp_path: Path) ->
         ("echo closed; exit 3\n", "offers no SFTP: closed"),
     ],
 )
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home", "impatient")
 def test_a_start_up_file_that_leads_elsewhere_is_told(
     server: Sshd, connection: Connection, tmp_path: Path, startup: str, words: str
 ) -> None:
     (server.home / ".bashrc").write_text(startup)
     try:
         with pytest.raises(SchedulerError, match=words) as told:
-            SshFiles(connection, stall_seconds=1).ensure(tmp_path / "file", b"")
+            SshFiles(connection).ensure(tmp_path / "file", b"")
     finally:
         (server.home / ".bashrc").unlink()
     assert "start-up file" in told.value.hint
@@ -114,9 +119,9 @@ def test_a_folder_travels_over_a_slow_link_that_breaks_once(server: Sshd, home: 
     assert files_in(tmp_path / "runs") == {f"1/{name}": data for name, data in CONTENTS.items()}
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home", "impatient")
 def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_command(
-    server: Sshd, connection: Connection, tmp_path: Path
+    server: Sshd, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, started = tmp_path / "hangs", tmp_path / "started"
     hangs.touch()
@@ -126,7 +131,8 @@ def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_comma
         f"while [ -e {hangs} ]; do sleep 0.05; done;; esac\n"
     )
     (tmp_path / "result.json").write_bytes(b"{}")
-    files = SshFiles(connection, stall_seconds=0.4, retry_seconds=3600)
+    monkeypatch.setattr(time_budget, "RETRY_SECONDS", 3600)
+    files = SshFiles(connection)
     try:
         errors = set()
         for _ in range(3):
@@ -146,13 +152,14 @@ def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_comma
         startup.unlink()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_file_server_that_hung_once_is_replaced_without_a_word(
     server: Sshd, connection: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "result.json").write_bytes(b"{}")
     # Those of the connections of earlier tests may take a moment to end.
     earlier = set(server.file_servers())
-    files = SshFiles(connection, stall_seconds=1)
+    files = SshFiles(connection)
     assert files.read(tmp_path / "result.json", 100) == b"{}"
     (stopped,) = set(server.file_servers()) - earlier
     os.kill(stopped, signal.SIGSTOP)
