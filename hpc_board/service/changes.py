@@ -162,7 +162,7 @@ class Changes:
         if additions is None:
             self._viewers = self._viewers_of(users)
             return dict.fromkeys(users, Change(anew=True))
-        # What is hidden from a user changes with new rows alone.
+        # Leaderboards are hidden and shown by new rows alone.
         if additions or not self._viewers.keys() >= set(users):
             self._viewers = self._viewers_of(users)
         return {user: self._viewers[user].change(additions, due) for user in users}

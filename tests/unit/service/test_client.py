@@ -135,15 +135,6 @@ def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
     assert board.board.leaderboards.list() == ()
 
 
-@ROOT
-def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
-    (source / "task.yml").write_text("files: 1\n")
-    with asking(door, "bin") as creator:
-        error = refusal(lambda: creator.leaderboards.plan(BoardRequest(packed(str(source)))))
-    assert error.message.startswith("doubling.zip/task.yml:\n")
-    assert "line 1: files: expected a list" in error.message
-
-
 def test_a_connection_in_use_is_closed_after_its_answer(door: Path) -> None:
     connection = Connection(door, lambda _: None)
     with connection._line() as line:

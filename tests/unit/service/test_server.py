@@ -25,7 +25,6 @@ from tests.unit.recorded import (
     recorded,
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, raw, refusal
-from tests.values import requested
 
 
 @ROOT
@@ -52,13 +51,6 @@ def test_a_member_cannot_touch_the_boards_files(board: Recorded, door: Path) -> 
         for entry in ("board.db", "runs", "serve.lock"):
             with pytest.raises(PermissionError):
                 (board.folder / "board" / entry).stat()
-
-
-def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) -> None:
-    with asking(door) as remote:
-        (run,) = remote.submissions.submit([requested(board.kernel)])
-        assert run.trust == "verified"
-        remote.runs.cancel(run.id)
 
 
 def test_an_answer_under_way_leaves_before_the_service_ends(

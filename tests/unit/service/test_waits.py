@@ -8,12 +8,11 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.domain.board_options import RequestedOptions
-from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import InputError, WaitExpired
+from hpc_board.domain.run import RunState
+from hpc_board.errors import WaitExpired
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.passes import Passes
-from hpc_board.store.runs import RunGateway
 from tests.service import serving
 from tests.unit.recorded import AT, Recorded, status_of
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, refusal
@@ -81,30 +80,6 @@ def test_a_wait_for_a_service_that_ends_says_so(board: Recorded, folder: Path) -
         error = refusal(lambda: list(waiting))
     assert (error.exit_code, error.title) == (3, "The service did not answer")
     assert "closed the connection" in error.message
-
-
-def test_a_run_that_vanishes_ends_its_own_wait_alone(
-    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = (board.add(status_of(RunState.QUEUED), user=OWNER) for _ in range(2))
-    whole = RunGateway.get
-
-    def gone(self: RunGateway, id_: int) -> Run:
-        if id_ == second.id:
-            raise InputError(f"there is no run {id_}")
-        return whole(self, id_)
-
-    with asking(door) as remote:
-        waits = [remote.runs.wait([run.id], timeout_seconds=60) for run in (first, second)]
-        for wait in waits:
-            next(wait)
-        monkeypatch.setattr(RunGateway, "get", gone)
-        for run in (second, first):
-            board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
-        # A pass of the service may come first, which looks for the result of a job that is unknown.
-        assert RunState.LOST in (found.state for seen in waits[0] for found in seen)
-        with pytest.raises(InputError, match=f"there is no run {second.id}"):
-            next(waits[1])
 
 
 def test_changes_are_told_although_no_run_can_be_advanced(
