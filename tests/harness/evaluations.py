@@ -21,6 +21,7 @@ from hpc_board.model.result import Result
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.harness_file import harness_file
+from tests.waiting import awaited
 
 REFERENCE = """
 import random
@@ -198,8 +199,14 @@ def judged_in(folder: Path, *prefix: str, **environ: str) -> Result:
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the progress file."""
-    return [json.loads(line) for line in (folder / job_folder.PROGRESS).read_text().splitlines()]
+    """The lines of the progress file, none before there is one."""
+    path = folder / job_folder.PROGRESS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def await_step(folder: Path, phase: str, case: int) -> None:
+    """Wait for a case to begin."""
+    awaited(lambda: any((line["phase"], line["case"]) == (phase, case) for line in progress(folder)))
 
 
 _CONFINING = """

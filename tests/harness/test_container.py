@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,11 @@ from tests.harness.adversarial.tasks import TASKS
 from tests.harness.compiling import ALL, needs_gcc
 from tests.harness.compiling import REFERENCE as SCALE
 from tests.harness.compiling import kernel as cpp
-from tests.harness.evaluations import QUICK, RIGHT, a_task, evaluate, make_job_folder, progress
+from tests.harness.evaluations import QUICK, RIGHT, a_task, await_step, evaluate, make_job_folder
 from tests.harness.evaluations import REFERENCE as DOUBLE
 from tests.harness.test_build import TIME_BOMB
 from tests.harness.test_verdicts import kernel
+from tests.waiting import awaited
 
 BUBBLEWRAP = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="gpus.CPU.sandbox")
 
@@ -179,19 +179,11 @@ def test_a_supervisor_that_is_killed_takes_the_container_along(tmp_path: Path) -
     scratch = f"{tmp_path}/hpc-board-"
     with subprocess.Popen(command, cwd=folder, env=environ) as supervisor:
         try:
-            eventually(lambda: (folder / job_folder.PROGRESS).exists() and progress(folder)[-1]["phase"] == "test")
+            await_step(folder, "test", 1)
             assert named(scratch)
         finally:
             supervisor.kill()
-    eventually(lambda: named(scratch) == [])
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait up to 30 s until something `holds`."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to hold"
-        time.sleep(0.05)
+    awaited(lambda: named(scratch) == [])
 
 
 @needs_bwrap

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
 from tests.conftest import skip_without
-from tests.harness.evaluations import ARRAYS, RIGHT, a_task, judged_in, make_job_folder, progress, result_in
+from tests.harness.evaluations import ARRAYS, RIGHT, a_task, await_step, judged_in, make_job_folder, progress, result_in
 
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
@@ -56,16 +55,6 @@ def running(where: Path, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
-
-
-def await_step(folder: Path, phase: str, case: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        path = folder / job_folder.PROGRESS
-        if path.exists() and any((line["phase"], line["case"]) == (phase, case) for line in progress(folder)):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{phase} {case} did not begin")
 
 
 def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
@@ -160,9 +149,9 @@ def test_a_job_that_is_suspended_and_resumed_is_judged_again_and_makes_no_kernel
         while evaluations(folder) < 2:
             # The judge may have continued the worker before it is suspended itself.
             awaited_stop(supervisor)
-            said = len(steps(folder))
+            said = len(progress(folder))
             suspend_and_resume(supervisor)
-            while len(steps(folder)) == said or steps(folder)[-1]["phase"] == "end":
+            while len(progress(folder)) == said or progress(folder)[-1]["phase"] == "end":
                 assert shell.poll() is None
                 time.sleep(0.02)
         assert shell.wait(60) == 0
@@ -190,7 +179,7 @@ def test_a_job_that_is_suspended_in_each_evaluation_blames_no_kernel(tmp_path: P
     folder = make_job_folder(tmp_path, late, task, Mode.TEST)
     with running(tmp_path, folder) as shell:
         for evaluation in range(1, 4):
-            while [(line["phase"], line["case"]) for line in steps(folder)].count(("test", 1)) < evaluation:
+            while [(line["phase"], line["case"]) for line in progress(folder)].count(("test", 1)) < evaluation:
                 assert shell.poll() is None
                 time.sleep(0.02)
             suspend_and_resume(*children_of(shell.pid))
@@ -203,11 +192,7 @@ def test_a_job_that_is_suspended_in_each_evaluation_blames_no_kernel(tmp_path: P
 
 def evaluations(folder: Path) -> int:
     """The number of evaluations that have begun."""
-    return sum(line["phase"] == "start" for line in steps(folder))
-
-
-def steps(folder: Path) -> list[dict[str, Any]]:
-    return progress(folder) if (folder / job_folder.PROGRESS).exists() else []
+    return sum(line["phase"] == "start" for line in progress(folder))
 
 
 def suspend_and_resume(supervisor: int, seconds: float = 0.2) -> None:

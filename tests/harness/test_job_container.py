@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from tests.harness.containers import needs_containers, play
-from tests.harness.evaluations import REFERENCE, RIGHT, a_task, make_job_folder, progress, result_in
+from tests.harness.evaluations import REFERENCE, RIGHT, a_task, await_step, make_job_folder, result_in
 
 SETTING = "gpus.CPU.container"
 PLAYED = [ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT]
@@ -152,10 +151,7 @@ def test_a_job_in_a_container_that_is_told_to_end_says_where_it_stood(
     job = site.job(hangs, a_task(limits={"first_call_seconds": 60, "call_seconds": 60}))
     shell = site.shell(job)
     try:
-        deadline = time.monotonic() + 60
-        path = job / job_folder.PROGRESS
-        while not (path.exists() and any(line["case"] == 1 for line in progress(job))) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        await_step(job, "test", 1)
         os.kill(shell.pid, signal.SIGTERM)
         shell.communicate(timeout=60)
     finally:

@@ -18,10 +18,10 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.task import Mode, Ranking, Task, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import RIGHT, Evaluation, evaluate, make_job_folder, progress, result_in
+from tests.harness.evaluations import RIGHT, Evaluation, await_step, evaluate, make_job_folder, progress, result_in
 from tests.harness.own_evals import EVAL, judged, own_task, scoring_task, scripted
 from tests.harness.test_container import BUBBLEWRAP, needs_bwrap
-from tests.harness.test_interruption import HANGS_AT_10, await_step, running
+from tests.harness.test_interruption import HANGS_AT_10, running
 
 KNOWS_THE_PUBLIC_CASES = """
 from reference import generate_input
