@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ class JobSpec:
     phase_seconds: Mapping[str, float]
     limits: Limits
     environment: tuple[str, ...]
-    readable: tuple[str, ...]
     sha256: Mapping[str, str]
     language: Language = Language.PY
     flags: tuple[str, ...] = ()
@@ -80,46 +79,28 @@ def facts(path: Path) -> JobSpec:
     task, mode = value["task"], Mode(value["mode"])
     limits = Limits.of_task(task["limits"], value["device"])
     job_environment = JobEnvironment.of(value.get("job_environment", {}))
+    given = {name: tuple(each) if isinstance(each, list) else each for name, each in {**task, **value}.items()}
     return JobSpec(
-        run=value["run"],
-        nonce=value["nonce"],
-        mode=mode,
-        gpu=value["gpu"],
-        device=value["device"],
-        emulated=value["emulated"],
-        submission=task["submission"],
-        shown_as=value.get("shown_as") or task["submission"],
-        rules=Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
-        minimum_isolation=value.get("minimum_isolation", ""),
-        minimum_clock=value.get("minimum_clock", ""),
-        files=tuple(task["files"]),
-        tests=tuple(case_of(case) for case in task["tests"]),
-        benchmarks=tuple(case_of(case) for case in task["benchmarks"]),
-        ranking_by=Ranking(task["ranking_by"]),
-        phase_seconds=task["timeouts"],
-        limits=limits.slowed(SLOWDOWN) if mode is Mode.SANITIZE else limits,
-        environment=(*value["environment"], *job_environment.passed_on),
-        readable=tuple(value.get("readable", ())),
-        sha256=value["sha256"],
-        language=Language(task.get("language", Language.PY)),
-        flags=tuple(task.get("flags", ())),
-        arch=value.get("arch", ""),
-        std=value.get("std", ""),
-        include=tuple(value.get("include", ())),
-        build_cache=value.get("build_cache", ""),
-        allow_root=value.get("allow_root", False),
-        whole_node=value.get("whole_node", False),
-        data=tuple(value.get("data", ())),
-        sandbox=_sandbox(value.get("sandbox")),
-        container=value.get("container") or "",
-        harness=task.get("harness", ISOLATED),
-        eval=_eval(task.get("eval", {})),
-        file_sha256=task.get("file_sha256", {}),
-        seed=task.get("seed"),
-        world_size=task.get("world_size", 1),
-        choices=value.get("choices", {}),
-        job_environment=job_environment,
-        request_environment=RequestEnvironment.of(value.get("request_environment", {})),
+        **{
+            **{each.name: given[each.name] for each in fields(JobSpec) if each.name in given},
+            "mode": mode,
+            "shown_as": value.get("shown_as") or task["submission"],
+            "rules": Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
+            "minimum_isolation": value.get("minimum_isolation", ""),
+            "minimum_clock": value.get("minimum_clock", ""),
+            "tests": tuple(case_of(case) for case in task["tests"]),
+            "benchmarks": tuple(case_of(case) for case in task["benchmarks"]),
+            "ranking_by": Ranking(task["ranking_by"]),
+            "phase_seconds": task["timeouts"],
+            "limits": limits.slowed(SLOWDOWN) if mode is Mode.SANITIZE else limits,
+            "environment": (*value["environment"], *job_environment.passed_on),
+            "language": Language(task.get("language", Language.PY)),
+            "sandbox": _sandbox(value.get("sandbox")),
+            "container": value.get("container") or "",
+            "eval": _eval(task.get("eval", {})),
+            "job_environment": job_environment,
+            "request_environment": RequestEnvironment.of(value.get("request_environment", {})),
+        }
     )
 
 

@@ -99,7 +99,7 @@ class Processes:
         self._job = job
         self._task = folder / "task"
         self._submission = folder / "submission"
-        self._readable = sandbox.readable_folders(os.environ, job.readable, (str(folder), str(Path.home())))
+        self._readable = sandbox.readable_folders(os.environ, (), (str(folder), str(Path.home())))
         self._zygote: Zygote | None = None
         self._children: list[Child | Program] = []
         self._may_compile = not job.language.compiled

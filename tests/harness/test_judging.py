@@ -16,7 +16,7 @@ from hpc_board.harness.judge.judge import _amounts
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, judged_in, make_job_folder, result_in
+from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, result_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -250,26 +250,24 @@ def test_an_output_over_the_limit_is_called_that(tmp_path: Path) -> None:
 
 
 def test_a_submission_can_use_the_site_s_toolchain(tmp_path: Path) -> None:
-    for name in ("tool/bin/nvcc", "tool/include/cuda.h", "rocm/hip.h", "spack/gcc.h"):
+    for name in ("tool/bin/nvcc", "tool/include/cuda.h", "rocm/hip.h"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("is there")
     (tmp_path / "bin").mkdir()
     source = (
         "import os\n"
         f"root = {str(tmp_path)!r}\n"
-        "for name in ('tool/bin/nvcc', 'tool/include/cuda.h', 'rocm/hip.h', 'spack/gcc.h', 'job/runs/7/job.json'):\n"
+        "for name in ('tool/bin/nvcc', 'tool/include/cuda.h', 'rocm/hip.h', 'job/runs/7/job.json'):\n"
         "    try:\n        print(name, open(os.path.join(root, name)).read()[:8])\n"
         "    except OSError:\n        print(name, 'is hidden')\n" + RIGHT
     )
-    folder = make_job_folder(tmp_path / "job", source, a_task(), Mode.TEST)
-    facts = json.loads((folder / job_folder.FACTS).read_text())
-    (folder / job_folder.FACTS).write_text(json.dumps({**facts, "readable": [str(tmp_path / "spack")]}))
     path = f"{tmp_path}/tool/bin:{tmp_path}/bin:{os.environ['PATH']}"
-    result = judged_in(folder, PATH=path, ROCM_PATH=str(tmp_path / "rocm"))
+    environ = {"PATH": path, "ROCM_PATH": str(tmp_path / "rocm")}
+    result = evaluate(tmp_path / "job", source, environ=environ).result
     assert result.verdict is Verdict.PASS, result.message
     if result.provenance["isolation"] < "S3":
         pytest.skip(f"this kernel confines workers at {result.provenance['isolation']} only")
-    names = ("tool/bin/nvcc", "tool/include/cuda.h", "rocm/hip.h", "spack/gcc.h")
+    names = ("tool/bin/nvcc", "tool/include/cuda.h", "rocm/hip.h")
     assert result.stdout.text.splitlines() == [*(f"{name} is there" for name in names), "job/runs/7/job.json is hidden"]
 
 

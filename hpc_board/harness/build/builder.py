@@ -275,7 +275,7 @@ def compiler_room(job: JobSpec, folder: Path, home: Path, headers: Sequence[str]
     """
     hidden = (str(folder), str(Path.home()))
     searched = [path for name in PASSED_TO_COMPILERS for path in os.environ.get(name, "").split(":") if path]
-    extra = [*job.readable, *job.include, *headers, *searched]
+    extra = [*job.include, *headers, *searched]
     readable = sandbox.readable_folders(os.environ, extra, hidden)
     temporary, container = Path(tempfile.mkdtemp(prefix="tmp-", dir=home)), processes.container
     environ = {**_environment(job), "HOME": str(home), "TMPDIR": str(temporary)}
