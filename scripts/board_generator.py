@@ -6,7 +6,6 @@ runs, failures, several versions of each task, the events of each run, cases, sm
 
 import argparse
 import hashlib
-import json
 import math
 import random
 import sqlite3
@@ -19,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hpc_board.domain.feed import Entry, news
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
@@ -153,10 +154,7 @@ _CASES = "run, cases:cases"
 _IN_FLIGHT = "run:in_flight"
 _SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
 _BESTS = "task, task_version, gpu, user, run, score_s, submitted_at:bests"
-_FEED = (
-    "at, kind, run, task, task_version, gpu, user, rank, score_s, former_rank, former_s, beaten_user, beaten_s, fallen"
-    ":feed"
-)
+_FEED = "at, run, task, task_version, gpu, user, former_rank, former_s, news:feed"
 
 
 @dataclass(frozen=True)
@@ -352,11 +350,8 @@ class _Generator:
         )
         insort(board.ordered, best)
         board.bests[user] = best
-        beaten = (told.beaten.user, told.beaten.score_s) if told.beaten else (None, None)
-        fallen = json.dumps([[each.user, each.score_s] for each in told.fallen])
-        at = time_text(end)
-        ranks = (told.rank, score_s, told.former_rank, told.former_s)
-        rows.add(_FEED, at, str(told.kind), run, task, version, gpu, user, *ranks, *beaten, fallen)
+        change = msgspec.json.encode(told).decode()
+        rows.add(_FEED, time_text(end), run, task, version, gpu, user, told.former_rank, told.former_s, change)
 
 
 def _document(mode: Mode, verdict: str) -> str:

@@ -1,7 +1,6 @@
 """Tables for export: every run with its times, and every place in the standings."""
 
 import json
-from array import array
 from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
@@ -56,7 +55,6 @@ SELECT bests.run, RANK() OVER (board ORDER BY bests.score_s) AS rank, results.sc
        LAG(results.score_high_s) OVER (board ORDER BY bests.score_s, bests.submitted_at, bests.run) AS above_high_s
   FROM bests LEFT JOIN results ON results.run = bests.run
 WINDOW board AS (PARTITION BY bests.task, bests.task_version, bests.gpu)
- ORDER BY bests.run
 """
 
 _BOARDS = """
@@ -126,9 +124,8 @@ class ExportGateway:
             StorageError: the database cannot be read.
         """
         with self._file.reading() as db:
-            ranked, ranks, overlaps = _ranks(db)
+            ranks = _ranks(db)
             after, end = db.execute(_SPAN, chosen.parameters).fetchone()
-        position = 0
         given = {**chosen.parameters, "end": end, "with_code": with_code}
         size = _PAGE_WITH_CODE if with_code else _PAGE_SUBMISSIONS
         while after is not None and after < end:
@@ -138,12 +135,8 @@ class ExportGateway:
                 page = [{**row, "remarks": remarks_value(row)} for row in rows]
             after = last
             for row in page:
-                while position < len(ranked) and ranked[position] < row["run"]:
-                    position += 1
-                has_rank = position < len(ranked) and ranked[position] == row["run"]
-                rank = ranks[position] if has_rank else None
-                overlaps_above = bool(overlaps[position]) if has_rank else None
-                yield {**row, "rank": rank, "overlaps_above": overlaps_above}
+                rank, overlaps = ranks.get(row["run"], (None, None))
+                yield {**row, "rank": rank, "overlaps_above": overlaps}
 
     def ranked_boards(self, chosen: RunSelection) -> tuple[RankedBoard, ...]:
         """Return the chosen boards that have users, by the task's name, its versions in the order of their arrival."""
@@ -162,11 +155,6 @@ class ExportGateway:
             return tuple(decoded(Best, row) for row in db.query(_DAYS, board))
 
 
-def _ranks(db: Database) -> "tuple[array[int], array[int], array[int]]":
-    """Return the ranked runs, in ascending order, their ranks, and their overlap with the one above: 13 bytes each."""
-    held, ranks, overlaps = array("q"), array("i"), array("b")
-    for row in db.query(_RANKS):
-        held.append(row["run"])
-        ranks.append(row["rank"])
-        overlaps.append(overlaps_above(row))
-    return held, ranks, overlaps
+def _ranks(db: Database) -> dict[int, tuple[int, bool]]:
+    """Return the rank of each ranked run, and whether its interval overlaps that of the one above."""
+    return {row["run"]: (row["rank"], overlaps_above(row)) for row in db.query(_RANKS)}

@@ -7,7 +7,6 @@ reading rows that they do not understand.
 import re
 from collections.abc import Iterable
 
-from hpc_board.domain.feed import FeedKind
 from hpc_board.domain.run import RunState
 from hpc_board.domain.user_board import Action
 from hpc_board.model.result import Verdict
@@ -41,7 +40,6 @@ _KINDS = {
     "VERDICT": ("TEXT", _one_of(Verdict)),
     "MODE": ("TEXT", _one_of(Mode)),
     "ACTION": ("TEXT", _one_of(Action)),
-    "FEED_KIND": ("TEXT", _one_of(FeedKind)),
     "TRUST": ("TEXT", _one_of(("self-run", "verified"))),
     "JSON": ("TEXT", "json_valid({0})"),
     "TEXT": ("TEXT", ""),
@@ -183,24 +181,18 @@ _FACTS = {
         at MOMENT NOT NULL,
         log TEXT NOT NULL
     """,
-    # `beaten_user` is newly directly behind the run's user; `fallen` are the users who left the first three places for
-    # it, as JSON; `former_rank` and `former_s` are the user's previous values.
+    # `news` is the change as JSON; `former_rank` and `former_s` are the user's rank and score before it.
     "feed": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at MOMENT NOT NULL,
-        kind FEED_KIND NOT NULL,
         run INTEGER NOT NULL UNIQUE REFERENCES runs (id),
         task NAME NOT NULL,
         task_version TEXT NOT NULL,
         gpu NAME NOT NULL,
         user TEXT NOT NULL,
-        rank INTEGER NOT NULL,
-        score_s SCORE NOT NULL,
         former_rank INTEGER,
         former_s SCORE,
-        beaten_user TEXT,
-        beaten_s SCORE,
-        fallen JSON NOT NULL
+        news JSON NOT NULL
     """,
 }
 """The tables of facts, whose rows never change."""

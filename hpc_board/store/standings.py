@@ -3,6 +3,7 @@
 Equal scores share a rank and leave a gap behind it; among them, the earlier submission is shown first.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.row_values import decoded
-from hpc_board.store.rows import mark_value, run_value, standing_value
+from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
 from hpc_board.store.runs import stored_cases
 from hpc_board.store.sqlite import Database
 
@@ -247,8 +248,21 @@ class StandingsGateway:
         """
         from hpc_board.store import feed
 
+        given: dict[str, Any] = {"task": task, "gpu": gpu, "user": user}
+        filters = {column: value for column, value in given.items() if value is not None}
+        conditions = [f"feed.{column} = :{column}" for column in filters]
+        if before is not None:
+            conditions.append("feed.id < :before")
+            filters["before"] = row_id(before)
+        if among is not None:
+            # The sign keeps SQLite from collecting all entries of these tasks before it takes the newest.
+            conditions.append("+feed.task IN (SELECT value FROM json_each(:among))")
+            filters["among"] = json.dumps(sorted(among))
+        where = " AND ".join(conditions) or "TRUE"
+        statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, where=where)
         with self._file.reading() as db:
-            return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
+            rows = db.query(statement, {**filters, "limit": limit})
+            return tuple(map(feed.entry, rows))
 
 
 def _of_users(db: Database, board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:

@@ -707,7 +707,7 @@ def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> N
         ("events", "at", "yesterday"),
         ("results", "score_s", float("inf")),
         ("results", "verdict", "won"),
-        ("feed", "fallen", "["),
+        ("feed", "news", "["),
     ],
 )
 def test_a_column_takes_no_value_of_another_kind(
