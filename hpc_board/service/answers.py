@@ -88,7 +88,7 @@ class Answers:
         if request.route == routes.BACKUP:
             parsed_args(request, routes.BackupArguments)
             return admin.backup(file)
-        export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.ExportArguments)))
+        export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.arguments_type(routes.EXPORT))))
         with file.open("wb") as sink:
             return export.write(sink)
 

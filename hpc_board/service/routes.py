@@ -6,7 +6,6 @@ and of its answer.
 
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -124,16 +123,6 @@ EXPORT, BACKUP = "admin.export", "admin.backup"
 """The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
 
 
-class ExportArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the route EXPORT, those of `Administration.export`."""
-
-    form: str
-    tasks: tuple[str, ...] = ()
-    gpus: tuple[str, ...] = ()
-    since: datetime | None = None
-    with_code: bool = False
-
-
 class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route BACKUP: none."""
 
@@ -161,7 +150,7 @@ def method(route: str) -> Callable[..., Any]:
 @cache
 def answer_type(route: str) -> Any:
     """Return the type of a route's answer."""
-    return _annotations(route)["return"]
+    return _annotation(route, "return")
 
 
 @cache
@@ -169,23 +158,20 @@ def arguments_type(route: str) -> type[msgspec.Struct]:
     """Return a Struct of a route's arguments, which refuses unknown ones."""
     import inspect
 
-    known = _annotations(route)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in list(inspect.signature(method(route)).parameters.values())[1:]:
         if parameter.default is parameter.empty:
-            fields.append((parameter.name, known[parameter.name]))
+            fields.append((parameter.name, _annotation(route, parameter.name)))
         else:
-            fields.append((parameter.name, known[parameter.name], parameter.default))
+            fields.append((parameter.name, _annotation(route, parameter.name), parameter.default))
     return msgspec.defstruct(f"Arguments of {route}", fields, forbid_unknown_fields=True, kw_only=True)
 
 
-def _annotations(route: str) -> dict[str, Any]:
-    """Return the annotations of a route's method, evaluated in its module and in the modules that the route names."""
+def _annotation(route: str, name: str) -> Any:
+    """Return an annotation of a route's method, evaluated in its module and in the modules that the route names."""
     found = method(route)
+    kind = found.__annotations__[name]
     names = dict(vars(sys.modules[found.__module__]))
-    for module in ROUTES[route].types:
+    for module in ROUTES[route].types if route in ROUTES else ():
         names |= vars(import_module(module))
-    return {
-        name: eval(kind, names) if isinstance(kind, str) else kind  # noqa: S307 - the source of this package
-        for name, kind in found.__annotations__.items()
-    }
+    return eval(kind, names) if isinstance(kind, str) else kind  # noqa: S307 - the source of this package
