@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
@@ -15,25 +15,7 @@ from hpc_board.tui.palette import Tone, toned
 class _Field(Input):
     """An input field whose Enter key is listed in the last line."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "keep", "Keep", tooltip="Keep the words")]
-
-    def on_key(self, event: events.Key) -> None:
-        """Close the field at once on Enter, and forward later keys: bindings are resolved after letters."""
-        line = self.parent
-        if not isinstance(line, FilterLine):
-            return
-        if not line.display:
-            self.app.simulate_key(event.key)
-        elif event.key == "enter":
-            line.action_keep()
-        else:
-            return
-        event.stop()
-        event.prevent_default()
-
-    def action_keep(self) -> None:
-        if isinstance(self.parent, FilterLine):
-            self.parent.action_keep()
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Keep", tooltip="Keep the words")]
 
 
 class FilterLine(Horizontal, can_focus=False):
@@ -94,3 +76,8 @@ class FilterLine(Horizontal, can_focus=False):
     def _change(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Changed(event.value.strip()))
+
+    @on(Input.Submitted)
+    def _keep(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_keep()
