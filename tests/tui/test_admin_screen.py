@@ -1,16 +1,14 @@
 """The Admin screen: who has it, what is on its pages, and what is decided there."""
 
-import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.command import CommandPalette
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from hpc_board.domain.admin_views import PersonState
-from hpc_board.domain.moderation import Decision, Limits
+from hpc_board.domain.moderation import Decision
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
@@ -28,7 +26,7 @@ from hpc_board.tui.widgets.bars import ErrorBox
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_admin import BOARDS, AdminBoard, again
+from tests.tui.fake_admin import BOARDS, AdminBoard
 from tests.tui.fake_board import NOW, run
 from tests.values import replace
 
@@ -47,11 +45,6 @@ def front(app: Any) -> object:
 def told(app: Any) -> str:
     """Return the notifications of the app."""
     return " ".join(toast.message for toast in app._notifications)
-
-
-def stop_reason(board: AdminBoard) -> str | None:
-    """Return the reason for which submissions are stopped now; None where they are not."""
-    return None if board.stopped is None else board.stopped.reason
 
 
 def grid(app: Any) -> Grid:
@@ -115,23 +108,6 @@ async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -
 # Boards
 
 
-async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
-    board = AdminBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "S")
-        assert isinstance(front(pilot.app), AskLines)
-        assert "Stop submissions to all boards?" in text_of(pilot.app)
-        await press(pilot, "escape")
-        assert stop_reason(board) is None
-        await press(pilot, "S", *typed("power cut"), "enter")
-        assert stop_reason(board) == "power cut"
-        assert "Submissions were stopped by ada 0 s ago: power cut" in text_of(pilot.app)
-        await press(pilot, "S", "enter")
-        assert stop_reason(board) is None
-        assert "Submissions are accepted." in text_of(pilot.app)
-
-
 async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped() -> None:
     board = AdminBoard(held=("stopped",))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -149,15 +125,6 @@ async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped(
         assert isinstance(front(pilot.app), AskLines)
 
 
-async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    board = AdminBoard()
-    monkeypatch.setattr(board.moderation.__class__, "stop", lambda *_: False)
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "S", "enter")
-        assert "Submissions were stopped already." in told(pilot.app)
-
-
 async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
     board = AdminBoard(persons=[PersonState("ad", Role.PARTICIPANT)])
     async with app_on(board).run_test(size=(100, 30)) as pilot:
@@ -170,102 +137,7 @@ async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
         assert "No row matches “ad h100”." in text_of(pilot.app)
 
 
-async def test_a_deadline_is_changed_where_somebody_made_the_board() -> None:
-    board = AdminBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "D")
-        assert isinstance(front(pilot.app), AdminScreen)
-        await press(pilot, "end", "D")
-        assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
-        await press(pilot, "ctrl+u", "enter", *typed("a week more"), "enter")
-        assert "Deadline is required." in text_of(pilot.app)
-        await press(pilot, *typed("+14d"), "enter", "enter")
-        assert board.done == [("vectoradd", "a week more")]
-        assert board.states[-1].deadline == NOW + timedelta(days=14)
-        assert "deadline 2030-05-31 12:00 UTC (was 2030-05-27 00:00 UTC)" in told(pilot.app)
-
-
-async def test_the_deadline_that_stands_in_the_line_is_the_one_that_would_be_stored_in_any_zone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    board = AdminBoard()
-    monkeypatch.setenv("TZ", "XYZ-3")
-    time.tzset()
-    try:
-        async with app_on(board).run_test(size=(80, 24)) as pilot:
-            await settled(pilot)
-            await press(pilot, "A", "end", "D")
-            assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
-            await press(pilot, "enter", "enter")
-            assert board.states[-1].deadline == datetime(2030, 5, 27, tzinfo=UTC)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-
-
-async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once() -> None:
-    board = AdminBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "end", "H", *"many", "enter", "enter")
-        assert "invalid limit 'many'. Use a number from 0 to 100000, or none." in text_of(pilot.app)
-        await press(pilot, "ctrl+u", "enter", "ctrl+u", *"40", "enter")
-        assert board.states[-1].limits == Limits(None, 40)
-        assert "- 40/h" in row(pilot.app, "vectoradd")
-
-
-async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
-    board = AdminBoard()
-    board.plan = [again(12, "bob"), again(13, "eve"), again(14, "carol", "not UTF-8 text")]
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "end", "R", "ctrl+u", "0", "enter", "enter")
-        assert "invalid number of users '0'. Use a number from 1 to 10000." in text_of(pilot.app)
-        await press(pilot, "ctrl+u", *"10", "enter", "ctrl+u", *typed("h100,l4"), "enter")
-        assert board.done == [("vectoradd", (10, ("h100", "l4")))]
-        shown = " ".join(str(each.content) for each in pilot.app.screen.query(Static))
-        assert "Send 4 ranked runs for vectoradd under your account? Users: bob, eve." in shown
-        assert "Skipped: submission 14: not UTF-8 text." in shown
-        await press(pilot, "escape")
-        assert "rerun" not in board.calls
-        await press(pilot, "R", "enter", "enter", "enter")
-        assert board.done[-1] == ("vectoradd", (100, ()))
-        assert "rerun" in board.calls
-        assert "2 runs submitted again." in told(pilot.app)
-
-
-async def test_nothing_to_send_again_says_why() -> None:
-    board = AdminBoard()
-    board.plan = [again(14, "carol", "file already submitted for this version")]
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "R", "enter", "enter")
-        assert isinstance(front(pilot.app), AdminScreen)
-        assert "submission 14: file already submitted" in told(pilot.app)
-        board.plan = [again(number, "carol", "it was removed") for number in range(1, 101)]
-        await press(pilot, "R", "enter", "enter")
-        assert told(pilot.app).endswith("submission 3: it was removed; and 97 more")
-
-
 # Users
-
-
-async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> None:
-    board = AdminBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "2", "down", "B", "enter", "enter")
-        assert "Reason is required." in text_of(pilot.app)
-        await press(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
-        ban = board.persons[1].ban
-        assert ban is not None
-        assert (ban.reason, ban.ends_at) == ("two accounts", NOW + timedelta(days=2))
-        assert "until 05-19 12:00" in row(pilot.app, "bob")
-        assert grid(pilot.app).current == "bob"
-        await press(pilot, "B", "enter")
-        assert board.persons[1].ban is None
-        assert row(pilot.app, "bob").split() == ["bob", "participant", "2", "d"]
 
 
 async def test_a_user_leads_to_their_runs_and_a_search_finds_them() -> None:
@@ -289,16 +161,6 @@ async def test_a_user_leads_to_their_runs_and_a_search_finds_them() -> None:
 
 
 # Runs
-
-
-async def test_notes_are_for_ones_own_runs() -> None:
-    board = AdminBoard()
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "A", "3", "end", "i")
-        assert isinstance(front(pilot.app), AdminScreen)
-        await press(pilot, "home", "down", "down", "i", *typed("look here"), "enter")
-        assert "look here" in row(pilot.app, "39")
 
 
 async def test_a_board_and_a_run_open_and_so_does_its_file() -> None:

@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input, Static
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.board_options import RequestedOptions, moment_words
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.dialogs import AskLines
+from hpc_board.tui.screens.dialogs import AskLines, Confirm
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import Door, press, settled, text_of, until
 from tests.tui.test_admin_screen import front, typed
@@ -50,14 +51,20 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await until(pilot, lambda: "members, creator and admins" in text_of(app))
         assert "course" not in [task.name for task in Board(settings, user="bob").tasks.catalog().tasks]
         await press(pilot, "D")
-        await decided(pilot, "ctrl+u", *typed("+3d"), "enter", "enter")
+        await until(pilot, lambda: isinstance(front(app), AskLines))
+        begun = app.screen.query(Input).first().value
+        assert moment_words(datetime.fromisoformat(f"{begun}+00:00")) == f"{begun} UTC"
+        await press(pilot, "ctrl+u", "enter", "enter")
+        assert "Deadline is required." in text_of(app)
+        await decided(pilot, *typed("+3d"), "enter", "enter")
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
         board = admin.leaderboards.get("course")
         assert board is not None
         assert board.options.deadline is not None
         assert board.options.deadline > datetime.now(UTC) + timedelta(days=2)
 
-        await press(pilot, "H")
+        await press(pilot, "H", "ctrl+u", *"many", "enter", "enter")
+        await until(pilot, lambda: "invalid limit 'many'. Use a number from 0 to 100000, or none." in text_of(app))
         await decided(pilot, "ctrl+u", "5", "enter", "enter")
         await until(pilot, lambda: "5/h -" in text_of(app))
         assert [(decision.subject, limits.ranked) for decision, limits in admin.moderation.limits()] == [("course", 5)]
@@ -68,11 +75,15 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
 
         await press(pilot, "escape")
         await until(pilot, lambda: isinstance(front(app), AdminScreen))
-        await press(pilot, "2", "slash", *"eve", "enter", "B")
+        await press(pilot, "2", "slash", *"eve", "enter", "B", "enter", "enter")
+        assert "Reason is required." in text_of(app)
         await decided(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         await until(pilot, lambda: "until" in text_of(app))
         with pytest.raises(Refused, match="two accounts"):
             store.moderation.check_open("eve", datetime.now(UTC), admin=False)
+        await press(pilot, "B")
+        await decided(pilot, "enter")
+        await until(pilot, lambda: "until" not in text_of(app))
         await press(pilot, "enter", "X")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
@@ -88,8 +99,41 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await until(pilot, lambda: "Submissions were stopped by" in text_of(app))
         with pytest.raises(Refused, match="power cut"):
             store.moderation.check_open("bob", datetime.now(UTC), admin=False)
+        await press(pilot, "S")
+        await decided(pilot, "enter")
+        await until(pilot, lambda: "Submissions are accepted." in text_of(app))
         await press(pilot, "4")
-        actions = ("stop", "readmit", "remove", "ban", "limit", "update", "create")
+        actions = ("start", "stop", "readmit", "remove", "unban", "ban", "limit", "update", "create")
         await until(pilot, lambda: all(action in text_of(app) for action in actions))
         await press(pilot, "slash", *typed("eve ban"), "enter")
-        await until(pilot, lambda: app.screen.query_one("#log-grid", Grid).row_count == 1)
+        await until(pilot, lambda: app.screen.query_one("#log-grid", Grid).row_count == 2)
+
+
+async def test_the_best_runs_of_the_version_before_are_planned_and_sent_after_a_yes(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    sent = [
+        place.add(
+            result=result_of(Verdict.PASS, timed_case()),
+            score_s=score_s,
+            user=user,
+            task="narrow",
+            gpu="H100",
+            code=code,
+        )
+        for user, score_s, code in (("eve", 1e-6, b"import torch\n"), ("bob", 2e-6, b"\xff"))
+    ]
+    definition = place.folder / "tasks" / "narrow" / "task.yml"
+    definition.write_text(definition.read_text() + "benchmarks: [{size: 1}]\n")
+    board = Board(config.load(place.settings, {}))
+    app = BoardApp(lambda: board, tick_seconds=3600, follow_seconds=3600)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "slash", *"narrow", "enter", "R", "ctrl+u", "0", "enter", "enter")
+        await until(pilot, lambda: "invalid number of users '0'. Use a number from 1 to 10000." in text_of(app))
+        await press(pilot, "ctrl+u", *"10", "enter", "enter")
+        await until(pilot, lambda: isinstance(front(app), Confirm))
+        shown = " ".join(str(each.content) for each in app.screen.query(Static))
+        assert "Send 1 ranked runs for narrow under your account? Users: eve." in shown
+        assert f"Skipped: submission {sent[1].submission}: " in shown
+        await press(pilot, "escape")
+        assert len(board.runs.list(everyone=True)) == 2
