@@ -413,28 +413,6 @@ async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(
         assert isinstance(pilot.app.screen, SubmitScreen)
 
 
-async def test_the_same_choice_is_there_for_the_next_submission(kernel: Path) -> None:
-    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "ctrl+s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
-        await settled(pilot)
-        await press(pilot, "escape", "end", "s")
-        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
-
-
-async def test_a_file_is_picked_from_the_tree(kernel: Path) -> None:
-    (kernel.parent / "notes.txt").write_text("not a kernel")
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "s", "ctrl+o")
-        await until(pilot, lambda: "kernel.py" in text_of(pilot.app))
-        assert "notes.txt" not in text_of(pilot.app)
-        await press(pilot, "down", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SubmitScreen))
-        await until(pilot, lambda: "Ready: vectoradd on H100 and A100" in text_of(pilot.app))
-
-
 async def test_a_refused_submission_says_why_and_keeps_the_form_until_that_changes(kernel: Path) -> None:
     board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition", hint="Mend the settings.")})
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:

@@ -68,19 +68,6 @@ def told(app: App[None], words: str) -> bool:
     return any(words in each.message for each in app._notifications)
 
 
-async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
-    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b", "u", "m")
-        await until(pilot, lambda: told(pilot.app, "Submission 19 is marked."))
-        await press(pilot, "home", "m")
-        assert isinstance(pilot.app.screen, CompareScreen)
-        assert "19 (submission.py by ada) vs. 17" in text_of(pilot.app)
-        assert "1.25x" in text_of(pilot.app)
-        assert "25.0 % faster (±" in text_of(pilot.app)
-        assert "95 % confidence interval" in text_of(pilot.app)
-
-
 async def test_a_mark_is_on_one_row_beside_the_reference_of_its_run() -> None:
     board = Timed()
     board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW),)}

@@ -648,16 +648,3 @@ async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebo
         assert "squeue did not answer within 60 s" in text_of(app)
         board.silent.clear()
         await until(pilot, lambda: not app.screen.query_one(ErrorBox).display)
-
-
-async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
-    board = real_board(tmp_path)
-    list(board.runs.wait([1], timeout_seconds=60))
-    for path in board.settings.board.glob("board.db*"):
-        path.write_bytes(b"x" * 8192)
-    app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
-        await pilot.press("r")
-        await until(pilot, lambda: "move the file aside" in " ".join(text_of(app).split()))
-        assert app.screen.query_one(ErrorBox).display

@@ -22,7 +22,6 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.frame import OpeningScreen, TooSmallScreen
 from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, settled, text_of, until
@@ -225,13 +224,6 @@ async def test_a_terminal_that_is_too_small_is_told_so_before_the_board_is_open(
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: isinstance(app.screen, TasksScreen))
         assert len(app.screen_stack) == 2
-
-
-async def test_a_file_is_in_the_form_once_the_board_is_open(kernel: Path) -> None:
-    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        assert isinstance(pilot.app.screen, SubmitScreen)
-        assert "kernel.py" in text_of(pilot.app)
 
 
 async def test_a_board_that_does_not_open_ends_the_app_with_its_error() -> None:

@@ -1,6 +1,5 @@
 """The screen of one run: its pages, its log, and what to do about a run that did not pass."""
 
-import hashlib
 import re
 import threading
 from collections.abc import Callable
@@ -17,15 +16,12 @@ from hpc_board.model.task import Mode
 from hpc_board.report.histograms import histogram
 from hpc_board.report.next_steps import next_steps
 from hpc_board.schedulers.slurm import with_options
-from hpc_board.tui.app import BoardApp
-from hpc_board.tui.local_files import remember
-from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
-from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run, timing
+from tests.tui.fake_board import RUNS, FakeBoard, result, run, timing
 from tests.values import replace
 
 HOSTILE = "[bold red]loud[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
@@ -418,19 +414,6 @@ def test_every_end_without_a_result_has_next_steps(state: RunState) -> None:
     assert steps is not None
     assert steps.case == ""
     assert steps.meaning.next
-
-
-async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None:
-    digest = hashlib.sha256(kernel.read_bytes()).hexdigest()
-    board = FakeBoard(runs=[replace(RUNS[3], file_name="kernel.py", code_sha256=digest)])
-    memory = Memory()
-    remember(memory, kernel)
-    app = BoardApp(lambda: board, kernel, now=lambda: NOW, tick_seconds=3600, memory=memory)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "escape", "r", "enter", "x")
-        await pilot.press("w")
-        await until(pilot, lambda: "kernel.py → vectoradd on H100, mode test" in text_of(pilot.app))
 
 
 @pytest.mark.parametrize(
