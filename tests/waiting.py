@@ -19,11 +19,13 @@ def pauses() -> Iterator[None]:
         seconds = min(1.5 * seconds, 0.4)
 
 
-def awaited(question: Callable[[], T | None]) -> T:
-    """The first answer that is true; fail if there is none in time."""
-    deadline, pause = time.monotonic() + WAIT_SECONDS, pauses()
+def awaited(
+    question: Callable[[], T | None], told: Callable[[], object] = lambda: "", seconds: float = WAIT_SECONDS
+) -> T:
+    """The first answer that is true; fail with what is `told` if there is none in time."""
+    deadline, pause = time.monotonic() + seconds, pauses()
     while not (answer := question()):
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"waited in vain: {told()}"
         next(pause)
     return answer
 

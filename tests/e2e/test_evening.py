@@ -5,7 +5,6 @@ recording.cast, an asciicast of it all: `make recording-evening` puts it into th
 """
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
 from tests.tmux import tmux_server
 from tests.values import requested
-from tests.waiting import pauses
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -79,10 +78,7 @@ class Others:
 
     def wait_for_nobody(self, partition: str) -> None:
         """Wait until no job waits or runs in this partition."""
-        deadline, pause = time.monotonic() + 90, pauses()
-        while listed := self._lab.run("squeue", "--noheader", f"--partition={partition}"):
-            assert time.monotonic() < deadline, listed
-            next(pause)
+        awaited(lambda: not self._lab.run("squeue", "--noheader", f"--partition={partition}"), seconds=90)
 
     def end(self) -> None:
         """Give back all."""
@@ -90,10 +86,8 @@ class Others:
             self.leave(partition)
 
     def _wait(self, job: str, state: str) -> None:
-        deadline, pause = time.monotonic() + 90, pauses()
-        while (shown := self._lab.run("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip()) != state:
-            assert time.monotonic() < deadline, shown
-            next(pause)
+        command = ("squeue", "--noheader", f"--jobs={job}", "--format=%T")
+        awaited(lambda: self._lab.run(*command).strip() == state, seconds=90)
 
 
 @pytest.fixture

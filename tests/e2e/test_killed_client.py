@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.killed_client import POINTS
 from tests.slurm.lab import SlurmLab
 from tests.values import replace
-from tests.waiting import pauses
+from tests.waiting import awaited
 
 SETTLED = timedelta(seconds=1)
 
@@ -37,11 +36,13 @@ def carried_on(files: BoardFiles) -> Board:
     """Another client of the same board, which carries on until nothing is in flight."""
     board = Board(settings.load(files.settings, os.environ))
     board.context.installation.__dict__["reconciler"] = replace(board.context.reconciler, lookup_delay=SETTLED)
-    deadline, pause = time.monotonic() + 60, pauses()
-    while board.context.store.runs.in_flight():
-        assert time.monotonic() < deadline, board.context.store.runs.in_flight()
+    in_flight = board.context.store.runs.in_flight
+
+    def is_over() -> bool:
         board.runs.advance()
-        next(pause)
+        return not in_flight()
+
+    awaited(is_over, in_flight)
     return board
 
 

@@ -1,7 +1,6 @@
 """The live pages of a service in a real browser: new ranks come by themselves, and every width and scheme is read."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 from tests.values import created
-from tests.waiting import WAIT_SECONDS, awaited
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.skipif(
     browser_program() is None, reason="no Chromium is installed: `make browser` installs one"
@@ -70,10 +69,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def until(page: Page, expression: str) -> None:
     """Wait until an expression is true in the page."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not page.value(expression):
-        assert time.monotonic() < deadline, f"{expression}: {page.value('document.body.innerText')}"
-        time.sleep(0.1)
+    awaited(lambda: page.value(expression), lambda: f"{expression}: {page.value('document.body.innerText')}")
 
 
 def live(page: Page, address: str, **how: object) -> None:

@@ -2,9 +2,7 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +11,7 @@ from hpc_board.model.gpu import ContainerRuntime
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.harness.containers import needs_containers, play
 from tests.slurm.lab import SlurmLab
+from tests.waiting import awaited
 
 pytestmark = [pytest.mark.slurm, needs_containers]
 
@@ -46,13 +45,11 @@ def test_a_step_that_is_told_to_end_still_says_where_it_stood(board: BoardFiles,
     sent = board.json("submit", board.kernel(HANGING), "--gpu", "CPU", "--mode", "test")
     number = str(sent["runs"][0]["id"])
     # A job runs before its judge does, which has nothing to say when it is told to end by then.
-    progress, deadline = board.folder / "board" / "runs" / number / "progress.jsonl", time.monotonic() + 60
-    while not (progress.is_file() and '"phase": "test"' in progress.read_text()):
-        assert time.monotonic() < deadline, board.json("run", number)
-        time.sleep(0.1)
+    progress = board.folder / "board" / "runs" / number / "progress.jsonl"
+    awaited(lambda: progress.is_file() and '"phase": "test"' in progress.read_text())
     how = ["--batch", "--signal=TERM"] if to_shell_alone else []
     subprocess.run(["scancel", *how, sent["runs"][0]["job"]["id"]], env={**os.environ, **board.environ}, check=True)
-    run = awaited(board, number, "cancelled", "error")
+    run = board.ended(int(number))
     assert run["provenance"]["interrupted"] == "SIGTERM"
     assert not list((board.folder / "scratch").iterdir())
 
@@ -69,14 +66,3 @@ def test_an_image_is_proven_by_a_probe_job(board: BoardFiles) -> None:
     said = " ".join(done.stdout.split())
     assert "no judge came up in kernels; it takes Python 3.10 or newer as /opt/image/python3" in said
     assert "gpus.CPU.container" in said
-
-
-def awaited(board: BoardFiles, number: str, *states: str) -> dict[str, Any]:
-    """The run's object once it has one of these states."""
-    deadline = time.monotonic() + 120
-    while True:
-        shown: dict[str, Any] = board.json("run", number)
-        if shown["state"] in states:
-            return shown
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)

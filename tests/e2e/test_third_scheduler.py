@@ -103,20 +103,9 @@ def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> Non
     ("cluster", "gpu", "words"),
     [
         ({**CLUSTER, "shell": "/bin/sh"}, GPU, "clusters.box.shell: is a name, not a path"),
-        (
-            {**CLUSTER, "poll_seconds": 0.01},
-            GPU,
-            "box.poll_seconds: expected at least 0.05 seconds for At Once",
-        ),
-        ({**CLUSTER, "shel": "sh"}, GPU, 'clusters.box.shel: is not a known key. Did you mean "shell"?'),
+        ({**CLUSTER, "poll_seconds": 0.01}, GPU, "box.poll_seconds: expected at least 0.05 seconds for At Once"),
         ({**CLUSTER, "client": "cli"}, GPU, "clusters.box.client: is not a known key"),
-        (
-            {"scheduler": "at_once"},
-            GPU,
-            'expected one of slurm, local, at-once, found "at_once". Did you',
-        ),
         ({"scheduler": "local"}, GPU, "gpus.X86.lane: is not a known key"),
-        (CLUSTER, {**GPU, "partition": "p"}, "gpus.X86.partition: is not a known key"),
         (CLUSTER, {"cluster": "box"}, "gpus.X86.lane: is missing"),
         (
             CLUSTER,

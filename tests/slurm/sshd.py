@@ -18,11 +18,11 @@ import pytest
 
 from tests.conftest import short_folder
 from tests.slurm.lab import free_ports
+from tests.waiting import awaited
 
 PROGRAMS = ("sshd", "ssh-keygen", "ssh-agent", "ssh-add", "setpriv")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 _SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server")
-_START_SECONDS = 30.0
 
 # The clients of tests find the `ssh` there.
 os.environ["PATH"] = f"{Path(__file__).parent / 'bin'}:{os.environ['PATH']}"
@@ -134,13 +134,14 @@ class Sshd:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            assert time.monotonic() < deadline, (self.folder / "sshd.log").read_text()
-            assert self._process.poll() is None, (self.folder / "sshd.log").read_text()
-            time.sleep(0.05)
+        awaited(self._listens, (self.folder / "sshd.log").read_text)
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "sshd.log").read_text()
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
 
     def stop(self) -> None:
         """End the server and its sessions."""
@@ -267,10 +268,7 @@ def agent_with(key: Path) -> Iterator[str]:
     """The socket of an agent that holds `key`."""
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", f"{key}.agent"], stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not Path(f"{key}.agent").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        awaited(Path(f"{key}.agent").exists)
         subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": f"{key}.agent"}, check=True)
         yield f"{key}.agent"
     finally:
@@ -285,10 +283,7 @@ def running_master(server: Sshd, ssh: Path) -> Iterator["subprocess.Popen[bytes]
         (ssh / "config").write_text(f"ControlPath {folder}/%h-%%\n")
         words = ["ssh", "-F", str(ssh / "all"), "-MN", "-i", str(server.client_key), "-p", str(server.port), "-l", USER]
         with subprocess.Popen([*words, "127.0.0.1"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            deadline = time.monotonic() + _START_SECONDS
-            while not any(folder.iterdir()):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            awaited(lambda: any(folder.iterdir()))
             yield process
             process.kill()
 

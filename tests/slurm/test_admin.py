@@ -19,6 +19,7 @@ from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs, without_libraries
 from tests.harness.evaluations import QUICK
 from tests.slurm.lab import SlurmLab
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -201,9 +202,7 @@ def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmL
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60
-        while not _probes(board) - known and time.monotonic() < deadline:
-            time.sleep(0.1)
+        awaited(lambda: _probes(board) - known)
         client.send_signal(signal.SIGINT)
         _, errors = client.communicate(timeout=60)
         assert client.returncode == 130, errors

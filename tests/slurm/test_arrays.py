@@ -3,7 +3,6 @@
 import getpass
 import json
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, lab_at, source_of
 from tests.values import replace, requested
-from tests.waiting import pauses
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -85,13 +84,11 @@ class Array:
 
     def until(self, fits: Callable[[Mapping[int, JobStatus]], bool]) -> Mapping[int, JobStatus]:
         """The news of the tasks by their indexes, once they fit."""
-        deadline, pause = time.monotonic() + WAIT_SECONDS, pauses()
-        while True:
-            news = {int(name.rpartition(".")[2]): one for name, one in self.scheduler.poll(self.keys).items()}
-            if fits(news):
-                return news
-            assert time.monotonic() < deadline, news
-            next(pause)
+
+        def news() -> Mapping[int, JobStatus]:
+            return {int(name.rpartition(".")[2]): one for name, one in self.scheduler.poll(self.keys).items()}
+
+        return awaited(lambda: found if fits(found := news()) else None, news, WAIT_SECONDS)
 
 
 @contextmanager
@@ -226,14 +223,16 @@ class Site:
 
     def ended(self, runs: Sequence[Run]) -> list[Run]:
         board = self.board
-        deadline, pause = time.monotonic() + 2 * WAIT_SECONDS, pauses()
-        while True:
+
+        def seen() -> list[Run]:
+            return [board.runs.get(run.id) for run in runs]
+
+        def is_over() -> bool:
             board.runs.advance()
-            seen = [board.runs.get(run.id) for run in runs]
-            if all(run.state.ended for run in seen):
-                return seen
-            assert time.monotonic() < deadline, [run.status for run in seen if not run.state.ended]
-            next(pause)
+            return all(run.state.ended for run in seen())
+
+        awaited(is_over, seen, 2 * WAIT_SECONDS)
+        return seen()
 
     def folder(self, run: Run) -> Path:
         return job_folder.Folders(self.board.settings.board).of(run)
@@ -283,19 +282,17 @@ def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_wh
     sent = site.files.json("submit", *files, "--gpu", "CPU", "--max-running", "1")
     runs = [site.board.runs.get(each["runs"][0]["id"]) for each in sent]
     board = site.board
+
+    def advanced() -> list[Run]:
+        board.runs.advance()
+        return [board.runs.get(run.id) for run in runs]
+
     try:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while [board.runs.get(run.id).state for run in runs].count(RunState.RUNNING) != 1:
-            assert time.monotonic() < deadline
-            board.runs.advance()
-            time.sleep(0.2)
+        awaited(lambda: [run.state for run in advanced()].count(RunState.RUNNING) == 1)
         waits = [run.id for run in (board.runs.get(each.id) for each in runs) if run.state is RunState.QUEUED]
         assert len(waits) == 2
         limited = "waiting for other tasks of its array, of which only some run at a time (JobArrayTaskLimit)"
-        while {board.runs.get(number).status.reason for number in waits} != {limited}:
-            assert time.monotonic() < deadline
-            board.runs.advance()
-            time.sleep(0.2)
+        awaited(lambda: {run.status.reason for run in advanced() if run.id in waits} == {limited})
         comments = {comment for name, comment in slurm_jobs(site.files.environ, ("%j", "%k")) if name == runs[0].array}
         assert comments == {f"hpc-board run {runs[0].id}-{runs[2].id}, double ({runs[0].array})"}
     finally:
@@ -372,10 +369,7 @@ def test_an_array_of_which_every_task_is_over_but_one_is_found_whole(
     files = [site.files.kernel(text, f"k{number}.py") for number, text in enumerate([RIGHT, RIGHT, RIGHT, waiting])]
     runs = lost.submissions.submit([requested(file, gpus=["CPU"], mode="test") for file in files])
     assert {run.state for run in runs} == {RunState.SUBMITTING}
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len([name for _, name, _ in slurm_jobs(site.files.environ) if name == runs[0].array]) != 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    awaited(lambda: [name for _, name, _ in slurm_jobs(site.files.environ)].count(runs[0].array) == 1)
     site.board.runs.advance()
     assert [site.board.runs.get(run.id).status.job_id.partition("_")[2] for run in runs] == [*"0123"]
     go.touch()

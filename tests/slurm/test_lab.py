@@ -5,7 +5,6 @@ import pwd
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from tests.conftest import short_folder, skip_without_slurm
 from tests.slurm import chroot, lab
 from tests.slurm.places import skip_without_chroot
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -59,10 +59,7 @@ def test_nothing_is_left_when_the_starting_process_is_killed(place: str) -> None
             assert starter.stdout.readline() == "running\n"
             assert len(processes_of(folder)) > len(lab.NODES) + 2
             starter.kill()
-        deadline = time.monotonic() + 60
-        while processes_of(folder):
-            assert time.monotonic() < deadline, "processes of the lab are left"
-            time.sleep(0.1)
+        awaited(lambda: not processes_of(folder), lambda: processes_of(folder))
     assert str(chroot.folder()) not in Path("/proc/self/mounts").read_text()
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import chroot_labs
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -69,11 +70,8 @@ def test_a_job_that_was_put_back_into_the_queue_says_so(lab: SlurmLab, job: JobK
     scheduler = asked(lab, unexpected)
     lab.run("scontrol", "update", f"jobid={job.job_id}", "requeue=1")
     lab.run("scontrol", "requeue", job.job_id)
-    deadline = time.monotonic() + 30
-    while ", restart 1" not in (evidence := scheduler.poll([job])[job.name].source):
-        assert time.monotonic() < deadline, evidence
-        time.sleep(0.2)
-    assert evidence.startswith("pyslurm: ")
+    awaited(lambda: ", restart 1" in scheduler.poll([job])[job.name].source)
+    assert scheduler.poll([job])[job.name].source.startswith("pyslurm: ")
 
 
 def test_the_tasks_of_an_array_are_never_ours(lab: SlurmLab) -> None:
@@ -117,14 +115,14 @@ def test_a_job_that_somebody_cancels_is_explained_by_pyslurm(board: BoardFiles, 
         "#!POPCORN leaderboard double\n\ndef custom_kernel(data):\n    import time; time.sleep(120)\n"
     )
     (run,) = board.json("submit", kernel, "--gpu", "H100", "--mode", "test")["runs"]
-    deadline = time.monotonic() + 60
-    while (shown := board.json("run", str(run["id"])))["state"] != "running":
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)
-    subprocess.run(["scancel", shown["job"]["id"]], env=lab.environment, check=True)
-    while (shown := board.json("run", str(run["id"])))["state"] in ("running", "collecting"):
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)
-    assert shown["state"] == "cancelled"
-    assert "pyslurm: CANCELLED" in json.dumps(shown)
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = board.json("run", str(run["id"]))
+        return found
+
+    awaited(lambda: shown()["state"] == "running")
+    subprocess.run(["scancel", shown()["job"]["id"]], env=lab.environment, check=True)
+    awaited(lambda: shown()["state"] not in ("running", "collecting"))
+    assert shown()["state"] == "cancelled"
+    assert "pyslurm: CANCELLED" in json.dumps(shown())
     assert not (board.folder / "squeue-called").exists()

@@ -6,9 +6,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,6 +17,7 @@ from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs, without_libraries
 from tests.slurm.lab import SlurmLab
 from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -58,18 +58,6 @@ def far_board(server: Sshd, folder: Path, port: int) -> BoardFiles:
 
 def folders(board: BoardFiles) -> list[Path]:
     return sorted((board.folder.parent / "far" / "runs").iterdir())
-
-
-def awaited(board: BoardFiles, run: int, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The run's object once it `fits`."""
-    deadline = time.monotonic() + 120
-    while True:
-        board.run("poll")
-        shown: dict[str, Any] = board.json("run", str(run))
-        if fits(shown):
-            return shown
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)
 
 
 def jobs_of(board: BoardFiles, lab: SlurmLab) -> list[str]:
@@ -132,7 +120,12 @@ def test_the_job_folders_of_ended_runs_are_pruned_on_the_login_node(board: Board
     board.json("submit", *files, "--gpu", "H100", "--wait")
     alone = board.json("submit", board.kernel(), "--gpu", "H100", "--wait")["runs"][0]["id"]
     going = board.json("submit", board.kernel(HANGING), "--gpu", "A100", "--mode", "test")["runs"][0]["id"]
-    awaited(board, going, lambda shown: shown["state"] == "running")
+
+    def is_running() -> bool:
+        board.run("poll")
+        return bool(board.json("run", str(going))["state"] == "running")
+
+    awaited(is_running, seconds=120)
     log = board.run("run", str(alone), "--log").stdout
     (runs := folders(board)[0].parent).joinpath("999-hb-0123456789abcdef").mkdir()
     precious = tmp_path / "precious"
@@ -201,10 +194,7 @@ def test_a_connection_lost_in_the_middle_of_submit_neither_loses_nor_doubles_the
             stderr=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + 60
-        while not reached.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        awaited(reached.exists)
         server.drop()
         out, errors = client.communicate(timeout=180)
     finally:
@@ -231,10 +221,7 @@ def test_a_connection_lost_in_the_middle_of_collect_loses_nothing(
             text=True,
         )
         deadline = time.monotonic() + 120
-        while not list((tmp_path / "far").glob("runs/*/progress.jsonl")):
-            assert time.monotonic() < deadline
-            assert client.poll() is None
-            time.sleep(0.05)
+        awaited(lambda: [*(tmp_path / "far").glob("runs/*/progress.jsonl")], seconds=120)
         # Wherever the client is then: at the run's state, its progress or its result.
         while client.poll() is None and time.monotonic() < deadline:
             link.cut_after(4000)

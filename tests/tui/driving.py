@@ -15,7 +15,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.base import BoardScreen
 from tests.tui.fake_board import NOW
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 
 Door = Callable[..., Board]
 """The type of the fixture `door`: a function of settings and of a user, by default the account's."""
