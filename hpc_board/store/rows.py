@@ -94,10 +94,12 @@ def cases_document(cases: Sequence[Case]) -> str:
     """Return cases without their samples as JSON, which `cases_value` reads."""
     stored: list[_StoredCase] = []
     for case in cases:
-        fields = vars(case.timing) if case.timing else {}
-        timing = {name: value for name, value in fields.items() if name not in _SAMPLES}
+        timing: dict[str, Any] | None = None
+        if case.timing is not None:
+            # An object that msgspec made has no attribute of its own for a default.
+            timing = {name: getattr(case.timing, name) for name in Timing.__match_args__ if name not in _SAMPLES}
         texts = plain_text(case.spec), case.verdict, plain_text(case.message)
-        stored.append((case.phase, case.index, *texts, timing or None))
+        stored.append((case.phase, case.index, *texts, timing))
     return msgspec.json.encode(stored).decode()
 
 
