@@ -66,8 +66,7 @@ class Leaderboards:
         """Plan the creation of leaderboards, or the change of one; nothing is stored.
 
         Raises:
-            InputError: no such leaderboard exists, or the source, a name or an option is invalid; the message lists
-                every fault.
+            InputError: no such leaderboard exists, or the source, a name or an option is invalid.
             Refused: the user is not a creator, or the leaderboard belongs to another user.
         """
         editor, now = self._context.editor, utc_now()

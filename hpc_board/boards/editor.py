@@ -139,18 +139,11 @@ class LeaderboardEditor:
         """Plan a leaderboard for each of `tasks`, under the task's name.
 
         Raises:
-            InputError: a name or an option is invalid; the message lists every fault.
+            InputError: a name or an option is invalid.
             Refused: the user may not take a name; see `_require_name`.
         """
         newest = {_name(each): each for each in self._newest()}
-        plans, faults = [], []
-        for task in tasks:
-            before = newest.get(task.name)
-            try:
-                plans.append(self._creation_plan(task, options, before, of_settings, now))
-            except InputError as error:
-                faults.append(error)
-        _raise_together(faults)
+        plans = [self._creation_plan(task, options, newest.get(task.name), of_settings, now) for task in tasks]
         for plan in plans:
             self._require_name(plan)
         return tuple(plans)
@@ -324,30 +317,19 @@ class LeaderboardEditor:
         Raises:
             InputError: they are invalid.
         """
-        faults: list[InputError] = []
-        changes: dict[str, Any] = {}
-        for name, requested in (
-            ("deadline", lambda: _deadline(terms.deadline, options.deadline, now)),
-            ("gpus", lambda: terms.gpus if options.gpus is None else self._gpu_names(options.gpus)),
-            ("members", lambda: _members(terms.members, options)),
-        ):
-            try:
-                changes[name] = requested()
-            except InputError as error:
-                faults.append(error)
+        changes: dict[str, Any] = {
+            "deadline": _deadline(terms.deadline, options.deadline, now),
+            "gpus": terms.gpus if options.gpus is None else self._gpu_names(options.gpus),
+            "members": _members(terms.members, options),
+        }
         if options.closed is not None:
             changes["visibility"] = Visibility.CLOSED if options.closed else Visibility.PUBLIC
         if options.show_code is not None:
             changes["code_shown"] = CodeShown.AFTER_DEADLINE if options.show_code else CodeShown.NEVER
         changed = replace(terms, **changes)
         if options.members and changed.visibility is Visibility.PUBLIC:
-            faults.append(InputError("only a closed board has members.", hint="Add --closed, or omit --member."))
-        if not faults:
-            try:
-                self._check_gpus(task, changed)
-            except InputError as error:
-                faults.append(error)
-        _raise_together(faults)
+            raise InputError("only a closed board has members.", hint="Add --closed, or omit --member.")
+        self._check_gpus(task, changed)
         return changed
 
     def _gpu_names(self, words: Sequence[str]) -> tuple[str, ...]:
@@ -491,19 +473,6 @@ def unknown_members(plan: Plan) -> tuple[str, ...]:
     """Return the new members without an account on this machine, whether mistyped or not yet created."""
     before = plan.before.options.members if plan.before else ()
     return unknown_accounts(name for name in plan.options.members if name not in before)
-
-
-def _raise_together(faults: Sequence[InputError]) -> None:
-    """Raise one error for all of `faults`, if any.
-
-    Raises:
-        InputError: the list is not empty.
-    """
-    if len(faults) == 1:
-        raise faults[0]
-    if faults:
-        hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
-        raise InputError("\n".join(fault.message for fault in faults), hint=" ".join(hints))
 
 
 def synced(

@@ -320,13 +320,6 @@ def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str],
     assert of(place).leaderboards.list() == ()
 
 
-def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
-    folder = task_folder(place.folder / "echo")
-    done = call(place, "create", "echo", folder, "--deadline", "soon", "--gpu", "B2", "--member", "a b")
-    for words in ("invalid deadline", 'unknown GPU "B2"', "is not a valid member", "only a closed board"):
-        assert words in done.stderr
-
-
 @pytest.mark.parametrize("name", ["x" * 65, "a b", "-a", "../a", "é", "a\n"])
 def test_a_name_that_no_board_can_have_is_refused_with_the_rule(place: Recorded, name: str) -> None:
     done = call(place, "create", "--", name, task_folder(place.folder / "echo"))
