@@ -113,7 +113,7 @@ class Device(Protocol):
 
 
 class CpuDevice:
-    """The node's CPU."""
+    """The node's CPU, whose own caches hold none of the inputs: another process writes them."""
 
     name = "cpu"
 
@@ -121,10 +121,9 @@ class CpuDevice:
         self._memory: mmap.mmap | None = None
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Do nothing: a core's own caches hold none of the inputs, which another process writes."""
+        pass
 
     def empty_caches(self) -> None:
-        """Write twice the size of the last-level cache, at most 64 MiB, from up to four processors."""
         if self._memory is None:
             self._memory = mmap.mmap(-1, min(2 * last_level_cache_bytes(), _FLUSH_BYTES_MAX))
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -144,11 +143,9 @@ class CpuDevice:
             writer.join()
 
     def place(self, tensor: Any) -> Any:
-        """Return the tensor itself."""
         return tensor
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """Return the value of `call`, and the nanoseconds it took."""
         del cold, shown
         start = time.perf_counter_ns()
         value = call()
@@ -179,15 +176,10 @@ class CudaDevice:
         self._warm_at_ns: int | None = None
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Reset a submission's L2 persistence settings, and keep a device busy whose clocks may be low.
-
-        Lines marked as persisting survive the writing of a buffer; both calls are needed (the limit alone keeps
-        existing lines, the reset alone permits new ones). With `warm`, the device gets half a second of work before the
-        first timed call of a process, and after a second without work from that process: while clocks rise, no two
-        times are comparable.
-        """
         kept = self.kept
         if self._driver is not None:
+            # Persisting lines survive the writing of a buffer. The limit alone keeps existing ones, the reset alone
+            # permits new ones.
             self._driver.cuCtxSetLimit(_CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
             self._driver.cuCtxResetPersistingL2Cache()
         kept.set_stream(self.stream)
@@ -203,7 +195,7 @@ class CudaDevice:
             self._warm_at_ns = self._clock()
 
     def empty_caches(self) -> None:
-        """Do nothing: data written to host memory is in no cache of a GPU."""
+        pass  # data written to host memory is in no cache of a GPU
 
     def _warm(self) -> None:
         end_ns = self._clock() + _WARM_NS
@@ -273,19 +265,7 @@ class CudaDevice:
         self._warm_at_ns = self._clock()
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """Return the value of `call` at its second event, and the nanoseconds between two events, of all streams.
-
-        With `cold`, at least twice the size of the L2 cache is written before, and again until at least 1 ms, and 50 us
-        more for each input, have passed; since the call is queued meanwhile, this hides the kernel's launch time.
-        Another stream does not wait for the fill and could do the work meanwhile: so parts of the inputs are wrong
-        until the first event. The second event ends the work on the default stream, and a copy of the returned value is
-        queued right behind it: later work of another stream or thread is missing in the copy. If the device takes more
-        than 0.1 ms to become idle after that, another stream still had work, and an event recorded after that wait
-        counts instead of the second. When this returns, the device is idle.
-
-        Raises:
-            RuntimeError: `cold` was requested of a device that was never prepared, so that it has no buffer to write.
-        """
+        """Time a call as docs/design/judge.md, "One timed call", says; the device is idle afterwards."""
         kept, stream = self.kept, self.stream
         if cold and self._memory is None:
             raise RuntimeError("no call has cold caches before the device is prepared; call prepare() first")
