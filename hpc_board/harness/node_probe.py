@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
+from hpc_board.harness.build.toolchain import BuildFailed, toolchain
 from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.sandbox import level_here, readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
@@ -430,7 +430,7 @@ def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
     for name, language in _LANGUAGES.items():
         try:
             found[name] = _cut(toolchain(language, _SOME_ARCH[name], environ).version)
-        except ToolchainMissing:
+        except BuildFailed:
             continue
     return found
 

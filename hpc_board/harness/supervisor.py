@@ -320,7 +320,8 @@ class Supervisor:
             self._benchmark(judge, None, job.phase_seconds["ranked"], job.limits.workers)
 
     def _build(self) -> None:
-        from hpc_board.harness.build.builder import BuildFailed, build
+        from hpc_board.harness.build.builder import build
+        from hpc_board.harness.build.toolchain import BuildFailed
 
         self._say("build", None, None, "compiling the submission")
         try:

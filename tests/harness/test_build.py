@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.build.builder import BuildCache, CachedLibrary, exported
-from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, header_text, toolchain
+from hpc_board.harness.build.builder import BuildCache, exported
+from hpc_board.harness.build.toolchain import BuildFailed, Inside, cache_key, command, header_text, toolchain
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Log, Result, Verdict
@@ -262,19 +262,19 @@ def test_a_submission_cannot_write_where_libraries_are_kept(tmp_path: Path) -> N
 def test_builds_that_were_not_used_for_longest_go_first(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path / "cache", bytes_max=3000)
     for age, key in enumerate(("old", "used", "new")):
-        cache.put(key, CachedLibrary(b"x" * 800, Log("text")))
+        cache.put(key, b"x" * 800, Log("text"))
         os.utime(tmp_path / "cache" / f"{key}.build", (age, age))
-    assert cache.get("old") == CachedLibrary(b"x" * 800, Log("text"))
-    cache.put("last", CachedLibrary(b"y" * 800, Log()))
+    assert cache.get("old") == (b"x" * 800, Log("text"))
+    cache.put("last", b"y" * 800, Log())
     assert cache.get("used") is None
     assert cache.get("old") is not None
-    cache.put("huge", CachedLibrary(b"z" * 5000, Log()))
+    cache.put("huge", b"z" * 5000, Log())
     assert cache.get("huge") is None
 
 
 def test_a_folder_that_others_may_write_keeps_nothing(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    BuildCache(tmp_path).put("key", CachedLibrary(b"x", Log()))
+    BuildCache(tmp_path).put("key", b"x", Log())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -420,7 +420,7 @@ def tools_in(folder: Path, **programs: str) -> dict[str, str]:
 def test_what_a_node_lacks_is_named(
     tmp_path: Path, language: Language, programs: dict[str, str], verdict: Verdict, message: str
 ) -> None:
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(BuildFailed) as caught:
         toolchain(language, "", {**tools_in(tmp_path, **programs), "CUDA_HOME": "/opt/cuda"})
     assert caught.value.verdict is verdict
     assert message in caught.value.message

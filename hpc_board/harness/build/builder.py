@@ -23,9 +23,9 @@ from hpc_board.harness.build.toolchain import (
     HEADER,
     LIBRARY,
     PASSED_TO_COMPILERS,
+    BuildFailed,
     Inside,
     Toolchain,
-    ToolchainMissing,
     broken,
     cache_key,
     command,
@@ -101,14 +101,6 @@ def _exported(library: bytes) -> set[str]:
     return names
 
 
-@dataclass(frozen=True)
-class CachedLibrary:
-    """A library, and the compiler's output when it was built."""
-
-    library: bytes
-    log: Log
-
-
 class BuildCache:
     """A folder of compiled submissions; a failure of the file system costs a compilation, never a result.
 
@@ -122,8 +114,8 @@ class BuildCache:
         self._folder = folder
         self._bytes_max = bytes_max
 
-    def get(self, key: str) -> CachedLibrary | None:
-        """Return the cached library under `key`."""
+    def get(self, key: str) -> tuple[bytes, Log] | None:
+        """Return the cached library under `key`, and the compiler's output when it was built."""
         path = self._folder / f"{key}{_SUFFIX}"
         try:
             with open_regular(path) as file:
@@ -133,17 +125,17 @@ class BuildCache:
             facts = json.loads(line)
             if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():
                 return None
-            kept = CachedLibrary(library, Log(**facts["log"]))
+            kept = library, Log(**facts["log"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
         with suppress(OSError):
             os.utime(path)
         return kept
 
-    def put(self, key: str, kept: CachedLibrary) -> None:
+    def put(self, key: str, library: bytes, log: Log) -> None:
         """Store a library under `key`, and remove the least recently used entries."""
-        facts = {"key": key, "sha256": hashlib.sha256(kept.library).hexdigest(), "log": asdict(kept.log)}
-        data = json.dumps(facts).encode() + b"\n" + kept.library
+        facts = {"key": key, "sha256": hashlib.sha256(library).hexdigest(), "log": asdict(log)}
+        data = json.dumps(facts).encode() + b"\n" + library
         if len(data) > min(ENTRY_BYTES_MAX, self._bytes_max):
             return
         with suppress(OSError):
@@ -175,17 +167,6 @@ def _ours(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
-class BuildFailed(Exception):
-    """A submission could not be compiled; `log` is the compiler's output, `facts` the known facts of the attempt."""
-
-    def __init__(self, verdict: Verdict, message: str, log: Log | None = None) -> None:
-        super().__init__(message)
-        self.verdict = verdict
-        self.message = message
-        self.log = log or Log()
-        self.facts: dict[str, Any] = {}
-
-
 @dataclass(frozen=True)
 class Built:
     """A library, the compiler's output, and facts for the result."""
@@ -214,13 +195,14 @@ def build(job: JobSpec, folder: Path, processes: Processes) -> Built:
     kept = cache.get(key) if cache is not None else None
     if kept is None:
         write_files(home, {job.submission: source, HEADER: header_text().encode()})
-        kept = CachedLibrary(*compiled(job, room, processes, command_line, LIBRARY, facts))
+        kept = compiled(job, room, processes, command_line, LIBRARY, facts)
         if cache is not None:
-            cache.put(key, kept)
+            cache.put(key, *kept)
+    data, log = kept
     library = home / LIBRARY
-    library.write_bytes(kept.library)
-    facts["library_sha256"] = hashlib.sha256(kept.library).hexdigest()
-    log = renamed_in(kept.log, job)
+    library.write_bytes(data)
+    facts["library_sha256"] = hashlib.sha256(data).hexdigest()
+    log = renamed_in(log, job)
     check_device(job, tools.arch, log, facts)
     return Built(library, log, facts)
 
@@ -299,10 +281,7 @@ def job_toolchain(job: JobSpec, room: Room, processes: Processes) -> Toolchain:
     """
     container = processes.container
     inside = Inside(room.prefix, room.environment, container.kept(_environment(job)), container.identity)
-    try:
-        return toolchain(job.language, job.arch, os.environ, inside, std=job.std, include=job.include)
-    except ToolchainMissing as error:
-        raise BuildFailed(error.verdict, error.message) from None
+    return toolchain(job.language, job.arch, os.environ, inside, std=job.std, include=job.include)
 
 
 def compiler_log(

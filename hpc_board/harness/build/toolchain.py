@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hpc_board.harness.node import nvidia_smi
 from hpc_board.harness.processes.output import output_of
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Language
 
 HEADER = "hpc_board.h"
@@ -49,13 +50,15 @@ PASSED_TO_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY
 """Variables by which a site's modules give compilers the folders of headers and libraries."""
 
 
-class ToolchainMissing(Exception):
-    """The node cannot compile for this board; `verdict` blames its device or its software."""
+class BuildFailed(Exception):
+    """A submission could not be compiled; `log` is the compiler's output, `facts` the known facts of the attempt."""
 
-    def __init__(self, verdict: Verdict, message: str) -> None:
+    def __init__(self, verdict: Verdict, message: str, log: Log | None = None) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.message = message
+        self.log = log or Log()
+        self.facts: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,12 @@ class Inside:
         """Return the text with which a compiler states its version.
 
         Raises:
-            ToolchainMissing: it states none.
+            BuildFailed: it states none.
         """
         text = self.output_of([compiler, "--version"]).strip()
         if not text:
             message = f"{compiler} does not run on this node: it states no version"
-            raise ToolchainMissing(Verdict.INFRA_ERROR, message)
+            raise BuildFailed(Verdict.INFRA_ERROR, message)
         return text[:2000]
 
 
@@ -147,7 +150,7 @@ def toolchain(
     the settings.
 
     Raises:
-        ToolchainMissing: no compiler was found, a header folder is missing, or the target architecture is unknown.
+        BuildFailed: no compiler was found, a header folder is missing, or the target architecture is unknown.
     """
     if inside is None:
         here = {**environ, **compiler_variables(language)}
@@ -159,14 +162,14 @@ def toolchain(
     if language is Language.CU:
         host = inside.found("g++")
         if host is None:
-            raise ToolchainMissing(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
+            raise BuildFailed(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
         identity += [host, inside.version(host)]
     if arch == "native":
         identity.append(_cpu_identity())
     missing = sorted({*include} - {*inside.existing(include)})
     if missing:
         message = f"this node has no folder {missing[0]}, which `include` of the GPU in the settings names"
-        raise ToolchainMissing(Verdict.INFRA_ERROR, message)
+        raise BuildFailed(Verdict.INFRA_ERROR, message)
     libraries = _cuda_libraries(compiler, inside) if language is Language.CU else []
     return Toolchain(
         language, compiler, arch, _summary(version), "\n".join(identity), std or STD, tuple(include), libraries
@@ -281,7 +284,7 @@ def _compiler(language: Language, inside: Inside) -> str:
     if found is None:
         searched = f"PATH, nor in {home}/bin" if home else "PATH"
         where = "the container of submissions on this node" if inside.command else "this node"
-        raise ToolchainMissing(
+        raise BuildFailed(
             Verdict.INFRA_ERROR,
             f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
             "`modules` and `env` of the GPU in the settings can add one",
@@ -342,13 +345,13 @@ def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
 def _checked(arch: str, pattern: "re.Pattern[str]", example: str) -> str:
     if not pattern.fullmatch(arch):
         message = f"the settings have the invalid `arch` {arch!r}; an example is {example}"
-        raise ToolchainMissing(Verdict.INFRA_ERROR, message)
+        raise BuildFailed(Verdict.INFRA_ERROR, message)
     return arch
 
 
-def _unknown_arch(why: str, example: str) -> ToolchainMissing:
+def _unknown_arch(why: str, example: str) -> BuildFailed:
     message = f"nothing says what to compile for: {why}, and the GPU has no `arch` (such as {example}) in the settings"
-    return ToolchainMissing(Verdict.DEVICE_ERROR, message)
+    return BuildFailed(Verdict.DEVICE_ERROR, message)
 
 
 def _summary(version: str) -> str:

@@ -15,15 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.builder import (
-    BuildFailed,
-    check_device,
-    compiled,
-    compiler_room,
-    job_toolchain,
-    renamed_in,
-)
-from hpc_board.harness.build.toolchain import program_command
+from hpc_board.harness.build.builder import check_device, compiled, compiler_room, job_toolchain, renamed_in
+from hpc_board.harness.build.toolchain import BuildFailed, program_command
 from hpc_board.harness.confine.scratch import remove
 from hpc_board.harness.files import write_files
 from hpc_board.harness.job_spec import JobSpec

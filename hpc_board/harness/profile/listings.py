@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hpc_board.harness.build.builder import BuildFailed, compiler_log, compiler_room
+from hpc_board.harness.build.builder import compiler_log, compiler_room
+from hpc_board.harness.build.toolchain import BuildFailed
 from hpc_board.harness.confine.scratch import private_folders
 from hpc_board.harness.files import keep
 from hpc_board.harness.job_spec import JobSpec
