@@ -24,7 +24,7 @@ from hpc_board.domain.task_rules import (
 )
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
-from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.names import NAME, NAME_WORDS
 from hpc_board.model.task import (
     OWN,
     SUBMISSION,
@@ -206,7 +206,6 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         )
     _check_limits(document, own)
     _check_compiled(document, own)
-    _check_config(document, section)
     generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
     tests = _cases(document, "tests", section.tests, generator, section.multi_gpu)
     benchmarks = _cases(document, "benchmarks", section.benchmarks, generator, section.multi_gpu)
@@ -309,23 +308,6 @@ def _milestones(
         name = PurePosixPath(entry.source).name
         found.append(Milestone(entry.name, name, text or "", entry.description, tuple(entry.exclude_gpus)))
     return tuple(found)
-
-
-def _check_config(document: Document, section: TaskDocument) -> None:
-    """Note the files that `config` names and a run lacks."""
-    if not section.files:
-        return
-    names = {entry.name for entry in section.files}
-    config = section.config or {}
-    if section.lang == "py":
-        main = config.get("main")
-        if isinstance(main, str) and main not in names:
-            document.fault(("config", "main"), f'"{one_line(main)}" is not in `files`.{suggestion(main, names)}')
-        return
-    sources = config.get("sources")
-    for index, source in enumerate(sources if isinstance(sources, list) else ()):
-        if source not in names:
-            document.fault(("config", "sources", index), f'"{one_line(source)}" is not in `files`.')
 
 
 class _Sources:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Task
+from hpc_board.model.text import one_line
 from hpc_board.model.value import Value, made
 
 Faults = list[tuple[str, str]]
@@ -51,6 +52,7 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
         (f"config.{key}", f"is not known.{suggestion(key, known)} There are {', '.join(known)}")
         for key in sorted(set(task.config) - set(known))
     ]
+    names = {file.name for file in task.files}
     submissions = {file.name for file in task.files if file.text is None}
     if task.multi_gpu:
         faults += [
@@ -68,8 +70,8 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
     ]
     if of_python:
         main = str(task.config.get("main", _MAIN))
-        if "main" not in task.config and main not in {file.name for file in task.files}:
-            faults.append(("config.main", f"is missing, and {main} is not in `files`"))
+        if main not in names:
+            faults.append(("config.main", _not_in_files(main, names)))
         elif main in submissions:
             faults.append(("config.main", "is the submission, which cannot judge itself"))
         return EvalProgram(main=main, libraries=task.libraries, prints_score=prints_score), faults
@@ -83,8 +85,13 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
     )
     if not task.config.get("sources"):
         faults.append(("config.sources", "is missing: list the files to compile"))
+    faults += [("config.sources", _not_in_files(each, names)) for each in program.sources if each not in names]
     faults += _source_faults(program, submissions)
     return program, faults
+
+
+def _not_in_files(name: str, names: "set[str]") -> str:
+    return f'"{one_line(name)}" is not in `files`.{suggestion(name, names)}'
 
 
 def _is_world_size(value: Any) -> bool:

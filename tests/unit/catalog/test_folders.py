@@ -510,7 +510,7 @@ def test_a_program_in_python_that_cannot_be_started_is_a_fault(tmp_path: Path, c
     [
         ("{}", "config.sources: is missing: list the files to compile"),
         ("{sources: [submission.py]}", "config.sources: contains the submission only; add the program that judges it"),
-        ("{sources: [nothing.cu]}", 'config.sources[0]: "nothing.cu" is not in `files`.'),
+        ("{sources: [nothing.cu]}", 'config.sources: "nothing.cu" is not in `files`.'),
         ("{sources: reference.py}", "config.sources: expected a list of at most 100, each the name of a file"),
         ("{sources: [reference.py], main: eval.py}", "config.main: is not known."),
         ("{sources: [reference.py], source: [a]}", 'config.source: is not known. Did you mean "sources"?'),

@@ -72,7 +72,7 @@ FAULTS = [
     (with_file("{name: task.py}"), "line 4: files[2].source: is missing; expected text"),
     (with_file("{name: task.py, source: reference.py, mode: r}"), "line 4: files[2].mode: is not a known key."),
     (
-        with_line("config: {main: referense.py}"),
+        with_line("config: {main: referense.py}\nhpc_board: {harness: task}"),
         'line 10: config.main: "referense.py" is not in `files`. Did you mean "reference.py"?',
     ),
     (changed("lang: py\n", ""), "lang: is missing; expected one of py, cu"),
@@ -169,7 +169,6 @@ files:
   - {name: task.py, source: ../../outside.py}
   - {name: utils.py, source: missing.py}
 lang: pyton
-config: {main: eval.py}
 tests:
   - {size: 3}
   - {sizes: 3, seed: 1}
@@ -186,14 +185,13 @@ hpc_board: {deadline: soon, limits: {call_second: 1}}
         "line 4, files[2].source",
         "line 5, files[3].source",
         "line 6, lang",
-        "line 7, config.main",
-        "line 9, tests[0]",
-        "line 10, tests[1].sizes",
-        "line 10, tests[1]",
-        "line 11, tests[2].size",
-        "line 12, ranking_by",
-        "line 13, hpc_board.limits.call_second",
-        "line 13, hpc_board.deadline",
+        "line 8, tests[0]",
+        "line 9, tests[1].sizes",
+        "line 9, tests[1]",
+        "line 10, tests[2].size",
+        "line 11, ranking_by",
+        "line 12, hpc_board.limits.call_second",
+        "line 12, hpc_board.deadline",
     ]
 
 
