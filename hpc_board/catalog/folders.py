@@ -1,7 +1,7 @@
 """A task folder, with KernelBot's `task.yml` in it, as a task."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -40,7 +40,7 @@ from hpc_board.model.task import (
 )
 from hpc_board.model.text import one_line
 from hpc_board.yaml_document import Document
-from hpc_board.yaml_sections import Place
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Place
 
 TASK_FILE = "task.yml"
 HINT = "Correct these lines of the task file. For a file above the task's folder, use the folder that has both."
@@ -150,16 +150,10 @@ class TaskDocument(msgspec.Struct, frozen=True):
     """The keys that KernelBot does not have."""
 
 
-def _unheard(_: Path) -> None:
-    pass
-
-
-def task_or_fault(
-    folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard
-) -> Task | DocumentError:
+def task_or_fault(folder: Path, root: Path | None = None, texts: dict[Path, str] | None = None) -> Task | DocumentError:
     """Return the task in `folder`, as `read_task` does, or its faults."""
     try:
-        return read_task(folder, root, note)
+        return read_task(folder, root, texts)
     except DocumentError as error:
         return error
     except InputError as error:
@@ -175,21 +169,22 @@ def unreadable(path: Path, error: OSError) -> DocumentError:
     )
 
 
-def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
+def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | None = None) -> Task:
     """Read the task in `folder`, all of whose files lie in `root`, by default the parent of `folder`.
 
-    `note` is called with the path of each file before it is read.
+    The text of each file is added to `texts`.
 
     Raises:
         InputError: `task.yml` is missing or not readable.
         DocumentError: it has faults; all of them are listed.
     """
-    note(folder / TASK_FILE)
-    document = Document.read(folder / TASK_FILE, hint=HINT)
+    texts = {} if texts is None else texts
+    texts[folder / TASK_FILE] = read_text(folder / TASK_FILE, DOCUMENT_BYTES_MAX)
+    document = Document.parse(texts[folder / TASK_FILE], folder / TASK_FILE, hint=HINT)
     section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
     real_folder = folder.resolve()
-    sources = _Sources(document, real_folder, real_folder.parent if root is None else root.resolve(), note)
+    sources = _Sources(document, real_folder, real_folder.parent if root is None else root.resolve(), texts)
     files = sources.files(section.files)
     templates: dict[str, str] = {
         str(name): sources.text(("templates", str(name)), source) or ""
@@ -313,11 +308,11 @@ def _milestones(
 class _Sources:
     """The files that a task names, read within the folder that it may not leave."""
 
-    def __init__(self, document: Document, folder: Path, root: Path, note: Callable[[Path], object]) -> None:
+    def __init__(self, document: Document, folder: Path, root: Path, texts: dict[Path, str]) -> None:
         self._document = document
         self._folder = folder
         self._root = root
-        self._note = note
+        self._texts = texts
         self._bytes = 0
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
@@ -346,14 +341,12 @@ class _Sources:
     def text(self, place: Place, source: str) -> str | None:
         """Return the text of the file `source`; None, and a fault at `place`, if it cannot be read."""
         try:
-            path = self._folder / source
-            # Before links are followed: one may lead somewhere else the next time.
-            self._note(path)
-            path = path.resolve()
+            path = (self._folder / source).resolve()
             if not path.is_relative_to(self._root):
                 self._document.fault(place, f'"{one_line(source)}" is outside of {self._root}')
                 return None
-            text = read_text(path, FILE_BYTES_MAX)
+            # By the path with its links: one may lead somewhere else the next time.
+            text = self._texts[self._folder / source] = read_text(path, FILE_BYTES_MAX)
         except InputError as error:
             self._document.fault(place, error.message)
             return None

@@ -1,60 +1,48 @@
-"""The task folders of the settings: found, and read again only where their files have changed."""
+"""The task folders of the settings: found, and parsed again only where their files have changed."""
 
 import os
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hpc_board.catalog import folders
 from hpc_board.catalog.folders import HINT, TASK_FILE, unreadable
 from hpc_board.domain.catalog import Catalog
-from hpc_board.errors import DocumentError, Fault
+from hpc_board.domain.task_rules import FILE_BYTES_MAX
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.files import read_text
 from hpc_board.model.names import NAME
 from hpc_board.model.task import Task
-
-SETTLED_SECONDS = 2.0
-"""For how long a file has to have stayed as it is before it can be told by its stamps whether it was changed."""
 
 _Place = tuple[Path, Path | None]
 """A task's folder, and the one that its files may not leave."""
 
-_Stamp = tuple[int, ...]
-"""The values of a file's status that change with it: the last one, the time of the change, can be set back by none."""
-
 
 class _Remembered(NamedTuple):
-    """A task, where its folder led to, and the stamps of all its files, taken before they were read."""
+    """A task, where its folder led to, and the texts of all its files."""
 
     task: Task
     real_folder: str
-    stamps: Mapping[str, _Stamp]
+    texts: Mapping[Path, str]
 
 
 class TaskCache:
-    """A cache of tasks for all threads: a task is read again only when one of its files has changed.
+    """A cache of tasks for all threads: a task is parsed again only when the text of one of its files has changed."""
 
-    Folders with faults are read each time: not every reason is one that their files show.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._remembered: dict[_Place, _Remembered] = {}
 
     def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
         """Return the result of `folders.task_or_fault`, from the cache if it is current."""
         place, real_folder = (folder, root), os.path.realpath(folder)
         known = self._remembered.get(place)
-        if known and known.real_folder == real_folder and all(_stamp(path) == at for path, at in known.stamps.items()):
+        if known and known.real_folder == real_folder and all(_has(path, text) for path, text in known.texts.items()):
             return known.task
-        stamps: dict[str, _Stamp | None] = {}
-        settled_ns = int((self._clock() - SETTLED_SECONDS) * 1e9)
-        task = folders.task_or_fault(folder, root, lambda path: stamps.setdefault(str(path), _stamp(str(path))))
-        # A writer that writes twice within one tick of the file system's clock leaves the same stamp twice.
-        settled = {path: stamp for path, stamp in stamps.items() if stamp and stamp[-1] <= settled_ns}
-        if isinstance(task, Task) and len(settled) == len(stamps):
-            self._remembered[place] = _Remembered(task, real_folder, settled)
+        texts: dict[Path, str] = {}
+        task = folders.task_or_fault(folder, root, texts)
+        if isinstance(task, Task):
+            self._remembered[place] = _Remembered(task, real_folder, texts)
         else:
             self._remembered.pop(place, None)
         return task
@@ -64,12 +52,11 @@ class TaskCache:
         self._remembered = {place: each for place, each in [*self._remembered.items()] if place in places}
 
 
-def _stamp(path: str) -> _Stamp | None:
+def _has(path: Path, text: str) -> bool:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path takes longer to make than to ask
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return read_text(path, FILE_BYTES_MAX) == text
+    except (InputError, OSError):
+        return False
 
 
 def tasks(places: Sequence[Path], known: TaskCache | None = None) -> Catalog:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -553,19 +552,10 @@ def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: 
 SHARED = MINIMAL.replace("lang: py", "  - {name: utils.py, source: ../utils.py}\nlang: py") + "seed: 1\n"
 
 
-def settled() -> TaskCache:
-    """Return a cache that takes all files to have been written long ago."""
-    return TaskCache(lambda: time.time() + 3_600)
-
-
 def in_place(file: Path, old: str, new: str) -> None:
-    """Write as many bytes into a file, and set back when it was modified."""
-    before = file.stat()
     text = file.read_text()
     assert text.count(old) == 1
-    assert len(old) == len(new)
     file.write_text(text.replace(old, new))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def by_rename(file: Path, old: str, new: str) -> None:
@@ -583,7 +573,7 @@ def test_a_task_whose_files_are_as_they_were_is_not_read_again(tmp_path: Path) -
     (tmp_path / "utils.py").write_text("1")
     folder_with(tmp_path, SHARED, name="a")
     folder_with(tmp_path, name="b")
-    known = settled()
+    known = TaskCache()
     first, second = tasks([tmp_path], known), tasks([tmp_path], known)
     assert first == second
     assert all(one is other for one, other in zip(first.tasks, second.tasks, strict=True))
@@ -609,7 +599,7 @@ def test_whatever_changes_in_a_task_s_files_is_seen(tmp_path: Path, change: Call
     folder = folder_with(tmp_path, SHARED.replace("lang: py", "  - {name: l.py, source: linked.py}\nlang: py"))
     (folder / "target.py").write_text("1")
     (folder / "linked.py").symlink_to("target.py")
-    known = settled()
+    known = TaskCache()
     before = tasks([tmp_path], known)
     assert before.faults == ()
     change(folder)
@@ -623,22 +613,12 @@ def test_a_task_that_is_called_like_its_folder_follows_the_link_that_the_folder_
     folder = folder_with(tmp_path / "real", name="one")
     link = tmp_path / "link"
     link.symlink_to(folder)
-    known = settled()
+    known = TaskCache()
     assert [task.name for task in tasks([link], known).tasks] == ["one"]
     link.unlink()
     link.symlink_to(folder.rename(folder.with_name("two")))
     folder.symlink_to("two")
     assert [task.name for task in tasks([link], known).tasks] == ["two"]
-
-
-def test_a_file_that_was_written_just_now_is_not_trusted_by_its_stamp(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, MINIMAL + "seed: 100\n")
-    now = folder.joinpath("reference.py").stat().st_ctime
-    known = TaskCache(lambda: now + 1)
-    assert tasks([tmp_path], known).tasks[0] is not tasks([tmp_path], known).tasks[0]
-    for seed in range(100, 130):
-        (folder / "task.yml").write_text(f"{MINIMAL}seed: {seed}\n")
-        assert tasks([tmp_path], known).tasks[0].seed == seed
 
 
 def no_descriptors(path: Path, *_: object) -> str:
@@ -647,7 +627,7 @@ def no_descriptors(path: Path, *_: object) -> str:
 
 def test_a_folder_with_faults_is_read_until_it_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_with(tmp_path)
-    known = settled()
+    known = TaskCache()
     (folder / "reference.py").rename(folder / "away.py")
     assert [len(tasks([tmp_path], known).faults) for _ in range(2)] == [1, 1]
     (folder / "away.py").rename(folder / "reference.py")
@@ -660,7 +640,7 @@ def test_a_folder_with_faults_is_read_until_it_has_none(tmp_path: Path, monkeypa
 def test_a_folder_that_is_gone_is_forgotten_and_one_task_is_read_alone(tmp_path: Path) -> None:
     first = folder_with(tmp_path, name="a")
     folder_with(tmp_path, name="b")
-    known = settled()
+    known = TaskCache()
     b = task_called("b", [tmp_path], known)
     assert tasks([tmp_path], known).task("b") is b
     shutil.rmtree(first)
