@@ -283,7 +283,7 @@ def test_a_task_with_tensors_is_asked_the_same() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in bundled.folder("tasks").glob("*_py/task.yml")))
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in bundled.folder("tasks").glob("*/task.yml")))
 def test_the_bundled_tasks_are_clean(name: str) -> None:
     pytest.importorskip("torch")
     task: Task = read_task(bundled.folder("tasks") / name)
