@@ -366,11 +366,7 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
 
 
 def _built_file(path: Path) -> bytes:
-    """Return the library or the program that a compiler wrote.
-
-    Raises:
-        BuildFailed: there is no such regular file.
-    """
+    """Return the library or the program that a compiler wrote."""
     try:
         file = open_regular(path)
     except OSError as error:

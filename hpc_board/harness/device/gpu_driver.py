@@ -52,7 +52,8 @@ class GpuDriver:
     """The driver of an NVIDIA GPU, in a process that has a CUDA context.
 
     Raises:
-        NotShared: this process has no such driver.
+        NotShared: this process has no such driver; so does each call that the driver refuses.
+        OutOfMemoryError: so does a call for which too little memory is free.
     """
 
     def __init__(self) -> None:
@@ -78,22 +79,14 @@ class GpuDriver:
             raise NotShared(f"no driver with memory for several processes: {error}") from None
 
     def exported(self, address: int) -> tuple[bytes, int]:
-        """Return the handle of the allocation around an address, and the address's offset in it.
-
-        Raises:
-            NotShared: the driver cannot share this memory.
-        """
+        """Return the handle of the allocation around an address, and the address's offset in it."""
         base, _ = self._allocation(address)
         handle = _Handle()
         self._call("cuIpcGetMemHandle", ctypes.byref(handle), base)
         return bytes(handle), address - base
 
     def opened(self, handle: bytes) -> tuple[int, int]:
-        """Map the allocation of a handle into this process; return its address and its size.
-
-        Raises:
-            NotShared: no other process has such an allocation.
-        """
+        """Map the allocation of a handle into this process; return its address and its size."""
         base = ctypes.c_uint64()
         given = _Handle.from_buffer_copy(handle)
         self._call("cuIpcOpenMemHandle_v2", ctypes.byref(base), given, _LAZY_ENABLE_PEER_ACCESS)
@@ -104,12 +97,7 @@ class GpuDriver:
         self._library.cuIpcCloseMemHandle(base)
 
     def allocated(self, size: int) -> tuple[int, int, int]:
-        """Allocate memory for another process; return its address, its size and a file descriptor of it.
-
-        Raises:
-            NotShared: the driver has no such memory.
-            OutOfMemoryError: too little is free.
-        """
+        """Allocate memory for another process; return its address, its size and a file descriptor of it."""
         properties = _Properties(_PINNED, _FILE_DESCRIPTOR, _Location(_DEVICE, 0))
         step, handle, descriptor = ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int()
         described = ctypes.byref(properties)
@@ -129,11 +117,7 @@ class GpuDriver:
             self._library.cuMemRelease(handle)
 
     def imported(self, descriptor: int, size: int) -> int:
-        """Map the memory at a descriptor, of this size, into this process; return its address.
-
-        Raises:
-            NotShared: the descriptor is none of such memory.
-        """
+        """Map the memory at a descriptor, of this size, into this process; return its address."""
         handle = ctypes.c_uint64()
         self._call("cuMemImportFromShareableHandle", ctypes.byref(handle), descriptor, _FILE_DESCRIPTOR)
         try:

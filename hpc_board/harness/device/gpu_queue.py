@@ -88,11 +88,7 @@ class GpuQueue:
             self._signal_at(self._pooled(SIGNAL_BYTES))
 
     def _pooled(self, size: int) -> Any:
-        """Return `size` bytes of the pool.
-
-        Raises:
-            TooLarge: that many are not left.
-        """
+        """Return `size` bytes of the pool."""
         if self._pool is None:
             raise NotShared("the judge shares no memory")
         base, whole = self._pool

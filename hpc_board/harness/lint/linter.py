@@ -58,7 +58,10 @@ class _TimeOver(Exception):
 
 
 class _Linter:
-    """A judge, and a prober if the task has a reference; no inputs are made after `deadline`."""
+    """A judge, and a prober if the task has a reference; no inputs are made after `deadline`.
+
+    A step raises CallFailed if the judge, the reference or this machine fails, and _TimeOver if no time is left.
+    """
 
     def __init__(self, job: JobSpec, processes: Processes, deadline: float) -> None:
         self._job = job
@@ -108,11 +111,7 @@ class _Linter:
             processes.await_ready(self._prober)
 
     def _checked(self, checked: CheckedCase, case: _Case) -> CheckedCase:
-        """Return the result for a case.
-
-        Raises:
-            CallFailed: this machine lacks a required resource.
-        """
+        """Return the result for a case."""
         try:
             for step in self._steps(checked, case):
                 checked = step
@@ -125,12 +124,7 @@ class _Linter:
         return checked
 
     def _steps(self, checked: CheckedCase, case: _Case) -> Iterator[CheckedCase]:
-        """Yield the results so far: after a comparison of inputs, and after each probe.
-
-        Raises:
-            CallFailed: the judge or the reference failed.
-            _TimeOver: no time is left.
-        """
+        """Yield the results so far: after a comparison of inputs, and after each probe."""
         group, seed = f"{checked.phase}.{checked.index}", public_seed(case)
         other_seed = _OTHER_SEED if seed != _OTHER_SEED else 0
         with ExitStack() as held:
@@ -168,12 +162,7 @@ class _Linter:
             return Probed(name, verdict, printable(message, _MESSAGE_MAX), made.same)
 
     def _inputs(self, held: ExitStack, case: _Case, group: str, seed: int) -> int:
-        """Return the judge's inputs of a case and a seed, for the next call, open until `held` is left.
-
-        Raises:
-            CallFailed: the judge made none.
-            _TimeOver: no time is left.
-        """
+        """Return the judge's inputs of a case and a seed, for the next call, open until `held` is left."""
         if time.monotonic() >= self._deadline:
             raise _TimeOver
         self._calls += 1
@@ -191,11 +180,7 @@ class _Linter:
         return descriptor
 
     def _opinion(self, group: str, output: int) -> tuple[str, str]:
-        """Return the judge's verdict of an output of the last call, with its message.
-
-        Raises:
-            CallFailed: the judge is gone.
-        """
+        """Return the judge's verdict of an output of the last call, with its message."""
         self._judge.send({"type": "check", "call": self._calls, "group": group, "seconds": 0.0}, [output])
         seconds = self._judge_seconds
         late = f"the task did not check the output within {seconds:g} s"

@@ -66,7 +66,7 @@ def stages(job: JobSpec, secret: int) -> Iterator[Stage]:
 
 
 class OwnEval:
-    """One evaluation by the task's own eval."""
+    """One evaluation by the task's own eval; a step that fails as a whole raises CallFailed."""
 
     def __init__(self, job: JobSpec, folder: Path, processes: Processes, say: Say) -> None:
         self.build_log = self.profile_log = Log()
@@ -113,11 +113,7 @@ class OwnEval:
         return self._job.limits.floor_seconds * 1e9
 
     def _sent_files(self) -> dict[str, bytes]:
-        """Return the files of the task and the submission, each unchanged since it was sent.
-
-        Raises:
-            CallFailed: a file has changed.
-        """
+        """Return the files of the task and the submission, each unchanged since it was sent."""
         texts = {name: (self._folder / "task" / name).read_bytes() for name in self._job.files}
         for name, text in texts.items():
             if hashlib.sha256(text).hexdigest() != self._job.file_sha256.get(name):
@@ -127,11 +123,7 @@ class OwnEval:
         return texts
 
     def _build(self) -> None:
-        """Compile the eval and the submission to a program, from then on the only file.
-
-        Raises:
-            CallFailed: the program cannot be built.
-        """
+        """Compile the eval and the submission to a program, from then on the only file."""
         self._say("build", None, None, "compiling the task's eval and the submission")
         try:
             program = self._program()
@@ -170,9 +162,6 @@ class OwnEval:
 
         Its end decides nothing: the stages do. But an exit status that occurs here too is the submission's when a stage
         ends with it.
-
-        Raises:
-            CallFailed: it took too long.
         """
         seconds = self._job.limits.build_seconds
         self._say("build", None, None, "running the submission once, so that it compiles what it needs")
@@ -189,11 +178,7 @@ class OwnEval:
             raise CallFailed(ended.verdict, ended.message)
 
     def _end_of(self, program: Program, seconds: float, watch: Callable[[], None]) -> Ended:
-        """Return the end of a program that may run for that many seconds; nothing of it runs afterwards.
-
-        Raises:
-            CallFailed: it could not be started.
-        """
+        """Return the end of a program that may run for that many seconds; nothing of it runs afterwards."""
         limits, processes = self._job.limits, self._processes
         level, error = program.told(limits.load_seconds)
         if error or not level:
@@ -217,11 +202,7 @@ class OwnEval:
         return ended
 
     def _run(self, stage: Stage) -> None:
-        """Start the eval for one stage and record its report.
-
-        Raises:
-            CallFailed: the stage has not passed, and no case says so.
-        """
+        """Start the eval for one stage and record its report."""
         texts = {**self._texts, _CASES_FILE: stage.cases_text.encode()}
         environment = {} if stage.seed is None else {_SEED: str(stage.seed)}
         if self._job.world_size > 1:
@@ -281,11 +262,7 @@ class OwnEval:
         return replace(ended, last_words=last_words, as_alone=as_alone), report, scores
 
     def _run_for_score(self) -> None:
-        """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together.
-
-        Raises:
-            CallFailed: the eval has not passed.
-        """
+        """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together."""
         job = self._job
         if job.mode is Mode.PROFILE:
             raise CallFailed(Verdict.TASK_ERROR, "an eval that prints `score:` knows no mode, and so no profile")
@@ -303,11 +280,7 @@ class OwnEval:
                 self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", found)
 
     def _blame(self, stage: Stage, cases: list[Case], failed: CallFailed) -> None:
-        """Assign a failure to its case: the one after all reported cases; if all are reported, to the whole.
-
-        Raises:
-            CallFailed: the failure belongs to no case.
-        """
+        """Assign a failure to its case: the one after all reported cases; if all are reported, to the whole."""
         if any(case.verdict is not Verdict.PASS for case in cases):
             return
         if len(cases) == len(stage.cases):
