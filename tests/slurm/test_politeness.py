@@ -20,7 +20,7 @@ from tests.slurm.lab import SlurmLab
 
 pytestmark = pytest.mark.slurm
 
-CLIENTS = 20
+CLIENTS = 8
 _FROM_NODES = ("MESSAGE_EPILOG_COMPLETE", "REQUEST_COMPLETE_BATCH_SCRIPT", "MESSAGE_NODE_REGISTRATION_STATUS")
 
 
