@@ -19,8 +19,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp, Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
-from hpc_board.tui.screens.dialogs import Confirm
-from hpc_board.tui.screens.pick_file import SourceTree
+from hpc_board.tui.screens.dialogs import Confirm, SourceTree
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen

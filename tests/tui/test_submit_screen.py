@@ -29,7 +29,7 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens import submit as submit_screen
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.base import BoardScreen
-from hpc_board.tui.screens.pick_file import PickFile
+from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen

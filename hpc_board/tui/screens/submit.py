@@ -38,7 +38,7 @@ from hpc_board.tui.local_files import recent_folders, remember, remember_sent
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.screens.pick_file import PickFile
+from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
 
