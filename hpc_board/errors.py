@@ -74,9 +74,16 @@ class UnreadableError(StorageError):
 
 
 class SchedulerError(BoardError):
-    """The scheduler did not answer, or answered something that cannot be understood."""
+    """The scheduler did not answer, or answered something that cannot be understood.
+
+    A `throttled` error is that of a controller that asks for fewer questions.
+    """
 
     title = "The scheduler failed"
+
+    def __init__(self, message: str, *, hint: str = "", throttled: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.throttled = throttled
 
 
 class SchedulerRefused(SchedulerError):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,10 +31,22 @@ from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
 from hpc_board.model.result import JUDGE, WORKER, Verdict
+from hpc_board.model.score import figures
 from hpc_board.model.task import COMPILED, Mode, Task
 from hpc_board.model.text import one_line, printable
+from hpc_board.report.formatting import span_text
 from hpc_board.runs import job_folder
-from hpc_board.schedulers import GpuFault, Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
+from hpc_board.schedulers import (
+    Change,
+    GpuFault,
+    Job,
+    JobKey,
+    Rehearsal,
+    Rehearsing,
+    Scheduler,
+    ShowingJobs,
+    kind_of,
+)
 from hpc_board.transport import Files
 
 FOLDER = "checks"
@@ -196,7 +208,10 @@ def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     except BoardError as error:
         probe.failed("script", error)
         return probe
-    probe.job = Job(name, folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
+    comment = job_folder.comment(script, "of admin check")
+    probe.job = replace(
+        probe.job, options=script.options, time_limit_seconds=script.time_limit_seconds, comment=comment
+    )
     harness = plan.harness()
     sha256 = hashlib.sha256(harness).hexdigest()
     starters = _starters(plan, gpu)
@@ -263,6 +278,26 @@ def _send(probe: _Probe) -> None:
         probe.failed("job", error)
         return
     probe.key = JobKey(probe.job.name, job_id, probe.sent_at, str(probe.job.folder))
+    if isinstance(probe.scheduler, ShowingJobs):
+        with suppress(SchedulerError):
+            _add_changes(probe, probe.scheduler.changes(probe.job, job_id))
+
+
+def _add_changes(probe: _Probe, changes: Sequence[Change]) -> None:
+    """Add the diagnostic of the site's rules for jobs."""
+    if not changes:
+        probe.add(Severity.OK, "rules", "the site changes neither name, partition, time limit, account nor comment")
+        return
+    told = "; ".join(f"{each.part} {each.found or 'empty'} instead of {each.sent}" for each in changes)
+    important = [each.part for each in changes if each.important]
+    probe.add(
+        Severity.WARNING if important else Severity.OK,
+        "rules",
+        f"the site changes a job: {told}" + ("" if important else "; hpc-board knows its jobs by their folder, too"),
+        f"Correct gpus.{probe.gpu.name} in the settings, or ask the administrators for their job_submit rules."
+        if important
+        else "",
+    )
 
 
 def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
@@ -705,14 +740,18 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     skew = (there + back) / 2
     hint = "A result that is a minute late counts as lost: check the mount options (`actimeo`, `lookupcache`)."
     bad = late > _LATE_SECONDS
-    message = f"appear on the other side within {late:.2g} s (half of a round trip)"
+    message = f"appear on the other side within {_length(late)} (half of a round trip)"
     yield Diagnostic(Severity.WARNING if bad else Severity.OK, "files", message, hint if bad else "")
     off = abs(skew) > max(_SKEW_SECONDS, late)
     ahead = "ahead of" if skew > 0 else "behind"
-    message = f"the node's is {abs(skew):.2g} s {ahead} this machine's, give or take {late:.2g} s"
+    message = f"the node's is {_length(abs(skew))} {ahead} this machine's, give or take {_length(late)}"
     yield Diagnostic(
         Severity.WARNING if off else Severity.OK, "clock", message, "Synchronize the node's clock (NTP)." if off else ""
     )
+
+
+def _length(seconds: float) -> str:
+    return f"{figures(seconds, 2)} s" if seconds < 120 else span_text(timedelta(seconds=seconds))
 
 
 _RULES: tuple[Rule[_Report], ...] = (

@@ -317,6 +317,15 @@ def log_name(job_id: str) -> str:
     return f"slurm-{job_id}.out"
 
 
+TOO_MANY_JOBS = "a limit on the submitted jobs"
+FULL = "the cluster takes no more jobs now"
+
+
+def is_full(reason: str) -> bool:
+    """Return whether a scheduler accepts no job for the `reason` that there are too many."""
+    return TOO_MANY_JOBS in reason or FULL in reason
+
+
 def array_of(token: str) -> str:
     """Return the name of the job array in a run's `token`; empty if it has none."""
     return token.rpartition(".")[0]

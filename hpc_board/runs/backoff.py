@@ -30,6 +30,9 @@ SCAN_PAUSE_SECONDS: Final = 1.0
 SCAN_PAUSE_FACTOR: Final = 5.0
 """The longest pause between two such looks, as a multiple of the shortest one."""
 
+THROTTLED_SECONDS: Final = 30.0
+"""The shortest rest of a scheduler that asked for fewer questions; it grows with the time since its last answer."""
+
 _JITTER: Final = 0.2
 _REST_TIMES: Final = 4.0
 _RUNS_MAX: Final = 2000
@@ -147,10 +150,11 @@ class Backoff:
         last = self._last() or _Question(Pause(0, self._poll_seconds))
         self._shared.write(replace(last, pause=replace(last.pause, at=now.timestamp()), rest=Pause()))
 
-    def fail(self, now: datetime, seconds: float) -> None:
+    def fail(self, now: datetime, seconds: float, *, throttled: bool = False) -> None:
         """Note that there was no answer after `seconds`; if they were many, a rest of four times as many follows.
 
-        The board's lock is held meanwhile, and the board may have other clusters.
+        A rest follows also if the scheduler asked for fewer questions. The board's lock is held meanwhile, and the
+        board may have other clusters.
 
         Raises:
             OSError: the file cannot be written.
@@ -158,6 +162,8 @@ class Backoff:
         at = now.timestamp()
         last = self._last() or _Question(Pause(at))
         rest = Pause(at, _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0)
+        if throttled:
+            rest = replace(rest, seconds=max(rest.seconds, THROTTLED_SECONDS, at - (last.silent_since or at)))
         # A quick failure does not end the rest that a slow one has begun.
         rest = max(rest, last.rest, key=lambda each: each.at + each.seconds)
         silent_since = last.pause.at if last.silent_since is None else last.silent_since

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.pause import Pause
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.domain.pause import Moment, Pause
+from hpc_board.domain.run import silence_words
+from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
 from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff, SharedValue
@@ -31,6 +32,12 @@ FREE_SECONDS = 2.0
 
 _KEPT = timedelta(hours=1)
 """The age at which an answer is dropped: an older one belongs to settings that are not used any more."""
+
+_KNOWN_SECONDS = 86_400.0
+"""The time for which an answer about a cluster's configuration counts."""
+
+_ARRAY_SIZE = 1000
+"""The size of arrays on a cluster that has never told its own: Slurm's default."""
 
 _ANSWERS_BYTES_MAX = 1024 * 1024
 _LAST_WORDS_BYTES = 4096
@@ -79,6 +86,24 @@ class Clusters:
 
         return self.folders.get(cluster) or Folders(self._settings.board)
 
+    def array_size(self, cluster: str) -> int:
+        """Return the maximum number of tasks of an array on a cluster whose scheduler is one of `Arrays`.
+
+        The scheduler's answer counts for a day, and for as long as it gives no other one.
+        """
+        scheduler = self.schedulers[cluster]
+        shared = SharedValue(self._settings.board / f"known-{cluster}", _Known)
+        known = shared.read()
+        if known is not None and not Pause(known.at, _KNOWN_SECONDS).is_over(utc_now().timestamp()):
+            return known.array_size
+        try:
+            size = scheduler.array_size() if isinstance(scheduler, Arrays) else 1
+        except SchedulerError:
+            return _ARRAY_SIZE if known is None else known.array_size
+        with suppress(OSError):  # a board that is only read, or has no folder yet
+            shared.write(_Known(utc_now().timestamp(), size))
+        return size
+
     def gpu_statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
@@ -118,8 +143,17 @@ class Clusters:
             return [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
 
     def _statuses(self, scheduler: Scheduler, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        backoff = _backoff(self._settings.board, cluster)
+
         def ask(gpus: Sequence[Gpu]) -> Sequence[Availability]:
-            available = scheduler.availability(gpus)
+            if backoff.rests(utc_now()):
+                raise SchedulerError(silence_words(cluster.name, backoff.silent_since or utc_now()))
+            try:
+                available = scheduler.availability(gpus)
+            except SchedulerError as error:
+                if error.throttled:
+                    backoff.fail(utc_now(), 0, throttled=True)
+                raise
             if cluster.board_folder:
                 self.folders[cluster.name].check_writable()
             return available
@@ -171,6 +205,13 @@ class Clusters:
             folder = Path(cluster.board_folder)
             return Folders(folder, SharedFiles(cluster.account, folder / CACHE), "jobs.folder")
         return Folders(self._settings.board)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """The last answer about a cluster's configuration, and its time."""
+
+    at: Moment
+    array_size: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -271,16 +312,14 @@ class ClusterTable(msgspec.Struct, frozen=True):
                 self.folder_backoff(cluster, watched=False).settle(news=True)
                 self.folder_backoff(cluster, watched=True).settle(news=True)
 
-    def note_silence(self, cluster: str, seconds: float) -> None:
-        """Note that a scheduler did not answer for so long."""
+    def note_silence(self, cluster: str, seconds: float, errors: Sequence[BoardError] = ()) -> None:
+        """Note that a scheduler did not answer for so long, with these errors."""
         with writing(self.folder):
-            self.backoff(cluster).fail(utc_now(), seconds)
+            self.backoff(cluster).fail(utc_now(), seconds, throttled=any(map(is_throttled, errors)))
 
     def backoff(self, cluster: str) -> Backoff:
         """Return the back-off of questions to a scheduler."""
-        settings = self.clusters[cluster]
-        pause_factor = PAUSE_FACTOR if self.kind(cluster).shared else 1.0
-        return Backoff(self.folder / f"asked-{cluster}", settings.poll_seconds, pause_factor=pause_factor)
+        return _backoff(self.folder, self.clusters[cluster])
 
     def kind(self, cluster: str) -> AnyKind:
         """Return the kind of a cluster's scheduler."""
@@ -348,6 +387,16 @@ class ClusterTable(msgspec.Struct, frozen=True):
         with suppress(InputError):  # a damaged row has no folder, and hinders no other run
             folder = str(self.folders_of(run).of(run))
         return JobKey(run.token, run.status.job_id, run.created_at, folder)
+
+
+def is_throttled(error: BoardError) -> bool:
+    """Return whether a scheduler asked for fewer questions."""
+    return isinstance(error, SchedulerError) and error.throttled
+
+
+def _backoff(folder: Path, cluster: Cluster) -> Backoff:
+    pause_factor = PAUSE_FACTOR if kind_of(cluster).shared else 1.0
+    return Backoff(folder / f"asked-{cluster.name}", cluster.poll_seconds, pause_factor=pause_factor)
 
 
 def last_words(log: str) -> str:

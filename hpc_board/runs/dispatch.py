@@ -139,7 +139,7 @@ class DispatchPlan:
             scheduler, size = self._clusters.schedulers[cluster], 1
             if len(numbers) >= least and isinstance(scheduler, Arrays):
                 if cluster not in sizes:
-                    sizes[cluster] = max(1, scheduler.array_size())
+                    sizes[cluster] = max(1, self._clusters.array_size(cluster))
                 size = min(sizes[cluster], self._together_max or sizes[cluster])
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         return batches

@@ -84,7 +84,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         except SchedulerError as error:
             errors.append(error)
         if errors:
-            self.clusters.note_silence(cluster, time.monotonic() - began)
+            self.clusters.note_silence(cluster, time.monotonic() - began, errors)
         else:
             self.clusters.settle(cluster, news=any(run.state is not status.state for run, status in told))
         return errors

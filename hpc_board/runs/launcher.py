@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
-from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array
+from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array, is_full
 from hpc_board.errors import (
     BoardError,
     InputError,
@@ -25,7 +25,7 @@ from hpc_board.errors import (
 )
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.clusters import ClusterTable
+from hpc_board.runs.clusters import ClusterTable, is_throttled
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store
 
@@ -146,6 +146,9 @@ class Launcher(msgspec.Struct, frozen=True):
                     errors.append(error)
             if any(_is_silence(each) for each in found):
                 return errors, time.monotonic() - began
+            if any(map(is_throttled, found)):
+                self.clusters.note_silence(group[0].cluster, 0, found)
+                break
         return errors, None
 
     def _send_group(self, runs: Sequence[Run]) -> list[BoardError]:
@@ -296,16 +299,18 @@ class Launcher(msgspec.Struct, frozen=True):
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, one job alone shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
-        whole = not sent and not any(_has_no_room(each.run) for each in prepared_jobs)
+        whole = not sent and not any(
+            _has_no_room(each.run) and is_full(each.run.status.reason) for each in prepared_jobs
+        )
         script = self._array_script(prepared_jobs) if whole else None
         if script is not None:
             try:
                 self._submit(self._array(prepared_jobs, script), prepared_jobs)
-            except SchedulerRefused:
-                # The refusal may concern arrays, or this many jobs, and not their request: the first job will show.
-                pass
             except BoardError as error:
-                return self._record_failure([prepared.run for prepared in prepared_jobs], error)
+                # A refusal may concern arrays, or this many jobs, and not their request: the first job will show.
+                passes = isinstance(error, NotAccepting) and not is_full(error.message)
+                if passes or not isinstance(error, SchedulerRefused):
+                    return self._record_failure([prepared.run for prepared in prepared_jobs], error)
             else:
                 return []
         errors: list[BoardError] = []
@@ -395,7 +400,7 @@ class Launcher(msgspec.Struct, frozen=True):
         try:
             self.clusters.job_ids(new[:1])
         except SchedulerError as error:
-            self.clusters.note_silence(cluster, time.monotonic() - began)
+            self.clusters.note_silence(cluster, time.monotonic() - began, [error])
             return [error]
         return []
 

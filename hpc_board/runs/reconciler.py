@@ -24,7 +24,7 @@ from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import SILENCE_SECONDS, SharedPause
-from hpc_board.runs.clusters import ClusterTable, writing
+from hpc_board.runs.clusters import ClusterTable, is_throttled, writing
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
@@ -271,7 +271,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if asks and not is_limited:
                 errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
             if silent_seconds is not None:
-                self._table.note_silence(cluster, silent_seconds)
+                self._table.note_silence(cluster, silent_seconds, unsent)
             if chosen is None and not has_budget():
                 self._prune_old(cluster)
         return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
@@ -311,8 +311,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if unsent and self._table.backoff(cluster).rests(utc_now()):
                 return self._launcher.put_off(unsent, self._silence(cluster))
             errors, silent_seconds = self._launcher.send(self._launcher.in_turn(unsent, in_flight))
-            if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
-                self._table.note_silence(cluster, silent_seconds)
+            if silent_seconds is not None and (silent_seconds >= SILENCE_SECONDS or any(map(is_throttled, errors))):
+                self._table.note_silence(cluster, silent_seconds, errors)
         return errors
 
     def cancel(self, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:

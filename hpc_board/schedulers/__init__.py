@@ -119,7 +119,8 @@ class Arrays(Protocol):
     def array_size(self) -> int:
         """Return the maximum number of tasks of an array, counted from 0; less than two without support for arrays.
 
-        It never fails: an array that is too large is refused.
+        Raises:
+            SchedulerError: the scheduler did not answer.
         """
 
     def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
@@ -162,6 +163,27 @@ class Rehearsing(Protocol):
 
     def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
         """Return the scheduler's answer to each of the jobs, in their order, without accepting any; never raise."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A part of a job that the site's rules changed; an `important` one decides where, how long or for whom it runs."""
+
+    part: str
+    sent: str
+    found: str
+    important: bool
+
+
+@runtime_checkable
+class ShowingJobs(Protocol):
+    """A scheduler that shows a job as it has it."""
+
+    def changes(self, job: Job, job_id: str) -> Sequence[Change]:
+        """Return the changes of a job since it was sent, none if the scheduler does not list it any more.
+
+        Raises:
+            SchedulerError: the scheduler did not answer.
+        """
 
 
 class SchedulerNode(msgspec.Struct, frozen=True):

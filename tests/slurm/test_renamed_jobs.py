@@ -1,5 +1,7 @@
 """A site whose job_submit.lua renames jobs and rewrites their comments, and an admin who does so by hand."""
 
+import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -61,6 +63,15 @@ def test_a_run_waits_runs_and_is_judged_under_another_name(site: faults.Site) ->
     site.released()
     for run in (running, waiting):
         assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
+
+
+def test_a_check_says_what_the_site_does_to_jobs(site: faults.Site, request: pytest.FixtureRequest) -> None:
+    done = site.files.run("admin", "check", "CPU", "--json")
+    (found,) = json.loads(done.stdout)
+    (rules,) = [line for line in found["lines"] if line["subject"] == "rules"]
+    assert rules["level"] == "ok"
+    assert re.search(r"the site changes a job: name site-[0-9]+ instead of hb-", rules["message"])
+    assert ("comment charged to physics" in rules["message"]) is ("comment-too" in request.node.name)
 
 
 def test_a_cancelled_run_is_cancelled_by_slurm(site: faults.Site) -> None:

@@ -1,6 +1,7 @@
 """The door to one Slurm cluster."""
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -8,18 +9,19 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of, log_name
+from hpc_board.domain.run import FULL, PROLOG_FAILED, JobState, JobStatus, array_of, log_name
 from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
+from hpc_board.schedulers import Change, Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
 from hpc_board.schedulers.slurm import ClusterOptions, RequestStyle, cluster_options, gpu_options
-from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, site
+from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, partition_facts, seconds, site
 from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
     ARRAY_TASKS_MAX,
     NODE_LIST_FORMAT,
     SACCT_FORMAT,
+    SHOWN_FORMAT,
     SINFO_FORMAT,
     SQUEUE_FORMAT,
     AccountRow,
@@ -32,8 +34,16 @@ from hpc_board.schedulers.slurm.outputs import (
     node_rows,
     queue_rows,
     submitted_job_id,
+    table,
 )
-from hpc_board.schedulers.slurm.refusals import QUEUE_FULL, not_accepted, words_of
+from hpc_board.schedulers.slurm.refusals import (
+    QUEUE_FULL,
+    UNCONFIGURED,
+    UNKNOWN_CLUSTER,
+    not_accepted,
+    query_failed,
+    words_of,
+)
 from hpc_board.schedulers.slurm.sbatch import argument, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
@@ -44,6 +54,9 @@ TIMEOUT_SECONDS: Final = 60.0
 
 _ACCOUNTED_AT_ONCE = 50
 _CANCELLED_AT_ONCE = 1_000
+_AGAIN_SECONDS: Final = 2.0
+"""The pause before the one question that is repeated at once: a rate limit of Slurm admits two or more a second."""
+
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
@@ -51,6 +64,7 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
 """Reasons of jobs that could not be started; the second one is also that of a job killed for its memory."""
 
+_RESERVATION = re.compile(r"^ReservationName=(\S{1,200}) .*?PartitionName=(\S{1,200})", re.MULTILINE)
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
 """The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
@@ -77,7 +91,7 @@ class AddressedHost:
     """A host whose commands are Slurm's, each with the address of one cluster."""
 
     def __init__(self, host: Host, options: ClusterOptions) -> None:
-        self._host = host
+        self.host = host
         self._clusters = [f"--clusters={options.slurm_cluster}"] if options.slurm_cluster else []
         self._variables = {"SLURM_CONF": options.slurm_conf} if options.slurm_conf else {}
 
@@ -91,7 +105,7 @@ class AddressedHost:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
-        return self._host.run(
+        return self.host.run(
             [argv[0], *self._clusters, *argv[1:]],
             timeout_seconds=timeout_seconds,
             env={**(env or {}), **self._variables},
@@ -146,8 +160,7 @@ class SlurmScheduler:
         if job.indexes:
             own["array"] = ranges(job.indexes) + (f"%{job.max_running}" if job.max_running else "")
         if job.comment:
-            # The site's own comment or the user's comes first: accounting scripts may read it.
-            own["comment"] = "; ".join(filter(None, (job.options.get("comment"), f"{job.comment} ({job.name})")))
+            own["comment"] = _comment(job)
         options = own | {name: value for name, value in job.options.items() if name not in own}
         arguments = [argument(name, value) for name, value in options.items()]
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
@@ -161,7 +174,7 @@ class SlurmScheduler:
                 )
         except CommandStopped as error:
             raise QueueFull(
-                "the cluster takes no more jobs now (MaxJobCount, or submissions are disabled)",
+                f"{FULL} (MaxJobCount, or submissions are disabled)",
                 hint="It is sent when earlier jobs have ended; `scontrol show config` and the site's news know more.",
             ) from error
         except CommandTimeout as error:
@@ -172,8 +185,8 @@ class SlurmScheduler:
         except CommandMissing as error:
             raise self._missing("sbatch", error) from error
         job_id = None if done.truncated else submitted_job_id(done.stdout)
-        if done.returncode > 0 and job_id is None:
-            raise not_accepted(done.stderr, job.gpu.name)
+        if job_id is None and (done.returncode > 0 or UNCONFIGURED.search(done.stderr)):
+            raise self._not_accepted(done, job)
         if done.returncode != 0 or job_id is None:
             raise SchedulerError(
                 f"sbatch ended with status {done.returncode} and printed {one_line(done.stdout, 100)!r}",
@@ -184,7 +197,7 @@ class SlurmScheduler:
     def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
         from hpc_board.schedulers.slurm.rehearsal import rehearse
 
-        return rehearse(rehearsals, lambda: site(self._host, self._timeout_seconds), self.test_only)
+        return rehearse(rehearsals, lambda: site(self._host, self._timeout_seconds, self._cluster.name), self.test_only)
 
     def test_only(self, job: Job) -> str:
         """Return the answer of `sbatch --test-only` to the job: the time and the node of its start.
@@ -207,10 +220,60 @@ class SlurmScheduler:
             raise self._missing("sbatch", error) from error
         if done.returncode == 0:
             return words_of(done.stderr)
-        unclear = not_accepted(done.stderr, job.gpu.name)
+        unclear = self._not_accepted(done, job)
         if not isinstance(unclear, SchedulerRefused):
             unclear.hint = "Slurm may be busy or down; retry later."
         raise unclear
+
+    def _not_accepted(self, done: Completed, job: Job) -> SchedulerError:
+        """Return the error for an sbatch that failed, after further questions where its words leave the cause open."""
+        self._require_cluster(done)
+        error = not_accepted(done.stderr, job.gpu.name, self._cluster.name)
+        if isinstance(error, SchedulerRefused) and "access/permission denied" in done.stderr.lower():
+            with suppress(SchedulerError):
+                return self._missing_reservation(job) or error
+        return error
+
+    def _missing_reservation(self, job: Job) -> SchedulerRefused | None:
+        """Return the refusal of a job without a reservation in a partition that takes jobs of reservations alone."""
+        partition = job.options.get("partition", "")
+        if job.options.get("reservation") or not _NODE.fullmatch(partition):
+            return None
+        facts = partition_facts(self._answer(["scontrol", "show", "partition", partition, "--oneliner"]))
+        if partition not in facts or not facts[partition].reservation_only:
+            return None
+        known = _RESERVATION.findall(self._answer(["scontrol", "show", "reservation", "--oneliner"]))
+        names = [name for name, own in known if own in (partition, "(null)")]
+        return SchedulerRefused(
+            f"sbatch refused the job for {job.gpu.name}: partition {partition} takes jobs of a reservation alone, and "
+            "none is named",
+            hint=f"Name it by --reservation, or by gpus.{job.gpu.name}.reservation in the settings: "
+            + (one_line(", ".join(names), 300) if names else "`scontrol show reservation` lists none for it now")
+            + ".",
+        )
+
+    def _require_cluster(self, done: Completed) -> None:
+        """Check that a command failed for another reason than a cluster that slurmdbd does not know.
+
+        Slurm says the same of a cluster that is down.
+
+        Raises:
+            SchedulerRefused: slurmdbd lists its clusters, and this one is not among them.
+        """
+        name = cluster_options(self._cluster).slurm_cluster
+        if not name or not UNKNOWN_CLUSTER.search(done.stderr):
+            return
+        argv = ["sacctmgr", "--noheader", "--parsable2", "list", "clusters", "format=Cluster"]
+        try:
+            listed = self._host.host.run(argv, timeout_seconds=self._timeout_seconds)
+        except (CommandMissing, CommandTimeout):
+            return
+        known = listed.stdout.split()
+        if listed.returncode == 0 and known and name not in known:
+            raise SchedulerRefused(
+                f"Slurm knows no cluster {name}; its clusters: {one_line(', '.join(known), 300)}",
+                hint=f"Correct clusters.{self._cluster.name}.slurm_cluster in the settings.",
+            )
 
     def find(self, job: JobKey) -> str | None:
         return self.find_each([job]).get(job.name)
@@ -225,14 +288,18 @@ class SlurmScheduler:
         return found
 
     def array_size(self) -> int:
-        """Return the maximum number of an array's tasks; Slurm's own default if the cluster does not tell."""
         try:
             settings = configuration(self._answer(CONFIGURATION))
-        except SchedulerError:
-            settings = {}
+        except SchedulerError as error:
+            if not error.throttled:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+            settings = configuration(self._answer(CONFIGURATION))
         most = _MAX_ARRAY_TASKS.search(settings.get("SchedulerParameters", ""))
-        limits = (settings.get("MaxArraySize", ""), most[1] if most else "")
-        return min([ARRAY_TASKS_MAX, *(int(limit) for limit in limits if re.fullmatch("[0-9]{1,9}", limit))])
+        size = settings.get("MaxArraySize", "")
+        if not re.fullmatch("[0-9]{1,9}", size):
+            raise SchedulerError("scontrol tells no MaxArraySize", hint="Run `scontrol show config` yourself.")
+        return min([ARRAY_TASKS_MAX, int(size), *([int(most[1])] if most else [])])
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """Return the status of each job, by its name: from one squeue for all, and sacct for those that it lacks.
@@ -312,6 +379,11 @@ class SlurmScheduler:
                 return f"{PROLOG_FAILED} ({node} is drained: {one_line(reason, 80)})"
         return ""
 
+    def changes(self, job: Job, job_id: str) -> Sequence[Change]:
+        argv = ["squeue", "--all", "--states=all", f"--jobs={job_id}", f"--Format={SHOWN_FORMAT}"]
+        rows = table("squeue", below_header("squeue", self._answer(argv)), 7)
+        return [change for row in rows[:1] for change in _changes(job, *row[1:])]
+
     def _queue(self) -> Listing:
         """Return this account's jobs that the controller remembers.
 
@@ -381,11 +453,9 @@ class SlurmScheduler:
             ) from error
 
     def _output_of(self, argv: Sequence[str], done: Completed) -> str:
-        if done.returncode != 0:
-            raise SchedulerError(
-                f"{argv[0]} failed: {one_line(done.stderr, 300) or f'status {done.returncode}'}",
-                hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing was changed; retry later.",
-            )
+        if done.returncode != 0 or (done.stderr and not done.stdout and UNCONFIGURED.search(done.stderr)):
+            self._require_cluster(done)
+            raise query_failed(argv[0], done, self._cluster.name)
         if done.truncated:
             raise SchedulerError(
                 f"{argv[0]} printed more than can be read",
@@ -403,6 +473,30 @@ class SlurmScheduler:
 
 
 RowT = TypeVar("RowT", QueueRow, AccountRow)
+
+
+def _comment(job: Job) -> str:
+    # The site's own comment or the user's comes first: accounting scripts may read it.
+    return "; ".join(filter(None, (job.options.get("comment"), f"{job.comment} ({job.name})")))
+
+
+def _changes(job: Job, name: str, partition: str, limit: str, account: str, qos: str, comment: str) -> Iterator[Change]:
+    options = job.options
+    wanted = {
+        "account": (options.get("account", ""), account),
+        "QOS": (options.get("qos", ""), qos),
+        "name": (job.name, name),
+        "comment": (_comment(job) if job.comment else "", comment),
+    }
+    if not set(partition.split(",")) <= set(options.get("partition", partition).split(",")):
+        yield Change("partition", options["partition"], one_line(partition, 80), important=True)
+    sent, found = seconds(options.get("time", "")), seconds(limit)
+    # Slurm counts in minutes.
+    if sent is not None and (found is None or abs(found - sent) >= 60):
+        yield Change("time limit", options["time"], one_line(limit, 40), important=True)
+    for part, (asked, told) in wanted.items():
+        if asked and asked != told:
+            yield Change(part, one_line(asked, 80), one_line(told, 80), important=part in ("account", "QOS"))
 
 
 def _as_sent(rows: Sequence[RowT], jobs: Sequence[JobKey]) -> list[RowT]:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition, Share
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.outputs import table
+from hpc_board.schedulers.slurm.refusals import query_failed
 from hpc_board.transport import CommandMissing, CommandTimeout, Host
 
 SITE_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUs:|,Time:|,Gres:|,Features:|"
@@ -20,12 +20,11 @@ CONFIGURATION: Final = ("scontrol", "show", "config")
 _NODES_MAX = 50_000
 _SETTING = re.compile(r"^([A-Za-z_]{1,60}) *= (.{0,1000}?) *$", re.MULTILINE)
 _FIELD = re.compile(r"(?:^| )([A-Za-z]{1,40})=(\S{0,4000})")
-_UNCONFIGURED = re.compile(r"establish a configuration source|DNS SRV lookup failed|failed to fetch config")
 _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 
 
-def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
-    """Return the cluster whose commands `host` has, as far as this account may see it.
+def site(host: Host, timeout_seconds: float = 60.0, cluster: str = "NAME") -> ClusterInfo:
+    """Return the cluster whose commands `host` has, as far as this account may see it; the settings call it `cluster`.
 
     Values that only `scontrol` has may be missing; `ClusterInfo.unknown` names the failed queries.
 
@@ -37,7 +36,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
     unknown = []
     for argv in (NODES, PARTITIONS, CONFIGURATION):
         try:
-            answers[argv] = _answer(host, argv, timeout_seconds)
+            answers[argv] = _answer(host, argv, timeout_seconds, cluster)
         except SchedulerError as error:
             if argv is NODES:
                 raise
@@ -152,7 +151,7 @@ def _joined(listed: Partition, described: Partition | None) -> Partition:
     return replace(described, max_time_seconds=described.max_time_seconds or listed.max_time_seconds)
 
 
-def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float) -> str:
+def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float, cluster: str) -> str:
     try:
         done = host.run(argv, timeout_seconds=timeout_seconds, env={"SLURM_TIME_FORMAT": "%s"})
     except CommandMissing as error:
@@ -163,15 +162,13 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float) -> str:
         raise SchedulerError(
             f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try later."
         ) from error
-    if done.returncode != 0 or done.truncated:
-        if _UNCONFIGURED.search(done.stderr):
-            raise SchedulerRefused(
-                f"{argv[0]} finds no slurm.conf here: this machine is not part of a Slurm cluster",
-                hint="Run it on a login node, or set SLURM_CONF to the path of the cluster's slurm.conf.",
-            )
-        why = "it printed more than can be read" if done.truncated else one_line(done.stderr, 300)
+    if done.truncated:
+        raise SchedulerError(f"{' '.join(argv[:3])} printed more than can be read", hint="Run it yourself.")
+    if done.returncode != 0 or (done.stderr and not done.stdout):
+        raise query_failed(argv[0] if argv is NODES else " ".join(argv), done, cluster)
+    if not done.stdout.strip():
         raise SchedulerError(
-            f"{' '.join(argv[:3])} failed: {why or f'status {done.returncode}'}",
-            hint="Slurm may be busy or down; retry later.",
+            f"{' '.join(argv[:3])} printed nothing",
+            hint="A wrapper around it may be in the way, or the site hides it from this account (PrivateData).",
         )
     return done.stdout

@@ -13,6 +13,7 @@ SQUEUE_FORMAT: Final = (
     "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason:|,WorkDir:|,"
     "Comment: "  # a space ends the line
 )
+SHOWN_FORMAT: Final = "JobArrayID:|,Name:|,Partition:|,TimeLimit:|,Account:|,QOS:|,Comment: "
 SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList,WorkDir,Comment"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"
 NODE_LIST_FORMAT: Final = "NodeList:|,StateLong:|,StateComplete:|,Gres:|,Features:|,Reason:|"

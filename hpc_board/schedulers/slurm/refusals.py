@@ -3,8 +3,20 @@
 import re
 from typing import Final
 
+from hpc_board.domain.run import TOO_MANY_JOBS
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
+from hpc_board.transport import Completed
+
+UNCONFIGURED: Final = re.compile(
+    r"establish a configuration source|DNS SRV lookup failed|resolve_ctls_from_dns_srv|failed to fetch config"
+    r"|Unable to process configuration file"
+)
+"""Words of a command that finds no slurm.conf; some releases end with status 0 then."""
+
+UNKNOWN_CLUSTER: Final = re.compile(r"can't be reached now, or it is an invalid entry for --cluster")
+_UNCONFIGURED: Final = "{} finds no slurm.conf here: set clusters.{}.slurm_conf, or SLURM_CONF, to its path"
+_RATE_LIMIT: Final = re.compile(r"rate limit", re.IGNORECASE)
 
 _COMMUNICATION: Final = (
     "socket timed out",
@@ -71,7 +83,7 @@ QUEUE_FULL: Final = (
 _NOT_NOW: Final = (
     (
         re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})"),
-        "a limit on the submitted jobs of its account, user or QOS is reached ({0})",
+        TOO_MANY_JOBS + " of its account, user or QOS is reached ({0})",
         "It is sent when earlier jobs have ended; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` list them.",
     ),
     (
@@ -80,20 +92,30 @@ _NOT_NOW: Final = (
         "It is sent when the partition takes jobs again; `sinfo -s` and the site's news know more.",
     ),
     (
-        re.compile(r"(Rate limit exceeded|Unable to create job record, try again)", re.IGNORECASE),
+        re.compile(r"(rate limit[a-z ]{0,40}|Unable to create job record, try again)", re.IGNORECASE),
         "the controller asks to try again later ({0})",
         "It is sent again with one of the next polls.",
     ),
 )
 """Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
+_ALONE: Final = (
+    "This job alone is above the limit: ask for less by gpus.{gpu}.request, cpus_per_task or memory, or correct --qos; "
+    "`sacctmgr show qos` and `sacctmgr show assoc user=$USER` list the limits."
+)
+_ACCOUNT: Final = (
+    "Correct --account, or gpus.{gpu}.account in the settings: `sacctmgr show assoc user=$USER` lists the accounts. "
+    "For a user that has none, an administrator runs `sacctmgr add user USER account=ACCOUNT`."
+)
 _HINTS: Final = (
     ("qosmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show qos` lists the limits."),
     ("assocmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show assoc user=$USER`."),
+    # A job that waits for others is not refused for them.
+    *((limit, _ALONE) for limit in ("qosgrp", "assocgrp")),
     # Its sentence also names the time limit.
     ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),
-    ("invalid account", "Correct --account, or gpus.{gpu}.account in the settings: `sacctmgr show assoc user=$USER`."),
+    ("invalid account", _ACCOUNT),
     ("invalid qos", "Correct --qos, or gpus.{gpu}.qos in the settings; `sacctmgr show qos` lists them."),
     (
         "invalid feature",
@@ -125,8 +147,32 @@ _HINTS: Final = (
 _GENERAL_HINT: Final = "Compare gpus.{gpu} in the settings with what the cluster offers: `sinfo -o '%P %G %f %l'`."
 
 
-def not_accepted(stderr: str, gpu: str) -> SchedulerError:
-    """Return the error for an sbatch that failed with `stderr`, for the board `gpu`.
+def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
+    """Return the error for a question that `program` could not answer, with its cause by name as far as it is known."""
+    said = one_line(done.stderr, 300)
+    if UNCONFIGURED.search(done.stderr):
+        words = _UNCONFIGURED.format(program, cluster)
+        return SchedulerRefused(words, hint="Or run hpc-board on a login node of the cluster.")
+    if "access/permission denied" in done.stderr.lower():
+        return SchedulerRefused(
+            f"{program} failed: {said}",
+            hint=f"The site hides this from the account (PrivateData in slurm.conf): ask the administrators to allow "
+            f"{program}.",
+        )
+    if _RATE_LIMIT.search(done.stderr) or not (done.stderr.strip() or done.stdout.strip()):
+        return SchedulerError(
+            f"{program} failed: {said or f'status {done.returncode}, without a word'}",
+            hint="The controller may limit the rate of requests (rl_enable): hpc-board asks less often for a while.",
+            throttled=True,
+        )
+    return SchedulerError(
+        f"{program} failed: {said or f'status {done.returncode}'}",
+        hint=f"Slurm on cluster {cluster} may be busy or down; nothing was changed; retry later.",
+    )
+
+
+def not_accepted(stderr: str, gpu: str, cluster: str) -> SchedulerError:
+    """Return the error for an sbatch that failed with `stderr`, for `gpu` of `cluster`.
 
     SchedulerRefused if the controller or sbatch itself understood and refused, NotAccepting if the refusal will pass; a
     plain SchedulerError, so that the job is looked up, if the words are about the way to the controller, about anything
@@ -134,6 +180,9 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
     """
     shown = words_of(stderr) or "no reason given"
     folded = stderr.lower()
+    if UNCONFIGURED.search(stderr):
+        words = _UNCONFIGURED.format("sbatch", cluster)
+        return SchedulerError(words, hint="The job is looked up by its name before it is sent again.")
     if not _REFUSALS.search(stderr) or any(phrase in folded for phrase in _COMMUNICATION):
         return SchedulerError(
             f"sbatch got no clear answer: {shown}",
@@ -141,7 +190,8 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
         )
     for pattern, reason, passes in _NOT_NOW:
         if found := pattern.search(stderr):
-            return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes)
+            limited = bool(_RATE_LIMIT.search(found[1]))
+            return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes, throttled=limited)
     # No phrase begins within a word, such as "gres" in "progress".
     found_hints = (text for phrase, text in _HINTS if re.search(rf"(?<![a-z]){re.escape(phrase)}", folded))
     hint = next(found_hints, _GENERAL_HINT)

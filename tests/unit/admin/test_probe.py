@@ -356,7 +356,7 @@ def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("ahead", "severity", "words"), [(0, Severity.OK, "s "), (3600, Severity.WARNING, "3.6e+03 s ahead")]
+    ("ahead", "severity", "words"), [(0, Severity.OK, "s "), (7260, Severity.WARNING, "is 2 h ahead")]
 )
 def test_a_clock_that_differs_is_told_from_files_that_are_late(
     tmp_path: Path, ahead: float, severity: Severity, words: str

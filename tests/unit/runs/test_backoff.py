@@ -66,6 +66,19 @@ def test_the_shortest_pause_holds_whatever_the_file_says(tmp_path: Path) -> None
     assert pause(Backoff(file, 10)) == 40
 
 
+def test_a_controller_that_asks_for_less_is_left_alone_for_longer_and_longer(tmp_path: Path) -> None:
+    backoff, now = Backoff(tmp_path / "asked", 10), AT
+    rests = []
+    for _ in range(6):
+        backoff.begin(now)
+        backoff.fail(now, 0, throttled=True)
+        rests.append(next(second for second in range(1000) if not backoff.rests(now + timedelta(seconds=second))))
+        now += timedelta(seconds=rests[-1])
+    assert rests == [30, 30, 60, 120, 240, 480]
+    backoff.settle(news=False)
+    assert not backoff.rests(now)
+
+
 def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_ten_minutes(tmp_path: Path) -> None:
     backoff = Backoff(tmp_path / "asked", 10)
     for seconds, until in ((0.0, 0), (15.0, 60), (1e9, 600)):

@@ -1,10 +1,14 @@
 """Dispatch: which drafts share a job array."""
 
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import array_of
+from hpc_board.errors import SchedulerError
 from hpc_board.runs.dispatch import DispatchPlan
 from tests.scripted import ScriptedArrays
 from tests.unit.recorded import recorded
@@ -22,6 +26,32 @@ def test_an_array_has_no_more_jobs_than_may_go_together(tmp_path: Path) -> None:
     for most, sizes in ((None, [5]), (2, [2, 2, 1])):
         tokens = DispatchPlan(drafts, clusters, array=True, together_max=most).tokens()
         assert sorted(Counter(array_of(token) or token for token in tokens).values(), reverse=True) == sizes
+
+
+def test_the_size_of_arrays_is_remembered_and_used_when_a_question_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = recorded(tmp_path)
+    clusters = board.board.context.clusters
+    (name,) = clusters.schedulers
+    scheduler = ScriptedArrays(size=100)
+    clusters.schedulers[name] = scheduler
+    (board.folder / "board").mkdir(exist_ok=True)
+
+    def unanswered() -> int:
+        raise SchedulerError("scontrol failed: status 1, without a word", throttled=True)
+
+    monkeypatch.setattr(scheduler, "array_size", unanswered)
+    assert clusters.array_size(name) == 1000
+    monkeypatch.undo()
+    assert clusters.array_size(name) == 100
+    monkeypatch.setattr(scheduler, "array_size", unanswered)
+    for days in (0, 1, 20):
+        later = datetime.now(UTC) + timedelta(days=days)
+        monkeypatch.setattr("hpc_board.runs.clusters.utc_now", lambda later=later: later)
+        assert clusters.array_size(name) == 100
+    monkeypatch.setattr(scheduler, "array_size", lambda: 50)
+    assert clusters.array_size(name) == 50
 
 
 def test_jobs_with_different_options_share_no_array(tmp_path: Path) -> None:

@@ -242,14 +242,14 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
 
     def on_submit(job: Job) -> None:
         if job.indexes or len(world.scheduler.jobs) >= room:
-            raise NotAccepting("a limit is reached (AssocMaxSubmitJobLimit)", hint="It is sent later.")
+            raise NotAccepting("a limit on the submitted jobs is reached", hint="It is sent later.")
 
     world.scheduler.on_submit = on_submit
     runs = world.runs(4)
     assert world.advance.launch(runs) == []
     assert world.states(runs) == [RunState.QUEUED, RunState.CREATED, RunState.CREATED, RunState.CREATED]
     waiting = world.store.runs.get(runs[3].id).status
-    assert waiting.reason == "not accepted at the moment: a limit is reached (AssocMaxSubmitJobLimit)"
+    assert waiting.reason == "not accepted at the moment: a limit on the submitted jobs is reached"
     assert world.indexes() == [(0, 1, 2, 3), (), ()]
     world.scheduler.status = JobStatus(JobState.PENDING)
     room = 3
@@ -262,6 +262,50 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
     assert world.indexes()[3:] == [(), (), ()]
     cancel(world.advance, runs[3])
     assert world.states(runs)[3] is RunState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotAccepting("the controller asks to try again later (Rate limit exceeded)", throttled=True),
+        NotAccepting("the partition takes no jobs (inactive)"),
+    ],
+    ids=["throttled", "inactive"],
+)
+def test_an_array_is_not_unrolled_without_an_answer_about_arrays(
+    world: ArrayWorld, monkeypatch: pytest.MonkeyPatch, error: NotAccepting
+) -> None:
+    runs, others = world.runs(), world.runs()
+    world.scheduler.submit_error = error
+    assert world.advance.launch([*runs, *others]) == []
+    assert world.indexes() == [(0, 1, 2, 3)]
+    assert world.states(runs) == [RunState.CREATED] * 4
+    world.advance()
+    assert len(world.scheduler.submitted) == 1
+    world.scheduler.submit_error = None
+    later = datetime.now(UTC) + timedelta(hours=1)
+    set_clock(monkeypatch, lambda: later)
+    world.advance()
+    assert world.indexes() == [(0, 1, 2, 3)] * 3
+    assert world.states([*runs, *others]) == [RunState.QUEUED] * 8
+
+
+def test_a_controller_that_asks_for_less_gets_no_command_of_any_client(
+    world: ArrayWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = world.runs(1)
+    world.advance.launch([run])
+    world.scheduler.poll_error = SchedulerError("squeue failed: status 1, without a word", throttled=True)
+    later = datetime.now(UTC) + timedelta(minutes=2)
+    set_clock(monkeypatch, lambda: later)
+    with pytest.raises(SchedulerError, match="without a word"):
+        world.advance()
+    others = world.runs()
+    client = replace(world.advance)
+    assert len(client.launch(others)) == 1
+    client()
+    assert (len(world.scheduler.submitted), len(world.scheduler.polled)) == (1, 1)
+    assert world.states(others) == [RunState.CREATED] * 4
 
 
 def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld) -> None:

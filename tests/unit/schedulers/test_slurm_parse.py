@@ -258,25 +258,27 @@ def test_output_without_a_job_id_has_none(stdout: str) -> None:
     ],
 )
 def test_a_recorded_refusal_names_the_setting(file: str, setting: str) -> None:
-    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100")
+    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100", "main")
     assert isinstance(error, SchedulerRefused)
     assert setting in error.hint
 
 
 @pytest.mark.parametrize("file", ["assoc_submit_limit", "qos_submit_limit", "partition_drain"])
 def test_a_recorded_refusal_that_passes_is_told_from_others(file: str) -> None:
-    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100")
+    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100", "main")
     assert isinstance(error, NotAccepting)
     assert "It is sent when" in error.hint
 
 
 @pytest.mark.parametrize("words", ["Rate limit exceeded, please retry later", "Unable to create job record, try again"])
 def test_a_controller_that_asks_to_try_again_is_tried_again(words: str) -> None:
-    assert isinstance(not_accepted(f"sbatch: error: Batch job submission failed: {words}\n", "H100"), NotAccepting)
+    assert isinstance(
+        not_accepted(f"sbatch: error: Batch job submission failed: {words}\n", "H100", "main"), NotAccepting
+    )
 
 
 def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
-    error = not_accepted(recorded("sbatch_refused_qos_size_limit.txt"), "H100")
+    error = not_accepted(recorded("sbatch_refused_qos_size_limit.txt"), "H100", "main")
     assert isinstance(error, SchedulerRefused)
     assert not isinstance(error, NotAccepting)
 
@@ -301,7 +303,7 @@ def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
     ],
 )
 def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
-    error = not_accepted(f"sbatch: error: {words}\n", "H100")
+    error = not_accepted(f"sbatch: error: {words}\n", "H100", "main")
     assert isinstance(error, SchedulerRefused)
     assert words.rpartition("\n")[2].removesuffix(")") in error.message
     assert setting in error.hint
@@ -335,7 +337,7 @@ def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
     ],
 )
 def test_what_sbatch_refuses_by_itself_is_a_refusal(stderr: str) -> None:
-    assert isinstance(not_accepted(f"{stderr}\n", "H100"), SchedulerRefused)
+    assert isinstance(not_accepted(f"{stderr}\n", "H100", "main"), SchedulerRefused)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +353,7 @@ def test_what_sbatch_refuses_by_itself_is_a_refusal(stderr: str) -> None:
     ],
 )
 def test_words_that_prove_no_refusal_leave_open_whether_there_is_a_job(stderr: str) -> None:
-    error = not_accepted(stderr, "H100")
+    error = not_accepted(stderr, "H100", "main")
     assert not isinstance(error, SchedulerRefused)
     assert "looked up by its name" in error.hint
 
@@ -371,7 +373,7 @@ def test_words_that_prove_no_refusal_leave_open_whether_there_is_a_job(stderr: s
     ],
 )
 def test_trouble_on_the_way_to_the_controller_is_no_refusal(stderr: str) -> None:
-    assert not isinstance(not_accepted(stderr, "H100"), SchedulerRefused)
+    assert not isinstance(not_accepted(stderr, "H100", "main"), SchedulerRefused)
 
 
 @pytest.mark.parametrize(
@@ -521,12 +523,76 @@ def test_the_command_of_an_array_names_its_tasks_and_where_each_of_them_prints()
         ("MaxArraySize            = 0\n", 0),
         ("MaxArraySize            = 4000001\n", 1000),
         ("MaxArraySize            = 1001\nSchedulerParameters     = bf_interval=5,max_array_tasks=20\n", 20),
-        ("MaxArraySize            = many\n", 1000),
-        ("", 1000),
     ],
 )
 def test_an_array_is_as_large_as_the_cluster_and_this_program_allow(settings: str, size: int) -> None:
     assert SlurmScheduler(CLUSTER, Programs(scontrol=settings)).array_size() == size
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "MaxArraySize            = many\n", "ClusterName             = lab\n"])
+def test_a_configuration_without_the_size_of_arrays_is_no_answer(printed: str) -> None:
+    with pytest.raises(SchedulerError, match="tells no MaxArraySize"):
+        SlurmScheduler(CLUSTER, Programs(scontrol=printed)).array_size()
+
+
+NO_CONFIGURATION = "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "cure", "throttled"),
+    [
+        (Completed(1, "", ""), "status 1, without a word", "hpc-board asks less often", True),
+        (Completed(1, "", "slurm_load_jobs error: Rate limit exceeded\n"), "Rate limit", "asks less often", True),
+        (
+            Completed(0, "", NO_CONFIGURATION),
+            "finds no slurm.conf here: set clusters.main",
+            "login node",
+            False,
+        ),
+        (
+            Completed(1, "", NO_CONFIGURATION),
+            "finds no slurm.conf here: set clusters.main",
+            "login node",
+            False,
+        ),
+        (Completed(1, "", "slurm_load_node: Access/permission denied\n"), "permission denied", "PrivateData", False),
+        (Completed(1, "", "slurm_load_jobs error: Unable to contact\n"), "Unable to contact", "busy or down", False),
+    ],
+)
+def test_a_question_that_fails_has_its_cause_by_name(
+    answer: Completed, words: str, cure: str, *, throttled: bool
+) -> None:
+    scheduler = SlurmScheduler(CLUSTER, Programs(answer))
+    key = JobKey("hb-1", "7", NOW)
+    questions: list[Callable[[], object]] = [
+        lambda: scheduler.poll([key]),
+        lambda: scheduler.find(key),
+        lambda: scheduler.cancel([key]),
+        lambda: scheduler.availability([H100]),
+        lambda: scheduler.nodes(H100),
+    ]
+    for ask in questions:
+        with pytest.raises(SchedulerError, match=words) as error:
+            ask()
+        assert cure in error.value.hint
+        assert error.value.throttled is throttled
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_an_sbatch_without_a_slurm_conf_names_the_cure(status: int) -> None:
+    with pytest.raises(SchedulerError, match=r"set clusters\.main\.slurm_conf, or SLURM_CONF") as error:
+        SlurmScheduler(CLUSTER, Programs(Completed(status, "", NO_CONFIGURATION))).submit(job())
+    assert not isinstance(error.value, SchedulerRefused)
+
+
+@pytest.mark.parametrize("limit", ["QOSGrpGRES", "QOSGrpCpuLimit", "AssocGrpMemLimit"])
+def test_a_job_that_is_refused_for_a_limit_of_all_jobs_is_above_it_alone(limit: str) -> None:
+    words = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    error = not_accepted(
+        f"sbatch: error: {limit}\nsbatch: error: Batch job submission failed: {words}\n", "H100", "main"
+    )
+    assert isinstance(error, SchedulerRefused)
+    assert error.hint.startswith("This job alone is above the limit")
 
 
 def test_a_cancellation_names_the_tasks_of_an_array_once_and_no_job_of_another_name() -> None:
