@@ -150,9 +150,9 @@ def test_a_run_is_stopped_only_with_what_its_own_job_left(world: World) -> None:
     with pytest.raises(ValueError, match="is not finished"):
         world.store.runs.stop(run.id, Status(RunState.FINISHED, at), left)
     cancelled = Status(RunState.CANCELLED, at)
-    with pytest.raises(ValueError, match="no partial result"):
+    with pytest.raises(ValueError, match="not a partial result"):
         world.store.runs.stop(run.id, cancelled, replace(left, run=run.id + 1))
-    with pytest.raises(ValueError, match="no partial result"):
+    with pytest.raises(ValueError, match="not a partial result"):
         world.store.runs.stop(run.id, cancelled, right_result(run, a_task()))
     assert world.store.runs.stop(run.id, cancelled, left)
     assert not world.store.runs.stop(run.id, cancelled, left)
