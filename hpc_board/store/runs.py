@@ -258,13 +258,6 @@ class RunGateway:
             _require(db, number)
             return stored_cases(db, number)
 
-    def first_cases(self, number: int, limit: int) -> tuple[tuple[Case, ...], int]:
-        """Return the first `limit` cases of a run, as `cases` does, and the number of the others."""
-        with self._file.reading() as db:
-            _require(db, number)
-            found = stored_cases(db, number)
-            return found[:limit], max(0, len(found) - limit)
-
     def history(self, number: int) -> tuple[Status, ...]:
         """Return every status of a run, oldest first."""
         with self._file.reading() as db:

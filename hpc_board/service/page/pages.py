@@ -159,8 +159,8 @@ def _feed(board: "Board") -> dict[str, Any]:
 
 def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
     run = board.runs.get(number)
-    store = board.context.store.runs
-    cases, more = store.first_cases(run.id, CASES_MAX) if run.verdict is not None else ((), 0)
+    every = board.context.store.runs.cases(run.id)
+    cases, more = every[:CASES_MAX], len(every) - CASES_MAX
     placing = board.standings.placing(run)
     return {
         "title": f"Run {run.id}",
@@ -173,7 +173,7 @@ def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
         "passed": run.verdict is Verdict.PASS,
         "facts": _facts(board, run, placing, at),
         "cases": cases,
-        "more": count_text(more, "more case") if more else "",
+        "more": count_text(more, "more case") if more > 0 else "",
         "scatter": scatter_name(cases),
     }
 
