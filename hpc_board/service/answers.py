@@ -86,7 +86,7 @@ class Answers:
         """Write the file of an EXPORT or BACKUP, and return its contents in numbers."""
         admin = self._board_of(user).admin
         if request.route == routes.BACKUP:
-            parsed_args(request, routes.BackupArguments)
+            parsed_args(request, routes.NoArguments)
             return admin.backup(file)
         export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.arguments_type(routes.EXPORT))))
         with file.open("wb") as sink:

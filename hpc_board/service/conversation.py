@@ -176,7 +176,7 @@ class Conversations:
     ) -> None:
         """Send the changes of the board that the user may see, until the client has gone."""
         try:
-            parsed_args(request, routes.ChangesArguments)
+            parsed_args(request, routes.NoArguments)
         except InputError as error:
             await self._send(writer, self._answers.failed(uid, request, error))
             return

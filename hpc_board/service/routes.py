@@ -123,10 +123,6 @@ EXPORT, BACKUP = "admin.export", "admin.backup"
 """The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
 
 
-class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the route BACKUP: none."""
-
-
 CHANGES = "changes"
 """The route of a stream without an end: the changes of the board that the user may see, as `Change`."""
 
@@ -135,8 +131,8 @@ KNOWN = frozenset((*ROUTES, EXPORT, BACKUP, CHANGES))
 """The names of all routes, those of streams included."""
 
 
-class ChangesArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the route CHANGES: none."""
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the routes BACKUP and CHANGES."""
 
 
 def method(route: str) -> Callable[..., Any]:

@@ -150,7 +150,9 @@ class WebServer:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
             response = await self._answer(head, uid)
-            await _send(writer, response)
+            async with asyncio.timeout(WRITE_SECONDS):
+                writer.write(response)
+                await writer.drain()
         except asyncio.LimitOverrunError:
             writer.write(_response(400, _HTML, _problem(400, "")))
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
@@ -224,18 +226,6 @@ class WebServer:
         if body is None:
             raise _Failed(404)
         return _HTML, body
-
-
-async def _send(writer: asyncio.StreamWriter, response: bytes) -> None:
-    """Send a response.
-
-    Raises:
-        TimeoutError: the reader does not take it in time.
-        ConnectionError: the reader has gone.
-    """
-    async with asyncio.timeout(WRITE_SECONDS):
-        writer.write(response)
-        await writer.drain()
 
 
 def _parsed(head: bytes) -> _Request:
