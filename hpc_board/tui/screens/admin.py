@@ -478,10 +478,6 @@ class AdminScreen(BoardScreen):
 
         return read
 
-    @on(Sections.Chosen)
-    def _open_page(self, event: Sections.Chosen) -> None:
-        self.action_show(event.name)
-
     def _show_stop(self, stop: Decision | None) -> None:
         self._stop, self._knows_stop = stop, True
         self.stop_line.update(admin_tables.stop_text(stop, self.now()))

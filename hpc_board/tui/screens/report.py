@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 from rich.text import Text
-from textual import events, getters, on
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -389,10 +389,6 @@ class ReportScreen(BoardScreen):
             return LeaderRun(row.run, row.user, self.board.runs.cases(row.run)) if row else None
         except BoardError:
             return None
-
-    @on(Sections.Chosen)
-    def _choose_page(self, event: Sections.Chosen) -> None:
-        self.action_show(event.name)
 
     def _follow_sent(self, runs: Sequence[Run]) -> None:
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))

@@ -9,7 +9,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
@@ -90,13 +89,6 @@ def _path_line(places: list[Text]) -> Text:
 class Sections(Horizontal, can_focus=False):
     """The names of the pages, each with the digit that opens it; empty pages are dim."""
 
-    class Chosen(Message):
-        """A page that the user clicked."""
-
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
-
     def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self._names = tuple(names)
@@ -129,9 +121,9 @@ class _Section(Static):
         self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))
         self.set_class(is_open, "-open")
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(Sections.Chosen(self.page))
+        await self.run_action(f"screen.show('{self.page}')")
 
 
 _HELP = "help"
