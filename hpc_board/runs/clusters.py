@@ -12,7 +12,6 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Moment, Pause
-from hpc_board.domain.run import silence_words
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.text import one_line
@@ -143,6 +142,8 @@ class Clusters:
             return [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
 
     def _statuses(self, scheduler: Scheduler, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        from hpc_board.domain.run import silence_words
+
         backoff = _backoff(self._settings.board, cluster)
 
         def ask(gpus: Sequence[Gpu]) -> Sequence[Availability]:
