@@ -26,7 +26,7 @@ from hpc_board.model.names import NAME, NAME_WORDS
 from hpc_board.report.diagnostics import diagnostics_report, node_checks_report
 from hpc_board.report.formatting import count_text
 from hpc_board.report.usage import pruned_report
-from hpc_board.report.views import view_of
+from hpc_board.report.views import view_of, views_of
 from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView, NodeCheckView
 from hpc_board.report.views.setup import BackupView, ContentsView, DetectionView, PrunedView, RestoredView
 from hpc_board.service.client import RemoteBoard
@@ -57,7 +57,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_settings(ThisHost(), cluster=cluster)
     if as_json:
-        diagnostics = [DiagnosticView.of(each) for each in detected.diagnostics]
+        diagnostics = views_of(DiagnosticView, detected.diagnostics)
         print_json(DetectionView(text=detected.text, gpus=list(detected.gpus), diagnostics=diagnostics))
         return
     for each in detected.diagnostics:
@@ -120,7 +120,7 @@ def check(
         checked = [_beside_service(board, each) for each in checked]
     good = "No errors; no probe job sent" if no_job else "Passed"
     print_found(
-        [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked],
+        views_of(GpuCheckView, checked),
         *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, good)),
         as_json=as_json,
     )
@@ -160,7 +160,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         diagnostics = _diagnostics(ctx.obj(), _origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
-    views = list(map(DiagnosticView.of, diagnostics))
+    views = views_of(DiagnosticView, diagnostics)
     print_found(views, *diagnostics_report("", diagnostics, "No errors"), as_json=as_json)
     if any(each.severity is Severity.ERROR for each in diagnostics):
         raise click.exceptions.Exit(NO_VERDICT)

@@ -22,6 +22,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import listed
 from hpc_board.report.boards import changes_table, plan_report, synced_table
 from hpc_board.report.run_table import runs_table
+from hpc_board.report.views import views_of
 from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
 
 REFUSED = Refused.exit_code
@@ -148,7 +149,7 @@ def update(
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
             raise click.UsageError("--history takes no other options.")
         changes = board.leaderboards.history(name)
-        print_found(list(map(BoardChangeView.of, changes)), changes_table(changes), as_json=as_json)
+        print_found(views_of(BoardChangeView, changes), changes_table(changes), as_json=as_json)
         return
     request = BoardRequest(None if source is None else _source(board, source), name, options, update=True)
     (plan,) = board.leaderboards.plan(request)
@@ -224,7 +225,7 @@ def sync(
     if not dry_run:
         changes = {each.plan.name: each.plan.after_change for each in done if each.plan and each.stored}
         board.leaderboards.carry_out(request, changes, force=force, reason=reason)
-    views = [SyncedView.of(each.name, each.result, each.reason, each.plan) for each in done]
+    views = list(map(SyncedView.of, done))
     print_found(views, synced_table([(each.name, each.result, each.reason) for each in done]), as_json=as_json)
     results = {each.result for each in done}
     if "error" in results:

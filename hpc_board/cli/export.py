@@ -23,6 +23,7 @@ from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
 from hpc_board.report.usage import statistics_report
+from hpc_board.report.views import view_of
 from hpc_board.report.views.usage import StatisticsView
 
 _FORMATS = ("csv", "json", "parquet", "html")
@@ -128,4 +129,4 @@ def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> Non
     refresh(board)
     since = None if days is None else datetime.now(UTC) - timedelta(days=days)
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
-    print_found(StatisticsView.of(found), *statistics_report(found), as_json=as_json)
+    print_found(view_of(StatisticsView, found), *statistics_report(found), as_json=as_json)

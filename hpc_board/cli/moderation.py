@@ -21,6 +21,7 @@ from hpc_board.model.names import listed
 from hpc_board.report.moderation import bans_table, decisions_table, limits_table, limits_text, rerun_table
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views.moderation import (
+from hpc_board.report.views import views_of
     DecisionView,
     LimitsView,
     RemovalsView,
@@ -145,7 +146,7 @@ def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
 def bans(open_: Open, as_json: bool) -> None:
     """List the bans."""
     found = open_().moderation.bans()
-    print_found(list(map(DecisionView.of, found)), bans_table(found), as_json=as_json)
+    print_found(views_of(DecisionView, found), bans_table(found), as_json=as_json)
 
 
 @command("hpc-board admin stop --reason 'the cluster is down until Monday'")
@@ -210,7 +211,7 @@ def _named(submissions: tuple[int, ...]) -> str:
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
     """Show the audit log, newest first."""
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
-    print_found(list(map(DecisionView.of, found)), decisions_table(found), as_json=as_json)
+    print_found(views_of(DecisionView, found), decisions_table(found), as_json=as_json)
 
 
 @command(

@@ -208,11 +208,11 @@ def _bring_files(board: Board, id_: int, parent: Path, *, as_json: bool) -> None
     for left in found.left_out:
         remark(f"Skipped {left.name} ({bytes_text(left.bytes)}): {left.reason}.")
     if as_json:
-        from hpc_board.report.views import view_of
+        from hpc_board.report.views import view_of, views_of
         from hpc_board.report.views.runs import LeftOutFileView, RunFilesView, RunFileView
 
         files = [view_of(RunFileView, each, path=str(each.path)) for each in found.files]
-        left_out = [view_of(LeftOutFileView, each) for each in found.left_out]
+        left_out = views_of(LeftOutFileView, found.left_out)
         print_json(RunFilesView(run=id_, folder=str(found.folder), files=files, left_out=left_out))
         return
     for each in found.files:

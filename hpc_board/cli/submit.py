@@ -31,7 +31,7 @@ from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import InputError, WaitExpired
 from hpc_board.files import decoded, shown_path
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views import view_of
+from hpc_board.report.views import view_of, views_of
 from hpc_board.report.views.runs import PreviewView, SubmissionView
 from hpc_board.runs.drafts import read_source
 from hpc_board.tui.local_files import remember_submission
@@ -219,7 +219,7 @@ def _piped(name: str) -> Source:
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """Print each script once. A single script has no title: stdout is exactly the file to be sent."""
     if as_json:
-        print_json([PreviewView.of(each) for each in previews])
+        print_json(views_of(PreviewView, previews))
         return
     for gpu, words in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
         remark(f"{gpu}: {shlex.join(words)}")

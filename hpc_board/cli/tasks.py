@@ -79,9 +79,10 @@ def gpus(open_: Open, as_json: bool) -> None:
     """
     statuses = open_().gpus.statuses()
     if as_json:
+        from hpc_board.report.views import views_of
         from hpc_board.report.views.usage import GpuView
 
-        print_json([GpuView.of(status) for status in statuses])
+        print_json(views_of(GpuView, statuses))
     else:
         print_blocks(gpus_table(statuses, datetime.now(UTC)))
     if statuses and all(status.problem for status in statuses):

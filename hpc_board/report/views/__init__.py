@@ -5,13 +5,16 @@ Keys are added, never renamed or removed. A text from outside is bounded and fre
 object is a form of a value as a block is: a front end passes values of the domain, and prints.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from functools import cache, partial
+from types import NoneType
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from hpc_board.model.text import one_line
+from hpc_board.model.text import one_line, printable
 
 MESSAGE_CHARACTERS_MAX = 16_384
 """The maximum length of a message."""
@@ -22,6 +25,12 @@ LINE_CHARACTERS_MAX = 500
 FACT_CHARACTERS_MAX = 2000
 """The maximum length of a text in the report of a node."""
 
+Lines = Annotated[str, Meta(description="text", max_length=MESSAGE_CHARACTERS_MAX)]
+"""A text of several lines; any other text is made one line."""
+
+Unchanged = Annotated[str, Meta(description="text")]
+"""A text whose every character counts."""
+
 Moment = Annotated[str, Meta(description="moment")]
 """A time in ISO 8601, UTC, to the second."""
 
@@ -30,7 +39,12 @@ Nanoseconds = Annotated[float, Meta(description="nanoseconds")]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object of JSON; a field that is `UNSET` is not written."""
+    """An object of JSON; a field that is `UNSET` is not written.
+
+    `ATTRIBUTES` has the paths of the attributes of a value whose names differ from their keys.
+    """
+
+    ATTRIBUTES: ClassVar[Mapping[str, str]] = {}
 
 
 ViewT = TypeVar("ViewT", bound=View)
@@ -69,17 +83,61 @@ MEANINGS = {
 
 
 def view_of(type_: type[ViewT], value: object, **others: Any) -> ViewT:
-    """Return the object of a value: `others`, and its attributes that have the names of the other keys."""
-    keys = (key for key in type_.__struct_fields__ if key not in others)
-    return type_(**{key: _plain(getattr(value, key)) for key in keys}, **others)
+    """Return the object of a value: `others`, and the attributes of the value for the other keys.
+
+    Texts are made safe to print, and values become objects, as the types of the keys say; an empty text is None where
+    the key may be `null`.
+    """
+    for key, make in _makers(type_).items():
+        if key not in others:
+            others[key] = make(_attribute(value, type_.ATTRIBUTES.get(key, key)))
+    return type_(**others)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return one_line(value, LINE_CHARACTERS_MAX)
-    if isinstance(value, datetime):
-        return moment_of(value)
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
+def views_of(type_: type[ViewT], values: Iterable[object]) -> list[ViewT]:
+    """Return the objects of values."""
+    return [view_of(type_, value) for value in values]
+
+
+def _attribute(value: Any, path: str) -> Any:
+    """Return the attribute at the end of a path; None where one before it is None."""
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
+
+
+@cache
+def _makers(type_: type[View]) -> dict[str, Callable[[Any], Any]]:
+    """Return the functions that make the value of each key from an attribute."""
+    hints = get_type_hints(type_, include_extras=True)
+    return {key: _maker(hints[key]) for key in type_.__struct_fields__}
+
+
+def _maker(type_: Any) -> Callable[[Any], Any]:
+    members = get_args(type_)
+    if NoneType in members:
+        made = _maker(members[0])
+        return lambda value: None if value in (None, "") else made(value)
+    if type_ == Lines:
+        return partial(printable, limit=MESSAGE_CHARACTERS_MAX)
+    if type_ == Moment:
+        return moment_of
+    if get_origin(type_) is list:
+        made = _maker(members[0])
+        return lambda value: list(map(made, value))
+    if get_origin(type_) is dict:
+        return lambda value: safe(_items_of(value))
+    if type_ is str:
+        return partial(one_line, limit=LINE_CHARACTERS_MAX)
+    return partial(view_of, type_) if isinstance(type_, type) and issubclass(type_, View) else lambda value: value
+
+
+def _items_of(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping | tuple):
+        return dict(value)
+    from dataclasses import asdict
+
+    return asdict(value)
 
 
 def moment_of(at: datetime) -> Moment:

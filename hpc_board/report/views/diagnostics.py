@@ -1,42 +1,34 @@
 """The JSON of diagnostics: of an installation, of the GPUs of the settings, and of a task."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
-from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.node_checks import NodeCheck
-from hpc_board.model.gpu import Gpu
-from hpc_board.model.node_probe import NodeProbe
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import FACT_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, View, safe, view_of
+from hpc_board.report.views import Lines, View, view_of
 
 
 class DiagnosticView(View, frozen=True):
     """A diagnostic of an installation, a GPU or a task."""
 
+    ATTRIBUTES: ClassVar = {"level": "severity", "advice": "hint"}
     level: str
     """`ok`, `warning` or `error`"""
     subject: str
     """the part that was checked; of a task, the name of the finding"""
-    message: str
+    message: Lines
     """its state"""
-    advice: str
+    advice: Lines
     """the remedy"""
-
-    @classmethod
-    def of(cls, diagnostic: Diagnostic) -> "DiagnosticView":
-        return cls(
-            level=str(diagnostic.severity),
-            subject=diagnostic.subject,
-            message=printable(diagnostic.message, MESSAGE_CHARACTERS_MAX),
-            advice=printable(diagnostic.hint, MESSAGE_CHARACTERS_MAX),
-        )
 
 
 class GpuCheckView(View, frozen=True):
     """A checked GPU of the settings."""
 
+    ATTRIBUTES: ClassVar = {
+        "gpu": "gpu.name",
+        "cluster": "gpu.cluster.name",
+        "lines": "diagnostics",
+        "node": "inspection",
+    }
     gpu: str
     cluster: str
     proven: bool
@@ -45,19 +37,6 @@ class GpuCheckView(View, frozen=True):
     """its diagnostics"""
     node: dict[str, Any] | None
     """the report of the probe job on its node"""
-
-    @classmethod
-    def of(
-        cls, gpu: Gpu, diagnostics: Sequence[Diagnostic], inspection: NodeProbe | None, *, proven: bool
-    ) -> "GpuCheckView":
-        """Return the object of a GPU, with the report of its probe job if it left one."""
-        return cls(
-            gpu=gpu.name,
-            cluster=gpu.cluster.name,
-            proven=proven,
-            lines=[DiagnosticView.of(each) for each in diagnostics],
-            node=None if inspection is None else safe(asdict(inspection)),
-        )
 
 
 class SpeedView(View, frozen=True):
@@ -78,6 +57,7 @@ class SpeedView(View, frozen=True):
 class NodeCheckView(View, frozen=True):
     """A checked node of a GPU of the settings."""
 
+    ATTRIBUTES: ClassVar = {"result": "verdict", "lines": "diagnostics", "report": "probe"}
     gpu: str
     cluster: str
     node: str | None
@@ -99,14 +79,5 @@ class NodeCheckView(View, frozen=True):
 
     @classmethod
     def of(cls, check: NodeCheck) -> "NodeCheckView":
-        return view_of(
-            cls,
-            check,
-            node=one_line(check.node) or None,
-            result=str(check.verdict),
-            reason=one_line(check.reason, FACT_CHARACTERS_MAX),
-            device=one_line(check.device) or None,
-            speeds=[view_of(SpeedView, each, of_median=check.of_median[each.name]) for each in check.speeds],
-            lines=[DiagnosticView.of(each) for each in check.diagnostics],
-            report=None if check.probe is None else safe(asdict(check.probe)),
-        )
+        speeds = [view_of(SpeedView, each, of_median=check.of_median[each.name]) for each in check.speeds]
+        return view_of(cls, check, speeds=speeds)

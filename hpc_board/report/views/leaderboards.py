@@ -1,8 +1,9 @@
 """The JSON of leaderboards: their options, changes and competitions."""
 
-from hpc_board.domain.user_board import BoardChange, Difference, Plan
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, View, moment, view_of
+from typing import ClassVar
+
+from hpc_board.domain.user_board import Difference, Plan, Synced
+from hpc_board.report.views import Lines, Moment, View, moment, view_of
 
 
 class OptionsView(View, frozen=True):
@@ -54,6 +55,7 @@ class EntriesView(View, frozen=True):
 class PlanView(View, frozen=True):
     """A change of a leaderboard."""
 
+    ATTRIBUTES: ClassVar = {"version": "task.version", "terms": "options"}
     name: str
     """the name of the leaderboard"""
     action: str
@@ -73,21 +75,13 @@ class PlanView(View, frozen=True):
 
     @classmethod
     def of(cls, plan: Plan, *, stored: bool) -> "PlanView":
-        return view_of(
-            cls,
-            plan,
-            stored=stored,
-            version=plan.task and plan.task.version,
-            terms=view_of(OptionsView, plan.options),
-            changes=_changes(plan),
-            left=[view_of(EntriesView, each) for each in plan.left],
-            joined=[view_of(EntriesView, each) for each in plan.joined],
-        )
+        return view_of(cls, plan, stored=stored, changes=_changes(plan))
 
 
 class BoardChangeView(View, frozen=True):
     """A change of a leaderboard in its history."""
 
+    ATTRIBUTES: ClassVar = {"by": "by_user", "version": "task_version", "terms": "options"}
     name: str
     """the name of the leaderboard"""
     action: str
@@ -100,16 +94,6 @@ class BoardChangeView(View, frozen=True):
     terms: OptionsView
     """the options after the change"""
     reason: str
-
-    @classmethod
-    def of(cls, change: BoardChange) -> "BoardChangeView":
-        return view_of(
-            cls,
-            change,
-            by=one_line(change.by_user),
-            version=change.task_version,
-            terms=view_of(OptionsView, change.options),
-        )
 
 
 class DeletionView(View, frozen=True):
@@ -130,15 +114,13 @@ class SyncedView(View, frozen=True):
     """the name of the task"""
     result: str
     """`created`, `updated`, `unchanged`, `skipped` or `error`"""
-    reason: str
+    reason: Lines
     changes: list[ChangeView]
     """the differences"""
 
     @classmethod
-    def of(cls, name: str, result: str, reason: str, plan: Plan | None) -> "SyncedView":
-        """Return the object of a task of a competition, with the change of its leaderboard."""
-        reason = printable(reason, MESSAGE_CHARACTERS_MAX)
-        return cls(name=name, result=result, reason=reason, changes=_changes(plan) if plan else [])
+    def of(cls, synced: Synced) -> "SyncedView":
+        return view_of(cls, synced, changes=_changes(synced.plan) if synced.plan else [])
 
 
 def _changes(plan: Plan) -> list[ChangeView]:

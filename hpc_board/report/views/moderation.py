@@ -1,11 +1,13 @@
 """The JSON of moderation: limits, the audit log, and reruns."""
 
+from typing import ClassVar
+
 from msgspec import UNSET, UnsetType
 
 from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import Decision, Limits
 from hpc_board.model.text import one_line
-from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment, view_of
+from hpc_board.report.views import Moment, View, moment, view_of
 from hpc_board.report.views.runs import RunView
 
 
@@ -58,6 +60,7 @@ class RemovalsView(View, frozen=True):
 class DecisionView(View, frozen=True):
     """A row of the audit log."""
 
+    ATTRIBUTES: ClassVar = {"by": "by_user"}
     at: Moment | None
     by: str
     """the admin"""
@@ -71,14 +74,16 @@ class DecisionView(View, frozen=True):
     """its values"""
     reason: str
 
-    @classmethod
-    def of(cls, decision: Decision) -> "DecisionView":
-        return view_of(cls, decision, at=moment(decision.at), by=one_line(decision.by_user))
-
 
 class RerunCandidateView(View, frozen=True):
     """A submission that is to be sent again."""
 
+    ATTRIBUTES: ClassVar = {
+        "submission": "submission.id",
+        "user": "submission.user",
+        "file_name": "submission.file_name",
+        "left_out": "why",
+    }
     submission: int
     user: str
     """its user"""
@@ -91,13 +96,7 @@ class RerunCandidateView(View, frozen=True):
 
     @classmethod
     def of(cls, candidate: RerunCandidate) -> "RerunCandidateView":
-        return cls(
-            submission=candidate.submission.id,
-            user=one_line(candidate.submission.user),
-            file_name=one_line(candidate.submission.file_name),
-            gpus=[gpu.name for gpu in candidate.gpus],
-            left_out=one_line(candidate.why, LINE_CHARACTERS_MAX),
-        )
+        return view_of(cls, candidate, gpus=[gpu.name for gpu in candidate.gpus])
 
 
 class RerunsView(View, frozen=True):

@@ -4,11 +4,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from hpc_board.model.kernels import Kernel
-from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View, view_of
+from hpc_board.model.text import printable
+from hpc_board.report.views import Lines, Nanoseconds, View, view_of
 
 
 class ShareView(View, frozen=True):
@@ -66,7 +64,7 @@ class CaseView(View, frozen=True):
     """the arguments of the case"""
     verdict: str
     """the [verdict](results.md#verdicts) of the case"""
-    message: str
+    message: Lines
     runs: int | UnsetType = UNSET
     """the number of timed calls"""
     mean_ns: Nanoseconds | UnsetType = UNSET
@@ -111,21 +109,13 @@ class CaseView(View, frozen=True):
     @classmethod
     def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
         """Return the object of a case; `samples` adds the time of every call."""
-        numbers: dict[str, Any] = {}
+        numbers: dict[str, Any] = dict.fromkeys((*_TIMING, *_SAMPLES), UNSET)
         if timing := case.timing:
-            numbers = {name: getattr(timing, name) for name in _TIMING}
+            numbers |= {name: getattr(timing, name) for name in _TIMING}
             if samples:
-                numbers |= {"samples_ns": list(timing.samples_ns), "worker_runs": list(timing.worker_runs)}
-        return cls(
-            phase=case.phase,
-            index=case.index,
-            spec=one_line(case.spec, LINE_CHARACTERS_MAX),
-            verdict=str(case.verdict),
-            message=printable(case.message, MESSAGE_CHARACTERS_MAX),
-            of_peak=of_peak,
-            mismatch=UNSET if case.mismatch is None else _mismatch(case.mismatch),
-            **numbers,
-        )
+                numbers |= {name: list(getattr(timing, name)) for name in _SAMPLES}
+        mismatch = UNSET if case.mismatch is None else view_of(MismatchView, case.mismatch)
+        return view_of(cls, case, of_peak=of_peak, mismatch=mismatch, **numbers)
 
 
 class KernelView(View, frozen=True):
@@ -160,10 +150,6 @@ class KernelView(View, frozen=True):
     stalls: dict[str, float]
     """the main reasons for which warps waited, each with the cycles between two instructions"""
 
-    @classmethod
-    def of(cls, kernel: Kernel) -> "KernelView":
-        return view_of(cls, kernel, stalls={one_line(reason): cycles for reason, cycles in kernel.stalls})
-
 
 class SanitizerFindingView(View, frozen=True):
     """A fault that a tool of mode sanitize found; each text may be empty."""
@@ -190,6 +176,8 @@ _FIELDS = CaseView.__struct_fields__
 _TIMING = _FIELDS[_FIELDS.index("runs") : _FIELDS.index("samples_ns")]
 """The fields of a case that are attributes of its `Timing`."""
 
+_SAMPLES = ("samples_ns", "worker_runs")
+
 
 def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
     """Return the cases of a result, with `of_peak` where the device's peak is known."""
@@ -200,10 +188,6 @@ def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
         of_peak = UNSET if share is None else view_of(ShareView, share)
         found.append(CaseView.of(case, samples=samples, of_peak=of_peak))
     return found
-
-
-def _mismatch(found: Mismatch) -> MismatchView:
-    return view_of(MismatchView, found, places=[view_of(WrongElementView, place) for place in found.places])
 
 
 def log_text(log: Log) -> str:

@@ -1,27 +1,24 @@
 """The JSON of runs and submissions."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from hpc_board.domain.draft import Preview
-from hpc_board.domain.moderation import Removal
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.result import Result
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import printable
 from hpc_board.report.views import (
-    LINE_CHARACTERS_MAX,
     MESSAGE_CHARACTERS_MAX,
     Moment,
     Seconds,
+    Unchanged,
     View,
-    moment,
-    moment_of,
     safe,
     view_of,
+    views_of,
 )
 from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, log_text
 
@@ -29,6 +26,7 @@ from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindin
 class JobView(View, frozen=True):
     """The job of a run."""
 
+    ATTRIBUTES: ClassVar = {"id": "status.job_id", "node": "status.node"}
     cluster: str
     """the name of the cluster in the settings"""
     id: str | None
@@ -42,6 +40,7 @@ class JobView(View, frozen=True):
 class NoteView(View, frozen=True):
     """A note on a submission."""
 
+    ATTRIBUTES: ClassVar = {"by": "by_user"}
     text: str
     """the note"""
     by: str
@@ -52,6 +51,7 @@ class NoteView(View, frozen=True):
 class RerunView(View, frozen=True):
     """The origin of a submission that was sent again."""
 
+    ATTRIBUTES: ClassVar = {"by": "by_user"}
     of_submission: int
     """the submission that it repeats"""
     by: str
@@ -62,6 +62,7 @@ class RerunView(View, frozen=True):
 class RemovalView(View, frozen=True):
     """The removal of a submission from the standings."""
 
+    ATTRIBUTES: ClassVar = {"by": "by_user"}
     by: str
     """the admin who removed it"""
     at: Moment
@@ -93,6 +94,7 @@ class RunUsageView(View, frozen=True):
 class StatusView(View, frozen=True):
     """A state that a run was in."""
 
+    ATTRIBUTES: ClassVar = {"evidence": "source"}
     state: str
     """the [state](results.md#states-of-a-run)"""
     at: Moment
@@ -110,19 +112,24 @@ class StatusView(View, frozen=True):
 
     @classmethod
     def of(cls, status: Status) -> "StatusView":
-        return view_of(
-            cls,
-            status,
-            job_id=status.job_id or None,
-            node=status.node or None,
-            evidence=one_line(status.source, LINE_CHARACTERS_MAX),
-            attempt=status.attempt or None,
-        )
+        return view_of(cls, status, attempt=status.attempt or None)
 
 
 class RunView(View, frozen=True):
     """A run in a list."""
 
+    ATTRIBUTES: ClassVar = {
+        "submitted_at": "created_at",
+        "state_since": "status.at",
+        "reason": "status.reason",
+        "expected_start": "status.expected_start",
+        "notes": "remarks.notes",
+        "rerun": "remarks.rerun",
+        "removed": "remarks.removal",
+        "score_low_s": "interval.low_s",
+        "score_high_s": "interval.high_s",
+        "retries": "retry",
+    }
     id: int
     """the number of the run"""
     gpu: str
@@ -184,36 +191,18 @@ class RunView(View, frozen=True):
     @classmethod
     def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
         """Return the object of a run with its cases; `others` are the keys that one with its result has besides."""
-        remarks, interval, status = run.remarks, run.interval, run.status
         line = None
         if placing is not None and run.score_s is not None:
-            line = verdict_line(run.gpu, run.score_s, placing, interval)
+            line = verdict_line(run.gpu, run.score_s, placing, run.interval)
         return view_of(
             cls,
             run,
             rank=placing and placing.rank,
-            job=JobView(
-                cluster=run.cluster,
-                id=status.job_id or None,
-                partition=run.partition or None,
-                node=status.node or None,
-            ),
+            job=view_of(JobView, run),
             cases=list(cases),
             message=printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
-            submitted_at=moment_of(run.created_at),
-            state_since=moment_of(status.at),
-            reason=one_line(status.reason, LINE_CHARACTERS_MAX),
-            expected_start=moment(status.expected_start),
             verdict_line=line,
-            milestone=one_line(run.milestone) or None,
-            account=one_line(run.account) or None,
-            notes=[view_of(NoteView, note, by=one_line(note.by_user)) for note in remarks.notes],
-            rerun=remarks.rerun and view_of(RerunView, remarks.rerun, by=one_line(remarks.rerun.by_user)),
-            removed=remarks.removal and view_of(RemovalView, remarks.removal, by=one_line(remarks.removal.by_user)),
-            score_low_s=interval and interval.low_s,
-            score_high_s=interval and interval.high_s,
             options=msgspec.to_builtins(run.options),
-            retries=run.retry,
             **others,
         )
 
@@ -256,16 +245,16 @@ class WholeRunView(RunView, frozen=True):
 class RemovedRunView(RemovalView, frozen=True):
     """A passing ranked run that does not count in the standings."""
 
+    ATTRIBUTES: ClassVar = {
+        "run": "id",
+        "by": "remarks.removal.by_user",
+        "at": "remarks.removal.at",
+        "reason": "remarks.removal.reason",
+    }
     run: int
     submission: int
     score_s: Seconds | None
     """its score"""
-
-    @classmethod
-    def of(cls, run: Run, removal: Removal) -> "RemovedRunView":
-        return view_of(
-            cls, removal, run=run.id, submission=run.submission, score_s=run.score_s, by=one_line(removal.by_user)
-        )
 
 
 class LookView(View, frozen=True):
@@ -341,25 +330,15 @@ class SubmissionNoteView(View, frozen=True):
 class PreviewView(View, frozen=True):
     """The job of one GPU as it would be sent."""
 
+    ATTRIBUTES: ClassVar = {"gpu": "gpu.name"}
     file_name: str
     gpu: str
-    script: str
+    script: Unchanged
     """the batch script, byte for byte"""
-    command: list[str]
+    command: list[Unchanged]
     """the command that submits it"""
-    array: str | None
+    array: Unchanged | None
     """the script of the job array that runs `script` together with others"""
-
-    @classmethod
-    def of(cls, preview: Preview) -> "PreviewView":
-        return view_of(
-            cls,
-            preview,
-            gpu=preview.gpu.name,
-            script=preview.script,
-            command=list(preview.command),
-            array=preview.array or None,
-        )
 
 
 class TrialView(View, frozen=True):
@@ -405,7 +384,7 @@ def _output_keys(result: Result | None) -> dict[str, Any]:
     logs = ("profile", "build", "stdout", "stderr")
     return {
         **{name: log_text(getattr(result, name)) if result else "" for name in logs},
-        "kernels": [KernelView.of(kernel) for kernel in (result.kernels if result else ())],
-        "findings": [view_of(SanitizerFindingView, finding) for finding in (result.findings if result else ())],
+        "kernels": views_of(KernelView, result.kernels if result else ()),
+        "findings": views_of(SanitizerFindingView, result.findings if result else ()),
         "provenance": safe(dict(result.provenance)) if result else {},
     }

@@ -1,7 +1,7 @@
 """The JSON of standings: pages of leaderboards, histories, the feed and comparisons."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from hpc_board.domain.comparison import Comparison, Difference, KernelPair, kernel_pairs
 from hpc_board.domain.feed import FeedEntry
@@ -9,10 +9,9 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Standing, Version
 from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
-from hpc_board.model.text import printable
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
-from hpc_board.report.views import Moment, Seconds, View, moment_of, view_of
+from hpc_board.report.views import Moment, Seconds, View, view_of, views_of
 from hpc_board.report.views.results import KernelView
 from hpc_board.report.views.runs import RemovedRunView
 
@@ -20,6 +19,7 @@ from hpc_board.report.views.runs import RemovedRunView
 class RowView(View, frozen=True):
     """A row of standings."""
 
+    ATTRIBUTES: ClassVar = {"score_low_s": "interval.low_s", "score_high_s": "interval.high_s"}
     rank: int
     """the rank; equal scores share one"""
     user: str
@@ -43,13 +43,7 @@ class RowView(View, frozen=True):
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
-        return view_of(
-            cls,
-            row,
-            speedup=page.speedup(row.score_s),
-            score_low_s=row.interval and row.interval.low_s,
-            score_high_s=row.interval and row.interval.high_s,
-        )
+        return view_of(cls, row, speedup=page.speedup(row.score_s))
 
 
 class MarkView(View, frozen=True):
@@ -108,9 +102,7 @@ class OwnPageView(PageView, frozen=True):
     @classmethod
     def with_removed(cls, page: Page, removed: Sequence[Run]) -> "OwnPageView":
         """Return the object of a page of a user's own runs, beside those that an admin has removed."""
-        return cls.of(
-            page, removed=[RemovedRunView.of(run, run.remarks.removal) for run in removed if run.remarks.removal]
-        )
+        return cls.of(page, removed=views_of(RemovedRunView, removed))
 
 
 class StandingsView(View, frozen=True):
@@ -151,6 +143,7 @@ class RanksView(View, frozen=True):
 class VersionView(View, frozen=True):
     """A version of a task."""
 
+    ATTRIBUTES: ClassVar = {"first_submission_at": "added_at"}
     version: str
     """the version"""
     first_submission_at: Moment
@@ -163,8 +156,7 @@ class VersionView(View, frozen=True):
     @classmethod
     def of(cls, version: Version, present: str) -> "VersionView":
         """Return the object of a version; `present` is the one that submissions go to."""
-        is_present = version.version == present
-        return view_of(cls, version, first_submission_at=moment_of(version.added_at), present=is_present)
+        return view_of(cls, version, present=version.version == present)
 
 
 class VersionsView(View, frozen=True):
@@ -227,6 +219,10 @@ class UserScoreView(View, frozen=True):
 class FeedView(View, frozen=True):
     """A change of a leaderboard by a run, as of its time."""
 
+    ATTRIBUTES: ClassVar = {
+        "version": "task_version",
+        **{name: f"news.{name}" for name in ("kind", "rank", "score_s", "former_rank", "former_s", "beaten", "fallen")},
+    }
     id: int
     """the number of the entry, for `--before`"""
     at: Moment
@@ -257,25 +253,13 @@ class FeedView(View, frozen=True):
 
     @classmethod
     def of(cls, entry: FeedEntry) -> "FeedView":
-        news = entry.news
-        return view_of(
-            cls,
-            entry,
-            kind=str(news.kind),
-            version=entry.task_version,
-            rank=news.rank,
-            score_s=news.score_s,
-            former_rank=news.former_rank,
-            former_s=news.former_s,
-            beaten=news.beaten and view_of(UserScoreView, news.beaten),
-            fallen=[view_of(UserScoreView, each) for each in news.fallen],
-            text=feed_line(entry),
-        )
+        return view_of(cls, entry, text=feed_line(entry))
 
 
 class DifferenceView(View, frozen=True):
     """The difference between the times of two runs."""
 
+    ATTRIBUTES: ClassVar = {"speedup_low": "low", "speedup_high": "high", "between_processes": "repeated"}
     times_s: list[Seconds]
     speedup: float
     """the ratio of the first to the second"""
@@ -289,16 +273,8 @@ class DifferenceView(View, frozen=True):
     @classmethod
     def of(cls, difference: Difference, **others: Any) -> Self:
         """Return the object of a difference; `others` are the keys that one of a case has besides."""
-        return cls(
-            times_s=[difference.one_ns / 1e9, difference.other_ns / 1e9],
-            speedup=difference.speedup,
-            speedup_low=difference.low,
-            speedup_high=difference.high,
-            shown=difference.shown,
-            between_processes=difference.repeated,
-            text=difference.text,
-            **others,
-        )
+        times_s = [difference.one_ns / 1e9, difference.other_ns / 1e9]
+        return view_of(cls, difference, times_s=times_s, **others)
 
 
 class CaseDifferenceView(DifferenceView, frozen=True):
@@ -328,8 +304,7 @@ class KernelPairView(View, frozen=True):
             for key, before in one.items()
             if before is not None and other.get(key) is not None
         }
-        kernels = [None if each is None else KernelView.of(each) for each in pair.kernels]
-        return cls(case=pair.case, kernels=kernels, changes=changes)
+        return view_of(cls, pair, changes=changes)
 
 
 class ComparisonView(View, frozen=True):
@@ -360,8 +335,7 @@ class ComparisonView(View, frozen=True):
             submissions=[run.submission for run in runs],
             verdicts=[None if run.verdict is None else str(run.verdict) for run in runs],
             cases=[
-                CaseDifferenceView.of(case.difference, index=case.index, case=printable(case.spec))
-                for case in comparison.cases
+                CaseDifferenceView.of(case.difference, index=case.index, case=case.spec) for case in comparison.cases
             ],
             kernels=[KernelPairView.of(pair) for pair in kernel_pairs(results)],
             score=None if comparison.score is None else DifferenceView.of(comparison.score),

@@ -1,7 +1,7 @@
 """The JSON of tasks and of the checks of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.moderation import Limits
@@ -9,8 +9,7 @@ from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
 from hpc_board.model.task import ISOLATED, Task
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, view_of
+from hpc_board.report.views import Lines, Moment, Seconds, View, view_of, views_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.report.views.leaderboards import OptionsView
 
@@ -18,6 +17,7 @@ from hpc_board.report.views.leaderboards import OptionsView
 class TaskView(View, frozen=True):
     """A task in a list."""
 
+    ATTRIBUTES: ClassVar = {"languages": "accepted"}
     name: str
     """the name of the task"""
     language: str
@@ -26,7 +26,7 @@ class TaskView(View, frozen=True):
     """its deadline"""
     gpus: list[str]
     """the GPUs on which it may run here"""
-    description: str
+    description: Lines
     """its description, in Markdown"""
     languages: list[str]
     """the languages that it accepts"""
@@ -40,8 +40,6 @@ class TaskView(View, frozen=True):
             cls,
             task,
             gpus=[gpu.name for gpu in gpus],
-            description=printable(task.description),
-            languages=list(map(str, task.accepted)),
             board=board and view_of(OptionsView, board.options),
             **others,
         )
@@ -144,15 +142,14 @@ class WholeTaskView(TaskView, frozen=True):
             submissions_per_hour=view_of(HourlyLimitsView, limits),
             tests=[dict(case) for case in task.tests],
             benchmarks=[dict(case) for case in task.benchmarks],
-            templates=list(task.templates),
             files=[file.name for file in task.files],
-            milestones=[view_of(MilestoneView, each) for each in task.milestones],
         )
 
 
 class ProbeView(View, frozen=True):
     """The judge's answer to a probe."""
 
+    ATTRIBUTES: ClassVar = {"right_answer": "same"}
     probe: str
     """the name of the probe"""
     expected: str
@@ -161,23 +158,18 @@ class ProbeView(View, frozen=True):
     """the judge's verdict"""
     right_answer: bool
     """true where the probe was the reference's own answer"""
-    message: str
+    message: Lines
 
     @classmethod
     def of(cls, probed: Probed, accepts: Sequence[str]) -> "ProbeView":
         """Return the object of a probe, for a task that accepts these wrong answers."""
-        return cls(
-            probe=probed.probe,
-            expected=PROBES[probed.probe].expected(accepts),
-            verdict=one_line(probed.verdict),
-            right_answer=probed.same,
-            message=printable(probed.message, MESSAGE_CHARACTERS_MAX),
-        )
+        return view_of(cls, probed, expected=PROBES[probed.probe].expected(accepts))
 
 
 class CheckedCaseView(View, frozen=True):
     """A case that was probed."""
 
+    ATTRIBUTES: ClassVar = {"case": "spec"}
     phase: str
     """`test` or `benchmark`"""
     index: int
@@ -192,18 +184,14 @@ class CheckedCaseView(View, frozen=True):
     @classmethod
     def of(cls, case: CheckedCase, accepts: Sequence[str]) -> "CheckedCaseView":
         """Return the object of a case, for a task that accepts these wrong answers."""
-        return cls(
-            phase=case.phase,
-            index=case.index,
-            case=printable(case.spec),
-            probes=[ProbeView.of(probed, accepts) for probed in case.probed if probed.probe in PROBES],
-            complete=not (case.left_out or case.failure),
-        )
+        probes = [ProbeView.of(probed, accepts) for probed in case.probed if probed.probe in PROBES]
+        return view_of(cls, case, probes=probes, complete=not (case.left_out or case.failure))
 
 
 class LeftOutView(View, frozen=True):
     """A case that was not probed."""
 
+    ATTRIBUTES: ClassVar = {"why": "left_out"}
     phase: str
     """`test` or `benchmark`"""
     index: int
@@ -241,9 +229,9 @@ class TaskCheckView(View, frozen=True):
             task=task.name,
             passed=passed,
             functions=list(functions),
-            findings=list(map(DiagnosticView.of, findings)),
+            findings=views_of(DiagnosticView, findings),
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
-            left_out=[view_of(LeftOutView, each, why=one_line(each.left_out)) for each in lint.left_out],
+            left_out=views_of(LeftOutView, lint.left_out),
         )
 
 

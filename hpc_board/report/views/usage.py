@@ -1,14 +1,19 @@
 """The JSON of GPUs and of a board's use."""
 
-from hpc_board.domain.statistics import Statistics
-from hpc_board.model.gpu import GpuStatus
-from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import Moment, Seconds, View, moment, view_of
+from typing import ClassVar
+
+from hpc_board.report.views import Lines, Moment, Seconds, View
 
 
 class GpuView(View, frozen=True):
     """A GPU of the settings; `null` where the scheduler does not tell."""
 
+    ATTRIBUTES: ClassVar = {
+        "gpu": "gpu.name",
+        "cluster": "gpu.cluster.name",
+        **{name: f"gpu.{name}" for name in ("partition", "device", "emulated")},
+        **{name: f"availability.{name}" for name in ("free", "total", "queued", "state")},
+    }
     gpu: str
     cluster: str
     partition: str | None
@@ -27,26 +32,10 @@ class GpuView(View, frozen=True):
     """the state of the partition"""
     asked_at: Moment | None
     """the time of the numbers, where clients of the board share them"""
-    problem: str
+    problem: Lines
     """the reason why the numbers are not known, or those of an earlier query"""
     warning: str
     """the reason why jobs may fail although some are free"""
-
-    @classmethod
-    def of(cls, status: GpuStatus) -> "GpuView":
-        gpu = status.gpu
-        return view_of(
-            cls,
-            status.availability,
-            gpu=gpu.name,
-            cluster=gpu.cluster.name,
-            partition=gpu.partition or None,
-            device=str(gpu.device),
-            emulated=gpu.emulated,
-            asked_at=moment(status.asked_at),
-            problem=printable(status.problem),
-            warning=one_line(status.warning),
-        )
 
 
 class GpuStatisticsView(View, frozen=True):
@@ -102,13 +91,3 @@ class StatisticsView(View, frozen=True):
     """the GPUs"""
     top_users: list[UserStatisticsView]
     """the users whose runs took longest"""
-
-    @classmethod
-    def of(cls, found: Statistics) -> "StatisticsView":
-        gpus, users = found.gpus, found.top_users
-        return view_of(
-            cls,
-            found,
-            gpus=[view_of(GpuStatisticsView, each) for each in gpus],
-            top_users=[view_of(UserStatisticsView, each) for each in users],
-        )

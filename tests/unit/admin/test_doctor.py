@@ -24,6 +24,7 @@ from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
+from hpc_board.report.views import view_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.runs.reconciler import lock_name
 from hpc_board.settings import Settings
@@ -516,4 +517,4 @@ def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
 
 
 def test_the_json_of_a_diagnostic_has_no_escape_sequences() -> None:
-    assert DiagnosticView.of(Diagnostic(Severity.OK, "x", "a\x1b[31m", "Do this.")).message == "a"
+    assert view_of(DiagnosticView, Diagnostic(Severity.OK, "x", "a\x1b[31m", "Do this.")).message == "a"
