@@ -17,7 +17,7 @@ from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.export import Since, export, stats
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.init import init
-from hpc_board.cli.options import SECONDS, Open, command, examples, force_option, gpu_names, json_option
+from hpc_board.cli.options import Open, command, examples, force_option, gpu_names, json_option, timeout_option
 from hpc_board.cli.output import confirm, print_done, print_found, print_json, remark
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import BoardError, InputError
@@ -82,9 +82,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
 @click.option(
     "--at-once", metavar="N", type=click.IntRange(1, 1000), help="With --each-node: jobs at the same time; default: 8."
 )
-@click.option(
-    "--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs, 0 or more seconds; default: 600."
-)
+@timeout_option("Longest wait for the jobs, 0 or more seconds; default: 600.")
 def check(
     open_: Open,
     /,
@@ -93,7 +91,7 @@ def check(
     no_job: bool,
     each_node: bool,
     at_once: int | None,
-    timeout: float | None,
+    timeout_seconds: float | None,
     as_json: bool,
 ) -> None:
     """Test the GPUs of the settings, or the named ones.
@@ -110,12 +108,12 @@ def check(
     if each_node:
         if no_job:
             raise click.UsageError("--each-node excludes --no-job.")
-        _check_nodes(open_, gpus, timeout, at_once, as_json=as_json)
+        _check_nodes(open_, gpus, timeout_seconds, at_once, as_json=as_json)
         return
     if at_once is not None:
         raise click.UsageError("--at-once requires --each-node.")
     board = open_()
-    checked = board.admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
+    checked = board.admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout_seconds, say=remark)
     if board.settings.socket is not None:
         checked = [_beside_service(board, each) for each in checked]
     good = "No errors; no probe job sent" if no_job else "Passed"

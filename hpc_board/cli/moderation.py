@@ -12,6 +12,7 @@ from hpc_board.cli.options import (
     Open,
     command,
     gpus_option,
+    submission_argument,
     submission_numbers,
     task_names,
 )
@@ -20,8 +21,8 @@ from hpc_board.domain.moderation import LIMIT_MAX, Category, Limits
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import bans_table, decisions_table, limits_table, limits_text, rerun_table
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views.moderation import (
 from hpc_board.report.views import views_of
+from hpc_board.report.views.moderation import (
     DecisionView,
     LimitsView,
     RemovalsView,
@@ -50,17 +51,7 @@ class _LimitNumber(click.IntRange):
 
 
 _limit_number = _LimitNumber()
-_submissions = click.argument(
-    "submissions",
-    metavar="SUBMISSION...",
-    nargs=-1,
-    required=True,
-    type=SUBMISSION_NUMBER,
-    shell_complete=submission_numbers,
-)
-_submission = click.argument(
-    "submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers
-)
+_submissions = submission_argument("submissions", "SUBMISSION...", several=True)
 _REASON = "Reason, shown to the users concerned."
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help=_REASON)
 _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_REASON)
@@ -280,7 +271,7 @@ def rerun(
 
 
 @command("hpc-board note 7 'four values per thread'")
-@_submission
+@submission_argument()
 @click.argument("text")
 def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     """Add a note to one of your submissions.

@@ -15,7 +15,6 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
-    from hpc_board.domain.run_order import SortColumn
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
@@ -134,6 +133,9 @@ def _tell(line: str) -> None:
         click.echo(printable(line), err=True)
 
 
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]
+"""A function that adds a parameter to a command."""
+
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 """A function that returns the words with which a parameter may be completed."""
 
@@ -179,12 +181,33 @@ template_names = _of_words("model.task", "Template")
 mode_names = _of_words("model.task", "Mode")
 sbatch_options = _of_words("domain.job_options", "SBATCH_NAMES", "--")
 ncu_sets = _of_words("domain.job_options", "NCU_SETS")
-sort_columns = _of_words("domain.run_order", "SortColumn")
 
 
-def gpus_option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def gpus_option(text: str) -> Decorator:
     """Return the option for names of GPUs, with this help."""
     return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
+
+
+def mode_option(text: str = "test (the default), benchmark, profile, sanitize or ranked.") -> Decorator:
+    """Return the option for the mode of runs, with this help."""
+    return click.option("-m", "--mode", metavar="MODE", help=text, shell_complete=mode_names)
+
+
+def timeout_option(text: str) -> Decorator:
+    """Return the option for the longest wait, with this help."""
+    return click.option("--timeout", "timeout_seconds", metavar="SECONDS", type=SECONDS, help=text)
+
+
+def submission_argument(name: str = "submission", metavar: str = "SUBMISSION", *, several: bool = False) -> Decorator:
+    """Return the argument for the number of a submission, or of `several`."""
+    return click.argument(
+        name,
+        metavar=metavar,
+        nargs=-1 if several else 1,
+        required=True,
+        type=SUBMISSION_NUMBER,
+        shell_complete=submission_numbers,
+    )
 
 
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -214,25 +237,6 @@ def outcome_called(word: str) -> "RunState | Verdict":
             hint=f"States: {', '.join(RunState)}.\nVerdicts: {', '.join(Verdict)}.",
         )
     return known[name]
-
-
-def sort_column_called(name: str) -> "SortColumn":
-    """Return the column called `name`.
-
-    Raises:
-        InputError: runs are not sorted by a column of this name.
-    """
-    from hpc_board.domain.run_order import SortColumn
-    from hpc_board.model.names import suggestion
-    from hpc_board.model.text import one_line
-
-    key = name.strip().casefold()
-    if key not in set(SortColumn):
-        raise InputError(
-            f'runs cannot be sorted by "{one_line(name, 80)}".{suggestion(key, list(SortColumn))}',
-            hint=f"Columns: {', '.join(SortColumn)}.",
-        )
-    return SortColumn(key)
 
 
 def _outcomes() -> "dict[str, RunState | Verdict]":

@@ -10,22 +10,19 @@ from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     NUMBER,
-    SECONDS,
-    SUBMISSION_NUMBER,
     Number,
     Open,
     command,
     force_option,
     going_run_numbers,
     gpu_names,
-    mode_names,
+    mode_option,
     outcome_called,
     outcome_names,
     run_numbers,
-    sort_column_called,
-    sort_columns,
-    submission_numbers,
+    submission_argument,
     task_names,
+    timeout_option,
 )
 from hpc_board.cli.output import (
     listed_runs,
@@ -41,7 +38,7 @@ from hpc_board.cli.output import (
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, WholeRun
 from hpc_board.domain.run_files import RunFile
-from hpc_board.domain.run_order import RunOrder
+from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.errors import BoardError, Refused, WaitExpired
 from hpc_board.files import write_file
 from hpc_board.model.result import Verdict
@@ -70,13 +67,7 @@ _TELLING_BYTES = 16 * 2**20
 @click.option("--user", metavar="NAME", help="Runs of this user.")
 @click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
-@click.option(
-    "-m",
-    "--mode",
-    metavar="MODE",
-    help="Only test, benchmark, profile, sanitize or ranked runs.",
-    shell_complete=mode_names,
-)
+@mode_option("Only test, benchmark, profile, sanitize or ranked runs.")
 @click.option(
     "--state",
     metavar="WORD",
@@ -88,10 +79,10 @@ _TELLING_BYTES = 16 * 2**20
 @click.option(
     "--sort",
     metavar="COLUMN",
+    type=click.Choice(list(map(str, SortColumn)), case_sensitive=False),
     default="run",
     show_default=True,
     help="Order: run (newest first), user, task, gpu, outcome or score.",
-    shell_complete=sort_columns,
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
 @click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of runs.")
@@ -124,7 +115,7 @@ def runs(
         from hpc_board.runs.drafts import mode_called
 
         kind = mode_called(mode)
-    order = RunOrder(sort_column_called(sort), reverse)
+    order = RunOrder(SortColumn(sort), reverse)
     board = open_()
     refresh(board)
     read = partial(
@@ -242,13 +233,7 @@ def _print_logs(board: Board, run: Run) -> None:
 
 @command("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json")
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=going_run_numbers)
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    metavar="SECONDS",
-    type=SECONDS,
-    help="Longest wait, 0 or more seconds; the run goes on.",
-)
+@timeout_option("Longest wait, 0 or more seconds; the run goes on.")
 def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
     """Follow a run until it ends, then show it.
 
@@ -304,7 +289,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
 
 
 @command("hpc-board code 7", "hpc-board code 7 -o kernel.py")
-@click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@submission_argument()
 @click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE, not to stdout.")
 @force_option
 def code(open_: Open, submission: int, output: Path | None, force: bool, as_json: bool) -> None:

@@ -6,13 +6,12 @@ import click
 
 from hpc_board.board import Board
 from hpc_board.cli.options import (
-    SUBMISSION_NUMBER,
     Number,
     Open,
     command,
     gpu_names,
     gpus_option,
-    submission_numbers,
+    submission_argument,
     task_names,
 )
 from hpc_board.cli.output import print_blocks, print_json, refresh, remark, table_time
@@ -303,8 +302,8 @@ def feed(
 
 
 @command("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json")
-@click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
-@click.argument("other", metavar="OTHER", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@submission_argument("one")
+@submission_argument("other", "OTHER")
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
     """Compare two submissions.

@@ -13,14 +13,14 @@ from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
 from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
-    SECONDS,
     Open,
     command,
     gpus_option,
-    mode_names,
+    mode_option,
     ncu_sets,
     sbatch_options,
     task_names,
+    timeout_option,
 )
 from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
 from hpc_board.cli.runs import summary
@@ -59,13 +59,7 @@ _PIPED_NAME = "submission.py"
     shell_complete=task_names,
 )
 @gpus_option("GPU or `all`; comma-separated or repeated. Default: from the file's header.")
-@click.option(
-    "-m",
-    "--mode",
-    metavar="MODE",
-    help="test (the default), benchmark, profile, sanitize or ranked.",
-    shell_complete=mode_names,
-)
+@mode_option()
 @click.option("--kernel", metavar="REGEX", help="In mode profile: the kernels that ncu profiles; default: all.")
 @click.option("--case", metavar="N", help="In mode profile: the benchmark case, from 1; default: all.")
 @click.option(
@@ -109,13 +103,7 @@ _PIPED_NAME = "submission.py"
     help="Print the batch scripts without sending or storing them. They run only in their job folders.",
 )
 @click.option("-w", "--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    metavar="SECONDS",
-    type=SECONDS,
-    help="Time-out of --wait, 0 or more seconds; the runs continue.",
-)
+@timeout_option("Time-out of --wait, 0 or more seconds; the runs continue.")
 def submit(
     open_: Open,
     /,

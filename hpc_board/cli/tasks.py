@@ -19,7 +19,7 @@ from hpc_board.cli.options import (
     examples,
     force_option,
     json_option,
-    mode_names,
+    mode_option,
     task_names,
     template_names,
 )
@@ -221,13 +221,7 @@ def check(
 @click.option(
     "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="File to judge."
 )
-@click.option(
-    "-m",
-    "--mode",
-    metavar="MODE",
-    help="test (the default), benchmark, profile, sanitize or ranked.",
-    shell_complete=mode_names,
-)
+@mode_option()
 @device_option
 @python_option
 def test(
