@@ -54,14 +54,15 @@ def fetch_run_files(runs: "Runs", number: int, parent: Path, say: Say = lambda *
         Refused: the run is another user's.
         BoardError: its files cannot be read now.
     """
-    run, found = runs.get(number), runs.files(number)
+    whole, found = runs.whole(number), runs.files(number)
+    run = whole.run
     # A service may claim any sizes.
     bounded = within_bounds(found.files)
     folder = parent / f"run-{number}"
     with user_errors(folder):
         _make(folder, run)
     brought = [_brought(runs, run, file, folder / file.name, say) for file in bounded.files]
-    for name, text in _texts(runs.result(number)):
+    for name, text in _texts(whole.result):
         data, path = text.encode(), folder / name
         with user_errors(path):
             write_whole(path, data, mode=None)

@@ -10,7 +10,7 @@ import msgspec
 
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, log_name, unknown_run
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, WholeRun, log_name, unknown_run
 from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
@@ -108,22 +108,10 @@ class Runs:
         except (SchedulerError, StorageError) as error:
             return Pass(errors=(error,))
 
-    def cancel(self, run: int) -> Run:
-        """Request the cancellation of the user's own run, or of one that this account sends; return the run.
-
-        Raises:
-            Refused: it belongs to another user.
-            SchedulerError: the scheduler did not answer.
-        """
-        (answer,) = self.cancel_each([run])
-        if answer.error is not None:
-            raise answer.error
-        return answer.run or self.get(run)
-
     def cancel_each(self, runs: Sequence[int]) -> tuple[Cancellation, ...]:
-        """Request the cancellation of several runs as `cancel` does; return the answers, in the same order.
+        """Request the cancellation of the user's own runs, or those that this account sends; return the answers.
 
-        Each cluster's scheduler is asked once for all of its runs.
+        They are in the order of the runs. Each cluster's scheduler is asked once for all of its runs.
 
         Raises:
             Refused: another process serves the board.
@@ -183,7 +171,10 @@ class Runs:
         return [self.get(number) for number in runs]
 
     def whole(self, run: int) -> WholeRun:
-        """Return the run with this number and all its rows, read in one transaction; the result is that of `result`."""
+        """Return the run with this number and all its rows, read in one transaction.
+
+        The logs of the result are empty for users other than the run's own and admins.
+        """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
         placing = self._context.installation.changes.of_placing(found.run, found.placing)
@@ -285,22 +276,9 @@ class Runs:
         """Return the user's own runs: the newest FOLLOWED_MAX unfinished ones, and all of `known`."""
         return self._context.store.runs.followed(self._context.user, known, FOLLOWED_MAX)
 
-    def result(self, run: int) -> Result | None:
-        """Return the harness's result, or the partial result of a stopped run; None without one.
-
-        Its logs are empty for users other than the run's own and admins.
-        """
-        found = self.get(run)
-        result = self._context.store.runs.result(found.id)
-        return result and readable(self._context, found, result)
-
     def cases(self, run: int) -> tuple[Case, ...]:
         """Return the cases of a finished run without their samples; cheaper than the whole result."""
         return self._context.store.runs.cases(self.get(run).id)
-
-    def history(self, run: int) -> tuple[Status, ...]:
-        """Return every status of the run, oldest first."""
-        return self._context.store.runs.history(self.get(run).id)
 
     def progress(self, run: int) -> Sequence[Progress]:
         """Return the progress lines of the harness, oldest first; malformed lines are skipped.

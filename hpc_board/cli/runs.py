@@ -216,7 +216,7 @@ def _print_logs(board: Board, run: Run) -> None:
     """Print the logs of job and kernel under titles; the title of a single log goes to stderr."""
     from hpc_board.report.logs import nothing_printed, run_logs
 
-    logs = run_logs(board.runs.result(run.id), board.runs.log(run.id))
+    logs = run_logs(board.runs.whole(run.id).result, board.runs.log(run.id))
     if len(logs) > 1:
         print_blocks(*logs)
     elif logs:

@@ -56,7 +56,6 @@ ROUTES: Mapping[str, Route] = {
     "gpus.all": _PARTICIPANT,
     "gpus.statuses": _PARTICIPANT,
     # A user who has lost the role keeps the sight of their own runs and submissions: the methods check the owner.
-    "runs.cancel": _ANYONE_WRITES,
     "runs.cancel_each": _ANYONE_WRITES,
     "runs.get": _ANYONE,
     "runs.get_each": _ANYONE,
@@ -65,9 +64,7 @@ ROUTES: Mapping[str, Route] = {
     "runs.started": _ANYONE,
     "runs.in_flight": _ANYONE,
     "runs.followed": _ANYONE,
-    "runs.result": _ANYONE,
     "runs.cases": _ANYONE,
-    "runs.history": _ANYONE,
     "runs.progress": _ANYONE,
     "runs.log": _ANYONE,
     "runs.files": _ANYONE,

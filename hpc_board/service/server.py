@@ -408,7 +408,7 @@ def _demanding(gpu: Gpu) -> Gpu:
 def _reached(board: "Board", gpu: str) -> str:
     """Return the level of the newest run on `gpu` whose result has one; "" without one."""
     for run in board.runs.list(everyone=True, gpu=gpu, limit=_RUNS_MAX):
-        result = board.runs.result(run.id)
+        result = board.runs.whole(run.id).result
         level = "" if result is None else result.provenance.get("isolation")
         if isinstance(level, str) and level:
             return level

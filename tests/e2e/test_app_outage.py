@@ -93,7 +93,7 @@ class Site:
         board = self.board
         (run,) = list(board.runs.wait([id_], timeout_seconds=WAIT_SECONDS))[-1]
         assert (run.state, run.verdict) == (RunState.FINISHED, Verdict.PASS), run.explanation
-        history = board.runs.history(id_)
+        history = board.runs.whole(id_).history
         assert sum(status.state.ended for status in history) == 1
         assert sum(status.state is RunState.SUBMITTING for status in history) == 1
         assert [name for _, name, _ in slurm_jobs(self.files.environ)].count(run.token) == 1

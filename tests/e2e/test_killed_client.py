@@ -54,7 +54,7 @@ def assert_nothing_lost(board: Board, point: str, count: int = 1) -> None:
     for run in runs:
         assert run.state is RunState.FINISHED, run.status
         assert run.verdict is Verdict.PASS
-        finished = [status for status in board.runs.history(run.id) if status.state is RunState.FINISHED]
+        finished = [status for status in board.runs.whole(run.id).history if status.state is RunState.FINISHED]
         assert len(finished) == 1
         assert len(list(job_folder.Folders(board.settings.board).of(run).glob("slurm-*.out"))) == 1
 

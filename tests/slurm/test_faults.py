@@ -196,7 +196,7 @@ class Site:
 
     def happened_once(self, run: Run) -> None:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
-        history = self.board.runs.history(run.id)
+        history = self.board.runs.whole(run.id).history
         assert sum(status.state.ended for status in history) == 1
         sent = [status.state is RunState.SUBMITTING for status in history]
         assert sum(after and not before for before, after in pairwise(sent)) == 1
@@ -347,11 +347,11 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
     waiting, ending = (*site.submit("HELD-H100"), *site.submit("HELD-A100"))
     for run in (waiting, ending):
         site.until(run, RunState.RUNNING)
-    before = site.board.runs.history(waiting.id)
+    before = site.board.runs.whole(waiting.id).history
     with site.lab.stopped("slurmctld"):
         with pytest.raises(SchedulerError, match="timed out"):
             site.board.runs.advance()
-        assert site.board.runs.history(waiting.id) == before
+        assert site.board.runs.whole(waiting.id).history == before
         # A result in the job's folder needs no answer of the controller.
         site.released()
         awaited(lambda: _collected(site, ending))
@@ -368,8 +368,9 @@ def test_a_controller_that_is_silent_while_a_job_is_cancelled(site: Site) -> Non
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
     site.until(run, RunState.RUNNING)
     with site.lab.stopped("slurmctld"):
-        with pytest.raises(SchedulerError, match="timed out"):
-            site.board.runs.cancel(run.id)
+        (answer,) = site.board.runs.cancel_each([run.id])
+        assert isinstance(answer.error, SchedulerError)
+        assert "timed out" in answer.error.message
         wish = site.now(run)
         assert (wish.state, wish.status.cancel_requested) == (RunState.RUNNING, True)
         assert wish.status.reason.startswith("cancel requested by ")
@@ -509,7 +510,7 @@ def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
         assert waiting.status.reason.startswith("not accepted at the moment: the cluster takes no more jobs now")
         # More often than a run is sent that gets no answer at all.
         most = 2 * (ATTEMPTS_MAX + 1)
-        site.until(run, fits=lambda run: len(site.board.runs.history(run.id)) > most)
+        site.until(run, fits=lambda run: len(site.board.runs.whole(run.id).history) > most)
     finally:
         reusing_lab.run("scancel", *others_)
     assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
@@ -570,7 +571,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
     for run in runs:
         ended = site.until(run, RunState.FINISHED)
         assert ended.verdict is Verdict.PASS, ended.message
-        history = site.board.runs.history(run.id)
+        history = site.board.runs.whole(run.id).history
         assert sum(status.state.ended for status in history) == 1
         jobs = {status.job_id for status in history if status.job_id}
         assert len(jobs) == 1 + ended.retry
@@ -636,7 +637,7 @@ def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many
     (right,) = site.submit("H100", kernel=short, task="slow")
     put_back(site, right)
     site.finished(right)
-    assert (site.now(right).retry, site.board.runs.result(right.id).restart_count) == (0, 1)  # type: ignore[union-attr]
+    assert (site.now(right).retry, site.board.runs.whole(right.id).result.restart_count) == (0, 1)  # type: ignore[union-attr]
     assert (site.folder(right) / "progress.0.jsonl").exists()
 
     (run,) = site.submit("H100", kernel=short, task="slow")
@@ -675,7 +676,7 @@ def test_a_job_that_exceeds_its_time(site: Site) -> None:
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
     ended = site.until(run, RunState.TIMEOUT)
     assert ended.status.source == "squeue: TIMEOUT (TimeLimit)"
-    partial = site.board.runs.result(run.id)
+    partial = site.board.runs.whole(run.id).result
     assert partial is not None
     assert partial.message.startswith("stopped by SIGTERM after ")
     site.happened_once(ended)
@@ -753,7 +754,7 @@ def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
         site.lab.run("scancel", site.now(running).status.job_id, site.now(waiting).status.job_id)
         ended = site.until(running, RunState.CANCELLED)
         assert ended.status.source == "squeue: CANCELLED"
-        assert site.board.runs.result(running.id) is not None
+        assert site.board.runs.whole(running.id).result is not None
         site.over(waiting)
         site.later(RESULT_GRACE)
         unsent = site.until(waiting, RunState.CANCELLED)
@@ -804,7 +805,7 @@ def test_a_job_whose_id_is_another_s_by_now(
     try:
         missing = site.over(run)
         assert missing.status.source.startswith("squeue: not listed; ")
-        site.board.runs.cancel(run.id)
+        site.board.runs.cancel_each([run.id])
         assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
         site.later(MISSING_GRACE)
         ended = site.until(run, RunState.CANCELLED)
@@ -832,10 +833,10 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
         (run,) = site.submit("CPU")
         site.finished(run)
         awaited(lambda: not site.job(ended))
-        before = site.board.runs.history(ended.id)
+        before = site.board.runs.whole(ended.id).history
         for _ in range(2):
             site.board.runs.advance()
-        known, seen = before[-1], site.board.runs.history(ended.id)[-1]
+        known, seen = before[-1], site.board.runs.whole(ended.id).history[-1]
         assert seen.source.startswith("squeue: not listed; sacct ")
         assert replace(seen, source=known.source) == known
         assert not site.now(ended).state.ended
@@ -863,7 +864,7 @@ def test_commands_that_print_banners(site: Site) -> None:
     right, hanging = (*site.submit("CPU"), *site.submit("H100", kernel=HANGING, task="slow"))
     site.finished(right)
     site.until(hanging, RunState.RUNNING)
-    site.board.runs.cancel(hanging.id)
+    site.board.runs.cancel_each([hanging.id])
     site.happened_once(site.until(hanging, RunState.CANCELLED))
 
 
@@ -1143,9 +1144,9 @@ def test_a_run_in_a_step_is_cancelled_and_leaves_no_process(site: Site) -> None:
     change_cpu(site, srun=True)
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
     site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
-    site.board.runs.cancel(run.id)
+    site.board.runs.cancel_each([run.id])
     ended = site.until(run, RunState.CANCELLED)
-    partial = site.board.runs.result(run.id)
+    partial = site.board.runs.whole(run.id).result
     assert partial is not None
     assert partial.message.startswith("stopped by SIGTERM after ")
     site.job_until(run, "CANCELLED")

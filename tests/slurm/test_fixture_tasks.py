@@ -74,7 +74,7 @@ def ended(board: Board, runs: list[Run]) -> list[Judged]:
     seen = [board.runs.get(run.id) for run in runs]
     placings = [board.standings.placing(run) for run in seen]
     return [
-        Judged(run, board.runs.result(run.id), None if placing is None else placing.rank)
+        Judged(run, board.runs.whole(run.id).result, None if placing is None else placing.rank)
         for run, placing in zip(seen, placings, strict=True)
     ]
 

@@ -203,7 +203,7 @@ def test_a_connection_lost_in_the_middle_of_submit_neither_loses_nor_doubles_the
     (run,) = json.loads(out)["runs"]
     assert (run["state"], run["verdict"]) == ("finished", "pass")
     assert len(jobs_of(board, slurm_lab)) == 1
-    evidence = [status.source for status in Board.open(board.settings).runs.history(1)]
+    evidence = [status.source for status in Board.open(board.settings).runs.whole(1).history]
     assert f"the connection to {USER}@127.0.0.1 was lost while sbatch ran" in evidence
     assert ("found by its name" in evidence) is accepted
 

@@ -19,7 +19,7 @@ from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
@@ -289,8 +289,8 @@ class FakeBoard(Board):
         self.gpus = self._part(Gpus, get="gpu", all="all_gpus", allowed="allowed_gpus", statuses="gpu_statuses")
         self.runs = self._part(
             Runs,
-            *("advance", "cancel", "cancel_each", "silent_since", "asked_at", "started", "in_flight", "followed"),
-            *("result", "cases", "history", "progress", "log"),
+            *("advance", "cancel_each", "silent_since", "asked_at", "started", "in_flight", "followed"),
+            *("whole", "cases", "progress", "log"),
             get="run",
             list="list_runs",
         )
@@ -508,10 +508,10 @@ class FakeBoard(Board):
         found = self.result(run)
         return found.cases if found else ()
 
-    def history(self, run: int) -> tuple[Status, ...]:
+    def whole(self, run: int) -> WholeRun:
         found = self.run(run)
         queued = Status(RunState.QUEUED, found.created_at, reason="Resources", source="squeue: PENDING (Resources)")
-        return (queued, found.status)
+        return WholeRun(found, self.placing(found), self.result(run), (queued, found.status))
 
     def progress(self, run: int) -> list[Progress]:
         return list(PROGRESS) if self.run(run).state is RunState.RUNNING else []

@@ -175,4 +175,4 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         assert set(seen) >= DESTINATIONS
     for run in board.runs.in_flight():
         with suppress(BoardError):
-            board.runs.cancel(run.id)
+            board.runs.cancel_each([run.id])

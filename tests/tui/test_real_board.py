@@ -93,4 +93,4 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board,
     assert [run.id for run in board.runs.list(words="double first", before=sent.id + 1)] == [sent.id]
     # A service advances the run by itself.
     assert board.served or board.runs.started([sent.id]) == {}
-    board.runs.cancel(sent.id)
+    board.runs.cancel_each([sent.id])

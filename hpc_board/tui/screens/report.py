@@ -358,14 +358,14 @@ class ReportScreen(BoardScreen):
         self.sections.show(self._page, [page for page, full in has.items() if not full])
 
     def _everything(self) -> _RunRead:
-        run = self.board.runs.get(self.run_id)
-        result = self.board.runs.result(run.id)
+        found = self.board.runs.whole(self.run_id)
+        run, result = found.run, found.result
         return _RunRead(
             run,
             result,
-            tuple(self.board.runs.history(run.id)),
+            found.history,
             tuple(self.board.runs.progress(run.id)),
-            self.board.standings.placing(run),
+            found.placing,
             self.board.runs.log(run.id),
             self._best(run, result),
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,

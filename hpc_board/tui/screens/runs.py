@@ -17,7 +17,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
-from hpc_board.model.result import Result, Verdict
+from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
@@ -205,11 +205,11 @@ class RunsScreen(BoardScreen):
         elif run.verdict is None:
             self._refuse_mark(run, state_text(run.state))
         else:
-            self.ask("mark", partial(self.board.runs.result, run.id), partial(self._mark_timed, run))
+            self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
 
-    def _mark_timed(self, run: Run, result: Result | None) -> None:
+    def _mark_timed(self, run: Run, cases: Sequence[Case]) -> None:
         """Mark a run that did not pass if some benchmark was timed before."""
-        if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
+        if any(case.timing for case in cases if case.phase == "benchmark"):
             self.post_message(SideChosen(run.submission, run.task))
         else:
             self._refuse_mark(run, outcome_words(run.verdict or run.state))
@@ -364,12 +364,10 @@ class RunsScreen(BoardScreen):
             self.ask("preview", partial(self._previewed, run), self._show_preview, patient=True)
 
     def _previewed(self, run: Run) -> _Preview:
-        runs = self.board.runs
-        result, history, progress = runs.result(run.id), runs.history(run.id), runs.progress(run.id)
-        placing = self.board.standings.placing(run)
-        return _Preview(
-            run, run_outcome(run, result, history, progress, placing, log=runs.log(run.id), reader=self.board.user)
-        )
+        runs, reader = self.board.runs, self.board.user
+        whole, progress, log = runs.whole(run.id), runs.progress(run.id), runs.log(run.id)
+        blocks = run_outcome(run, whole.result, whole.history, progress, whole.placing, log=log, reader=reader)
+        return _Preview(run, blocks)
 
     def _show_preview(self, preview: _Preview) -> None:
         self._preview = preview

@@ -241,13 +241,8 @@ class WatchScreen(BoardScreen):
             if newest.state is RunState.RUNNING:
                 started = self.board.runs.started([newest.id]).get(newest.id)
                 usual_time = self._usual_time_of(newest)
-            blocks = run_overview(
-                newest,
-                self.board.runs.result(newest.id),
-                self.board.runs.history(newest.id),
-                progress,
-                log=self.board.runs.log(newest.id),
-            )
+            whole, log = self.board.runs.whole(newest.id), self.board.runs.log(newest.id)
+            blocks = run_overview(newest, whole.result, whole.history, progress, log=log)
             return _WatchedRead(runs, steps, blocks, progress, started, usual_time)
 
         self.ask("runs", question, self._show_read, patient=True)

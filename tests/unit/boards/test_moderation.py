@@ -614,7 +614,7 @@ def test_notes_come_after_the_one_that_was_sent(place: Place) -> None:
     shown = place.call("bob", "run", "1").stdout
     assert shown.index("note       first\n") < shown.index("note       second one (")
     assert "  second one\n" in place.call("bob", "runs").stdout
-    place.board("bob").runs.cancel(1)
+    place.board("bob").runs.cancel_each([1])
 
 
 def test_runs_are_found_by_note(board: Recorded) -> None:
@@ -831,7 +831,7 @@ def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> 
     hanging = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
     board = place.board("ada")
     (stuck,) = board.submissions.submit([requested(place.files.kernel(hanging), mode="ranked")])
-    board.runs.cancel(stuck.id)
+    board.runs.cancel_each([stuck.id])
     admin = place.board()
     for who in ("ada", ADMIN):
         (run,) = admin.submissions.rerun("double", [stuck.submission], submissions=[stuck.submission])

@@ -11,7 +11,7 @@ import pytest
 from hpc_board.board import Board
 from hpc_board.board.run_files import fetch_run_files
 from hpc_board.board.runs import Runs
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Run, WholeRun
 from hpc_board.domain.run_files import FILE_BYTES_MAX, FILES_MAX, RUN_BYTES_MAX, RunFile, RunFiles, within_bounds
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.profile_files import is_profile_file
@@ -175,17 +175,14 @@ class _Hostile:
     def __init__(self, run: Run, *files: RunFile) -> None:
         self._run, self._files = run, files
 
-    def get(self, _: int) -> Run:
-        return self._run
+    def whole(self, _: int) -> WholeRun:
+        return WholeRun(self._run, None, None, ())
 
     def files(self, _: int) -> RunFiles:
         return RunFiles(self._files)
 
     def file_part(self, *_: object) -> bytes:
         return b"bad"
-
-    def result(self, _: int) -> None:
-        return None
 
 
 @pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", ".bashrc", "a/b.json"])

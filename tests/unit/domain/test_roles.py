@@ -133,7 +133,7 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     board = Board(settings)
     requests = [requested(tmp_path / "kernel.py", gpus=["CPU"])]
     (run,) = board.submissions.submit(requests)
-    board.runs.cancel(run.id)
+    board.runs.cancel_each([run.id])
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     submits = r"you may not submit to this board: this requires the role participant"
     with pytest.raises(Refused, match=submits):

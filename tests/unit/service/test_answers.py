@@ -73,11 +73,11 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
     waiting = board.add(status_of(RunState.QUEUED), user="daemon")
     with asking(door, "nobody") as other:
         assert isinstance(refusal(lambda: other.submissions.code(run.submission)), Refused)
-        assert isinstance(refusal(lambda: other.runs.cancel(waiting.id)), Refused)
+        assert isinstance(other.runs.cancel_each([waiting.id])[0].error, Refused)
         assert isinstance(refusal(lambda: other.submissions.note(run.submission, "mine")), Refused)
         assert isinstance(refusal(lambda: other.submissions.again(run.id)), Refused)
     with asking(door, "sys") as stranger:
-        for question in (stranger.runs.get, stranger.runs.whole, stranger.runs.log, stranger.runs.result):
+        for question in (stranger.runs.get, stranger.runs.whole, stranger.runs.log):
             assert isinstance(refusal(partial(question, run.id)), Refused)
     with asking(door, "daemon") as own:
         assert own.submissions.code(run.submission) == ("kernel.py", KERNEL.encode())
@@ -113,7 +113,6 @@ def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorde
             other.submissions.code,
             other.runs.get,
             other.runs.log,
-            other.runs.cancel,
             partial(other.submissions.note, text="mine"),
             partial(other.submissions.compare, other=98),
         ):
@@ -145,7 +144,7 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
             client.greeted()
             submissions = {"one": run.submission, "other": other.submission}
             for route, given in (
-                *((route, {"run": run.id}) for route in ("runs.result", "runs.whole", "runs.log")),
+                *((route, {"run": run.id}) for route in ("runs.whole", "runs.log")),
                 ("submissions.compare", submissions),
             ):
                 answer = client.ask(route, **given)

@@ -143,7 +143,7 @@ def test_a_wait_is_told_of_a_connection_that_is_lost(door: SshAddress, board: Re
     assert isinstance(error, ServiceError)
     assert "the connection to 127.0.0.1 was lost" in error.message
     assert f"`hpc-board watch {run.id}` waits for them again" in error.hint
-    remote.runs.cancel(run.id)
+    remote.runs.cancel_each([run.id])
     assert [*remote.runs.wait([run.id], timeout_seconds=60)][-1][0].state.ended
     remote._connection.close()
 

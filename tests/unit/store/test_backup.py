@@ -42,7 +42,7 @@ def test_a_backup_holds_everything_and_is_its_owners_alone(board: Recorded) -> N
     assert [path.name for path in board.folder.iterdir() if "copy.db" in path.name] == ["copy.db"]
     copy = Store(target)
     assert [run.score_s for run in copy.runs.list()] == [2e-3, 1e-3]
-    assert copy.runs.result(1) == board.board.runs.result(1)
+    assert copy.runs.whole(1).result == board.board.runs.whole(1).result
 
 
 def test_a_backup_while_others_write_is_whole(board: Recorded) -> None:
