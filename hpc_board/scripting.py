@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -96,27 +96,13 @@ class Standing(msgspec.Struct, frozen=True):
     trust: str
 
 
-class _Table(Sequence[T], Generic[T]):
-    """An immutable sequence of values that is a table, too."""
+class _Table(tuple[T, ...]):
+    """A tuple of values that is a table, too."""
 
-    def __init__(self, values: Iterable[T]) -> None:
-        self._values = tuple(values)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        return self._values[index]
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._values)
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self._values)!r})"
+        return f"{type(self).__name__}({list(self)!r})"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each value, without its cases."""
