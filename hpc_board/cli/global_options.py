@@ -1,13 +1,11 @@
 """The options that every command takes, before or behind its name: settings, colours, and the amount of remarks."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-
-_QUIET = "hpc_board.quiet"
-_VERBOSE = "hpc_board.verbose"
 
 COLORS = ("auto", "always", "never")
 
@@ -15,23 +13,16 @@ PATH = click.Path(path_type=Path, readable=False)
 """The type of an option or argument that names a file; each new one asks gettext for a word."""
 
 
-def _set_config(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
-    if value is not None:
-        ctx.meta["hpc_board.config"] = value
+def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Keep the value of an option that is given, before or behind the command."""
+    if value:
+        ctx.meta[f"hpc_board.{parameter.name}"] = value
 
 
 def _set_color(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is None and ctx.parent is not None:
         return
     ctx.color = ctx.find_root().color = {"always": True, "never": False}.get(value or "auto", color_of(os.environ))
-
-
-def _set_flag(name: str) -> Any:
-    def chosen(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
-        if value:
-            ctx.meta[name] = True
-
-    return chosen
 
 
 def color_of(environ: Any) -> bool | None:
@@ -45,40 +36,23 @@ def color_of(environ: Any) -> bool | None:
 
 def global_options(*, hidden: bool) -> list[click.Option]:
     """Return the options; the help of a single command has them `hidden`."""
+    option = partial(click.Option, expose_value=False, hidden=hidden)
     return [
-        click.Option(
+        option(
             ["--config"],
             type=PATH,
             metavar="FILE",
             help="Settings file. Default: $HPC_BOARD_CONFIG, ./hpc-board.yaml, the user's, the system's.",
-            callback=_set_config,
-            expose_value=False,
-            hidden=hidden,
+            callback=_keep,
         ),
-        click.Option(
+        option(
             ["--color"],
             type=click.Choice(COLORS),
             help="Colours: by default on a terminal, unless $NO_COLOR is set; $FORCE_COLOR turns them on.",
             callback=_set_color,
-            expose_value=False,
-            hidden=hidden,
         ),
-        click.Option(
-            ["-q", "--quiet"],
-            is_flag=True,
-            help="Print results and errors alone.",
-            callback=_set_flag(_QUIET),
-            expose_value=False,
-            hidden=hidden,
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            help="Print the settings file and the board in use.",
-            callback=_set_flag(_VERBOSE),
-            expose_value=False,
-            hidden=hidden,
-        ),
+        option(["-q", "--quiet"], is_flag=True, help="Print results and errors alone.", callback=_keep),
+        option(["-v", "--verbose"], is_flag=True, help="Print the settings file and the board in use.", callback=_keep),
     ]
 
 
@@ -99,14 +73,14 @@ def config_of(ctx: click.Context) -> Path | None:
 
 def is_quiet() -> bool:
     """Return whether the command prints no remarks."""
-    return _is_set(_QUIET)
+    return _is_set("quiet")
 
 
 def is_verbose() -> bool:
     """Return whether the command says which settings and board it uses."""
-    return _is_set(_VERBOSE)
+    return _is_set("verbose")
 
 
 def _is_set(name: str) -> bool:
     ctx = click.get_current_context(silent=True)
-    return ctx is not None and bool(ctx.meta.get(name))
+    return ctx is not None and bool(ctx.meta.get(f"hpc_board.{name}"))
