@@ -162,7 +162,9 @@ class Board:
     @cached_property
     def moderation(self) -> "Moderation":
         """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
-        return self.context.moderation
+        from hpc_board.board.moderation import Moderation
+
+        return Moderation(self.context)
 
     @cached_property
     def admin(self) -> "Administration":

@@ -18,7 +18,6 @@ from hpc_board.store import Store
 from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
-    from hpc_board.board.moderation import Moderation
     from hpc_board.boards.comparison import ChangesShown
     from hpc_board.boards.editor import BoardUser, LeaderboardEditor
     from hpc_board.catalog.known_tasks import TaskCache
@@ -223,13 +222,6 @@ class Context:
         from hpc_board.boards.editor import LeaderboardEditor
 
         return LeaderboardEditor(self.reading, self.person, self.settings.gpus)
-
-    @cached_property
-    def moderation(self) -> "Moderation":
-        """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
-        from hpc_board.board.moderation import Moderation
-
-        return Moderation(self)
 
 
 class PublicContext(Context):

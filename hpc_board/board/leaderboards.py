@@ -46,9 +46,9 @@ class Leaderboards:
 
     def limits(self, board: str) -> Limits:
         """Return the number of submissions that each user may send to a task within an hour; no limits by default."""
-        if not self._context.has_database():
+        if not self._context.has_database() or board in self._context.editor.hidden():
             return NO_LIMITS
-        found = (limits for decision, limits in self._context.moderation.limits() if decision.subject == board)
+        found = (limits for decision, limits in self._context.store.moderation.limits() if decision.subject == board)
         return next(found, NO_LIMITS)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:

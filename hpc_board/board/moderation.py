@@ -154,31 +154,6 @@ class Moderation:
         self._context.require(Role.ADMIN, "read the audit log")
         return self._decisions.log(user=user, board=board, limit=limit)
 
-    # Submissions of one's own
-
-    def note(self, found: Submission, text: str) -> None:
-        """Append a note to the user's own submission.
-
-        Raises:
-            InputError: the text is empty, too long or not one line, or the submission has too many notes.
-            Refused: the submission belongs to another user.
-        """
-        drafts.check_owner(found, self._context.user)
-        if not text.strip():
-            raise InputError("the note is empty.", hint="Enter a text.")
-        drafts.check_note(text)
-        self._decisions.add_note(found.id, text.strip(), self._context.user, utc_now())
-
-    # Submitting
-
-    def check_open(self) -> Decision | None:
-        """Require that the user may submit; return a stop that does not apply to them as an admin.
-
-        Raises:
-            Refused: the board takes no submissions, or none of the user's.
-        """
-        return self._decisions.check_open(self._context.user, utc_now(), admin=self._context.is_admin)
-
 
 def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
     """Return the best submissions of the `top` users on each of these GPUs, at the previous version of `task`.

@@ -24,6 +24,7 @@ from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
     check_no_milestone,
+    check_note,
     check_owner,
     check_source,
     draft,
@@ -88,8 +89,10 @@ class Submissions:
 
     def _check_open(self) -> None:
         self._context.require(Role.PARTICIPANT, "submit to this board")
-        stop = self._context.moderation.check_open() if self._context.has_database() else None
-        if stop is not None:
+        if not self._context.has_database():
+            return
+        user, admin = self._context.user, self._context.is_admin
+        if self._context.store.moderation.check_open(user, utc_now(), admin=admin) is not None:
             self._context.warn("The board is closed to submissions; yours are accepted because you are an admin.")
 
     def option_rules(self) -> OptionRules:
@@ -318,10 +321,15 @@ class Submissions:
         """Append a note to the user's own submission.
 
         Raises:
-            InputError: the text is invalid.
+            InputError: the text is empty, too long or not one line, or the submission has too many notes.
             Refused: it belongs to another user.
         """
-        self._context.moderation.note(self.get(submission), text)
+        found, user = self.get(submission), self._context.user
+        check_owner(found, user)
+        if not text.strip():
+            raise InputError("the note is empty.", hint="Enter a text.")
+        check_note(text)
+        self._context.store.moderation.add_note(found.id, text.strip(), user, utc_now())
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
         """Compare two submissions on `gpus`, or on each GPU with times of both.
