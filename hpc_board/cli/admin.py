@@ -57,8 +57,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_settings(ThisHost(), cluster=cluster)
     if as_json:
-        diagnostics = views_of(DiagnosticView, detected.diagnostics)
-        print_json(DetectionView(text=detected.text, gpus=list(detected.gpus), diagnostics=diagnostics))
+        print_json(view_of(DetectionView, detected))
         return
     for each in detected.diagnostics:
         remark(" ".join(filter(None, (each.message, each.hint))))
@@ -193,9 +192,8 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     if not yes:
         confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = restored(file, force=force)
-    now, former = view_of(ContentsView, done.now), view_of(ContentsView, done.before)
     text = f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}."
-    print_done(RestoredView(contents=now, former=former, kept=str(done.kept)), text, as_json=as_json)
+    print_done(view_of(RestoredView, done), text, as_json=as_json)
 
 
 @command(

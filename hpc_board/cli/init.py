@@ -11,6 +11,7 @@ from hpc_board.cli.options import examples, json_option
 from hpc_board.cli.output import print_json, remark
 from hpc_board.errors import InputError
 from hpc_board.files import new_file
+from hpc_board.report.views import view_of
 from hpc_board.report.views.setup import InitView, StepView, ThingView
 from hpc_board.service.next_steps import numbers
 from hpc_board.service.setup import become, set_up
@@ -118,17 +119,8 @@ def _served(
         former=_whole(former),
         by_root=by_root,
     )
-    return InitView(
-        settings=str(made.settings),
-        socket=str(made.socket),
-        gpus=list(made.gpus),
-        things=[ThingView(what=each.what, path=str(each.path), made=each.made) for each in made.things],
-        steps=[
-            StepView(number=number, what=each.what, lines=list(each.lines))
-            for number, each in zip(numbers(made.steps), made.steps, strict=True)
-        ],
-        remarks=list(made.remarks),
-    )
+    numbered = zip(numbers(made.steps), made.steps, strict=True)
+    return view_of(InitView, made, steps=[view_of(StepView, step, number=number) for number, step in numbered])
 
 
 def _personal(folder: Path | None, output: Path, *, force: bool) -> InitView:

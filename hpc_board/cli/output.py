@@ -101,8 +101,7 @@ def whole_run(board: Board, id_: int, *, samples: bool = False) -> "WholeRunView
     """Return the object of a run with its result; `samples` adds the time of every call."""
     from hpc_board.report.views.runs import WholeRunView
 
-    found = board.runs.whole(id_)
-    return WholeRunView.with_result(found.run, found.placing, found.result, found.history, samples=samples)
+    return WholeRunView.with_result(board.runs.whole(id_), samples=samples)
 
 
 def remark(text: str) -> None:

@@ -199,12 +199,10 @@ def _bring_files(board: Board, id_: int, parent: Path, *, as_json: bool) -> None
     for left in found.left_out:
         remark(f"Skipped {left.name} ({bytes_text(left.bytes)}): {left.reason}.")
     if as_json:
-        from hpc_board.report.views import view_of, views_of
-        from hpc_board.report.views.runs import LeftOutFileView, RunFilesView, RunFileView
+        from hpc_board.report.views import view_of
+        from hpc_board.report.views.runs import RunFilesView
 
-        files = [view_of(RunFileView, each, path=str(each.path)) for each in found.files]
-        left_out = views_of(LeftOutFileView, found.left_out)
-        print_json(RunFilesView(run=id_, folder=str(found.folder), files=files, left_out=left_out))
+        print_json(view_of(RunFilesView, found, run=id_))
         return
     for each in found.files:
         click.echo(printable(str(each.path)))

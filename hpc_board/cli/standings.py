@@ -184,10 +184,12 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
         page.gpu: board.standings.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
     }
     if as_json:
+        from hpc_board.report.views import views_of
+        from hpc_board.report.views.runs import RemovedRunView
         from hpc_board.report.views.standings import OwnPageView, OwnStandingsView, PageView, StandingsView
 
         if rows is Rows.OWN:
-            own = [OwnPageView.with_removed(page, removed[page.gpu]) for page in pages]
+            own = [OwnPageView.of(page, removed=views_of(RemovedRunView, removed[page.gpu])) for page in pages]
             print_json(OwnStandingsView(task=task, boards=own))
         else:
             print_json(StandingsView(task=task, boards=[PageView.of(page) for page in pages]))

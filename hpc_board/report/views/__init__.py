@@ -128,7 +128,7 @@ def _maker(type_: Any) -> Callable[[Any], Any]:
     if get_origin(type_) is dict:
         return lambda value: safe(_items_of(value))
     if type_ is str:
-        return partial(one_line, limit=LINE_CHARACTERS_MAX)
+        return lambda value: one_line(str(value), LINE_CHARACTERS_MAX)
     return partial(view_of, type_) if isinstance(type_, type) and issubclass(type_, View) else lambda value: value
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from hpc_board.domain.run import Run, Status
+from hpc_board.domain.run import Run, Status, WholeRun
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.result import Result
@@ -226,18 +226,17 @@ class WholeRunView(RunView, frozen=True):
     """the memory and the processors that the job used; `null` without a result"""
 
     @classmethod
-    def with_result(
-        cls, run: Run, placing: Placing | None, result: Result | None, history: Sequence[Status], *, samples: bool
-    ) -> "WholeRunView":
+    def with_result(cls, whole: WholeRun, *, samples: bool) -> "WholeRunView":
         """Return the object of a run with its result; `samples` adds the time of every call."""
+        result = whole.result
         usage = usage_of(result) if result else None
         return cls.of(
-            run,
-            placing,
+            whole.run,
+            whole.placing,
             cases_of(result, samples=samples) if result else [],
             **_output_keys(result),
             stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
-            history=[StatusView.of(status) for status in history],
+            history=list(map(StatusView.of, whole.history)),
             usage=RunUsageView.of(usage) if usage else None,
         )
 

@@ -1,7 +1,9 @@
 """The JSON of setup: detected settings, the files of a new board, the steps that are left, backups, the release."""
 
+from typing import ClassVar
+
 from hpc_board.domain.pruned import Pruned
-from hpc_board.report.views import Moment, View, view_of
+from hpc_board.report.views import Moment, Unchanged, View, view_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 
 
@@ -37,7 +39,7 @@ class ReleaseView(View, frozen=True):
 class DetectionView(View, frozen=True):
     """The settings of a detected cluster."""
 
-    text: str
+    text: Unchanged
     """the text of a settings file"""
     gpus: list[str]
     """the GPUs that it has; empty where all entries are comments"""
@@ -68,6 +70,7 @@ class BackupView(View, frozen=True):
 class RestoredView(View, frozen=True):
     """A restored database."""
 
+    ATTRIBUTES: ClassVar = {"contents": "now", "former": "before"}
     contents: ContentsView
     """its contents"""
     former: ContentsView

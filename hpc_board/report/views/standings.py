@@ -11,7 +11,7 @@ from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
-from hpc_board.report.views import Moment, Seconds, View, view_of, views_of
+from hpc_board.report.views import Moment, Seconds, View, view_of
 from hpc_board.report.views.results import KernelView
 from hpc_board.report.views.runs import RemovedRunView
 
@@ -98,11 +98,6 @@ class OwnPageView(PageView, frozen=True):
 
     removed: list[RemovedRunView]
     """your runs that an admin has removed"""
-
-    @classmethod
-    def with_removed(cls, page: Page, removed: Sequence[Run]) -> "OwnPageView":
-        """Return the object of a page of a user's own runs, beside those that an admin has removed."""
-        return cls.of(page, removed=views_of(RemovedRunView, removed))
 
 
 class StandingsView(View, frozen=True):

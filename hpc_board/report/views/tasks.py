@@ -65,6 +65,7 @@ class NewTaskView(View, frozen=True):
 class TimeoutsView(View, frozen=True):
     """The time limits of a task."""
 
+    ATTRIBUTES: ClassVar = {"test": "test_seconds", "benchmark": "benchmark_seconds", "ranked": "ranked_seconds"}
     test: Seconds
     """for the test cases"""
     benchmark: Seconds
@@ -96,6 +97,7 @@ class MilestoneView(View, frozen=True):
 class WholeTaskView(TaskView, frozen=True):
     """A task with its rules and cases."""
 
+    ATTRIBUTES: ClassVar = TaskView.ATTRIBUTES | {"timeouts_s": "timeouts"}
     version: str
     """sha256 of all in it that affects a result"""
     ranking_by: str
@@ -133,15 +135,7 @@ class WholeTaskView(TaskView, frozen=True):
             task,
             gpus,
             board,
-            timeouts_s=TimeoutsView(
-                test=task.timeouts.test_seconds,
-                benchmark=task.timeouts.benchmark_seconds,
-                ranked=task.timeouts.ranked_seconds,
-            ),
-            limits=dict(task.limits),
             submissions_per_hour=view_of(HourlyLimitsView, limits),
-            tests=[dict(case) for case in task.tests],
-            benchmarks=[dict(case) for case in task.benchmarks],
             files=[file.name for file in task.files],
         )
 
