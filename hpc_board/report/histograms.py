@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hpc_board.model.score import duration_text
 from hpc_board.report.blocks import Log, Tone
-from hpc_board.report.plots import LINES, columns_in, framed
+from hpc_board.report.plots import AXES, columns_in, framed
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BINS_MIN = 8
@@ -46,4 +46,4 @@ def histogram(samples_ns: Sequence[float], median_ns: float, width: int, height:
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower, up to {duration_text(ordered[-1])}"
     ticks = [(0, duration_text(low)), (median, ""), (cells * bins - 1, duration_text(high))]
-    return Log(words, framed(rows, {0: str(most)}, ticks), tuple((sign, Tone.QUIET) for sign in LINES))
+    return Log(words, framed(rows, {0: str(most)}, ticks), tuple((sign, Tone.QUIET) for sign in AXES))

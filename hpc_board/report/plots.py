@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 _LABEL = 8
 _BRAILLE = 0x2800
@@ -10,17 +9,8 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of a braille character's dots: two columns, lowest dot first."""
 
 
-class Axes(NamedTuple):
-    """The signs of the axes: upright, corner, level, and a tick on the level one."""
-
-    upright: str
-    corner: str
-    level: str
-    tick: str
-
-
-ASCII = Axes("|", "+", "-", "+")
-LINES = Axes("│", "└", "─", "┴")
+AXES = _UPRIGHT, _CORNER, _LEVEL, _TICK = "│└─┴"
+"""The signs of the axes; a tick is on the level one."""
 
 
 def columns_in(width: int) -> int:
@@ -50,9 +40,7 @@ def dotted(heights: Sequence[int], rows: int) -> list[list[str]]:
     return [[chr(_BRAILLE + each) if each else " " for each in row] for row in reversed(bits)]
 
 
-def framed(
-    rows: Sequence[Sequence[str]], labels: Mapping[int, str], ticks: Sequence[tuple[int, str]], axes: Axes = LINES
-) -> str:
+def framed(rows: Sequence[Sequence[str]], labels: Mapping[int, str], ticks: Sequence[tuple[int, str]]) -> str:
     """Return the rows of a plot, top first, within axes.
 
     `labels` are texts beside rows. `ticks` are columns with texts below them: the left end, marked ones, the right end.
@@ -60,15 +48,13 @@ def framed(
     """
     (_, feet), *marked, (_, right) = ticks
     width = len(rows[0])
-    level = [axes.level] * width
+    level = [_LEVEL] * width
     for column, text in marked:
-        level[column] = axes.tick
+        level[column] = _TICK
         begin = max(column - len(text) // 2, len(feet) + 1)
         if begin + len(text) + len(right) < width:
             feet = f"{feet:<{begin}}{text}"
-    lines = [
-        f"{labels.get(number, ''):>{_LABEL}} {axes.upright}{''.join(row)}".rstrip() for number, row in enumerate(rows)
-    ]
+    lines = [f"{labels.get(number, ''):>{_LABEL}} {_UPRIGHT}{''.join(row)}".rstrip() for number, row in enumerate(rows)]
     margin = " " * _LABEL
     feet += f"{right:>{max(len(right) + 1, width - len(feet))}}" if right else ""
-    return "\n".join([*lines, f"{margin} {axes.corner}{''.join(level)}", f"{margin}  {feet}"])
+    return "\n".join([*lines, f"{margin} {_CORNER}{''.join(level)}", f"{margin}  {feet}"])

@@ -12,7 +12,7 @@ from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Log, Paragraph, Tone, table
-from hpc_board.report.plots import LINES, cell_of, columns_in, dotted, framed, value_at
+from hpc_board.report.plots import AXES, cell_of, columns_in, dotted, framed, value_at
 from hpc_board.report.run_words import short_specs
 
 OWN, BEST, REFERENCE = "●", "◆", "○"
@@ -122,7 +122,7 @@ def roofline_plot(
         (columns - 1, f"{_number(right)} op/byte"),
     ]
     plot = framed(rows, {**labels, height - 1: "op/s"}, ticks)
-    quiet = {*plot, *LINES} - {*_TONES, "\n", *map(chr, range(128))}
+    quiet = {*plot, *AXES} - {*_TONES, "\n", *map(chr, range(128))}
     tones = (*((sign, Tone.QUIET) for sign in sorted(quiet)), *_TONES.items())
     names = {
         OWN: "this run",

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.standing import Page, Rows, Standing
-from hpc_board.report.histories import IN_LINES, history_plot, history_rows, in_order, left_out_text
+from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -104,10 +104,10 @@ class TrendScreen(BoardScreen):
             return
         self._page = page
         runs = in_order(page)
-        rows = zip(runs, history_rows(runs, IN_LINES.best), strict=True)
+        rows = zip(runs, history_rows(runs), strict=True)
         self.pane.show_all(reversed([_Listed(run, texts) for run, texts in rows]))
         left_out = self.query_one("#left-out", Static)
-        left_out.update(left_out_text(page, IN_LINES))
+        left_out.update(left_out_text(page))
         left_out.display = page.total > len(runs)
         self._draw()
 
@@ -115,7 +115,7 @@ class TrendScreen(BoardScreen):
         runs = [] if self._page is None else in_order(self._page)
         self.plot.display = len(runs) > 1
         if len(runs) > 1:
-            plot = history_plot(runs, self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height), IN_LINES)
+            plot = history_plot(runs, self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height))
             self.plot.border_title = plot.title
             self.plot.update(log_lines(plot))
 

@@ -18,7 +18,7 @@ from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.feeds import feed_line
-from hpc_board.report.histories import history_report
+from hpc_board.report.histories import history_plot, history_report
 from hpc_board.report.plain import plain
 from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
@@ -320,7 +320,7 @@ def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded,
     assert f"Successful on CPU: 11.0 µs, {back} the user's best, 10.0 µs" in " ".join(lines(call(board, "run", "3")))
     history = lines(call(board, "history", "vectoradd_py", "--user", "ada"))
     assert [line.split(" ", 2)[2] for line in history[-2:]] == [
-        f"10.0 µs * {change} 2 kernel.py",
+        f"10.0 µs ● {change} 2 kernel.py",
         f"11.0 µs {change.replace('faster', 'slower')} 3 kernel.py",
     ]
     compared = " ".join(lines(call(board, "compare", "1", "2")))
@@ -365,7 +365,7 @@ def test_the_newest_changes_alone_are_compared_by_their_measurements(
     assert 'Runs before the newest 1 never have "no difference shown".' in history
 
 
-def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_scale() -> None:
+def test_a_plot_fits_80_columns_and_has_every_run_and_the_ends_of_its_scale() -> None:
     for count in (2, 3, 17, 400):
         rows = tuple(
             replace(row(number, "ada", 1e-3 / number), submitted_at=AT + timedelta(hours=number))
@@ -374,21 +374,19 @@ def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_s
         page = Page("H100", "v", rows, count)
         plot = plain(history_report("softmax", page, "ada")[1:2]).splitlines()[1:]
         assert max(map(len, plot)) <= 80
-        assert "1.00 ms | *" in plot[0]
-        assert plot[10].endswith("*")
-        points = "".join(plot[:11]).count("*")
+        assert "1.00 ms │ ●" in plot[0]
+        assert plot[10].endswith("●")
+        points = "".join(plot[:11]).count("●")
         assert points == count if count < 20 else points > 30
-        assert "".join(line[8:] for line in plot).isascii()
 
 
 @pytest.mark.parametrize(("width", "height", "rows"), [(78, 11, 11), (116, 22, 21), (196, 5, 6), (56, 8, 6)])
 def test_a_plot_is_as_wide_as_the_screen_and_about_as_high_as_asked(width: int, height: int, rows: int) -> None:
     runs = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
-    report = history_report("softmax", Page("H100", "v", runs, 3), "ada", width, height)
-    title, *plot = plain(report[1:2]).splitlines()
-    assert "Score (logarithmic) by submission: * new best, o slower" in title
+    title, *plot = plain([history_plot(runs, width, height)]).splitlines()
+    assert "Score (logarithmic) by submission: ● new best, ○ slower" in title
     assert len(plot) == rows + 2
-    assert plot[rows].endswith("-" * (width - 10))
+    assert plot[rows].endswith("─" * (width - 10))
     assert ["1.00 ms" in plot[0], "333 µs" in plot[rows - 1]] == [True, True]
 
 
@@ -404,7 +402,7 @@ def test_a_plot_of_equal_times_is_a_line() -> None:
     rows = tuple(replace(row(number, "ada", 1e-3), run=number) for number in range(4))
     plot = plain(history_report("softmax", Page("H100", "v", rows, 4), "ada")[1:2])
     (line,) = [line for line in plot.splitlines() if "1.00 ms" in line]
-    assert (line.count("*"), line.count("o")) == (1, 3)
+    assert (line.count("●"), line.count("○")) == (1, 3)
 
 
 # The feed
