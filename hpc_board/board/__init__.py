@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hpc_board.board.admin_views import AdminViews
     from hpc_board.board.administration import Administration
-    from hpc_board.board.context import Context, Installation
+    from hpc_board.board.context import Context
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
     from hpc_board.board.moderation import Moderation
@@ -61,21 +61,8 @@ class Board:
         return cls(open_settings(explicit, environ), warn=warn)
 
     @classmethod
-    def seen_by(cls, user: str, installation: "Installation", warn: Callable[[str], object]) -> "Board":
-        """Return the board of an installation as `user` sees it."""
-        from hpc_board.board.context import Context
-
-        return cls._within(Context(installation, user, warn))
-
-    @classmethod
-    def seen_by_all(cls, installation: "Installation", warn: Callable[[str], object]) -> "Board":
-        """Return the board of an installation as the public sees it: without closed leaderboards, for all of them."""
-        from hpc_board.board.context import PublicContext
-
-        return cls._within(PublicContext(installation, warn))
-
-    @classmethod
-    def _within(cls, context: "Context") -> "Board":
+    def within(cls, context: "Context") -> "Board":
+        """Return the board of an installation as the user of the context sees it."""
         board = cls.__new__(cls)
         board.warn = context.warn
         board.context = context

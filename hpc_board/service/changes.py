@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 import msgspec
 
 from hpc_board.board import Board
+from hpc_board.board.context import Context
 from hpc_board.boards.editor import BoardUser
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
@@ -193,7 +194,7 @@ class Changes:
 
     def _viewers_of(self, users: Collection[str]) -> dict[str, Viewer]:
         context = self._board().context
-        people = [Board.seen_by(user, context.installation, self._say).context.person() for user in users]
+        people = [Context(context.installation, user, self._say).person() for user in users]
         hidden = context.editor.hidden_from(people)
         return {
             person.name: Viewer(person, now, self._viewers[person.name].hidden if person.name in self._viewers else now)

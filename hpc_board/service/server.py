@@ -19,7 +19,7 @@ import msgspec
 from hpc_board import __version__
 from hpc_board.accounts import user_name
 from hpc_board.board import Board
-from hpc_board.board.context import Installation
+from hpc_board.board.context import Context, Installation, PublicContext
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError, StorageError
@@ -114,7 +114,7 @@ class Service:
         return self._own.context.installation
 
     def _seen_by_itself(self, installation: Installation) -> Board:
-        return Board.seen_by(installation.account, installation, self._warn)
+        return Board.within(Context(installation, installation.account, self._warn))
 
     def _warn(self, text: str) -> None:
         self._log("warning", text=text)
@@ -346,7 +346,7 @@ class Service:
         return user, self._board_of(user).role
 
     def _public_board(self) -> Board:
-        return Board.seen_by_all(self._installation, self._warn)
+        return Board.within(PublicContext(self._installation, self._warn))
 
     def _metrics(self) -> bytes:
         gauges = {
@@ -357,7 +357,7 @@ class Service:
         return metrics_text(self._public_board(), self._counts, gauges)
 
     def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
-        return Board.seen_by(user, self._installation, warn)
+        return Board.within(Context(self._installation, user, warn))
 
 
 def _remove_stale(path: Path) -> None:

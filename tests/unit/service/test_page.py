@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hpc_board.accounts import GROUPS_SECONDS, Groups
 from hpc_board.board import Board
-from hpc_board.board.context import Installation
+from hpc_board.board.context import Installation, PublicContext
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
@@ -740,7 +740,7 @@ def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> 
     installation = Installation(board.board.settings, OWNER, print)
 
     def text() -> bytes:
-        return metrics_text(Board.seen_by_all(installation, print), Counts(), {})
+        return metrics_text(Board.within(PublicContext(installation, print)), Counts(), {})
 
     assert b'hpc_board_runs{state="queued"} 1\n' in text()
     closed(board, "daemon")
@@ -755,7 +755,7 @@ def test_the_metrics_are_in_the_format_of_prometheus(board: Recorded) -> None:
     counts.answered("runs.list", "ok")
     installation = Installation(board.board.settings, OWNER, print)
     gauges = {"waits": ("Clients that wait.", 3)}
-    text = metrics_text(Board.seen_by_all(installation, print), counts, gauges).decode()
+    text = metrics_text(Board.within(PublicContext(installation, print)), counts, gauges).decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     kinds = {found[f"hpc_board_{name}"].type for name in ("runs", "queue_age_seconds", "waits", "start_time_seconds")}
     assert kinds == {"gauge"}
