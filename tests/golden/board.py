@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.golden.internals import CommandLine, Done, Event, SentFile, SentRun, Served
+from hpc_board.domain.run import RunState, Status
+from tests.golden.internals import CommandLine, Done, Sent, SentRun, Served
 from tests.golden.results import (
     ON_CPU,
     OWN_EVAL,
@@ -154,7 +155,7 @@ def golden_board(folder: Path) -> GoldenBoard:
     maker = _Maker(GoldenBoard(folder, {}))
     maker.record(_before_the_change())
     lay_out(folder / "tasks" / "scan", scan(3))
-    maker.record(_ranked())
+    maker.record(_ranked(maker.runs["submission_old_best"]))
     maker.create_boards()
     maker.record(_of_created_boards())
     maker.record(_other_modes())
@@ -182,23 +183,6 @@ def _lay_out(folder: Path) -> None:
     (folder / "board").mkdir()
 
 
-@dataclass
-class _Sent:
-    """A submission to be recorded; `name` is that of its first run."""
-
-    user: str
-    task: str
-    mode: str
-    runs: Sequence[SentRun]
-    name: str = ""
-    file_name: str = "kernel.py"
-    code: str = KERNEL
-    note: str = ""
-    account: str = ""
-    milestone: str = ""
-    rerun_of: str = ""
-
-
 class _Maker:
     """Recorder of submissions, six hours apart, and of the commands between them."""
 
@@ -207,7 +191,7 @@ class _Maker:
         self.runs: dict[str, int] = {}
         self._count = 0
 
-    def record(self, sent: Iterable[_Sent]) -> None:
+    def record(self, sent: Iterable[Sent]) -> None:
         new, names = [], []
         for each in sent:
             at = BEGAN + self._count * _PAUSE
@@ -215,22 +199,7 @@ class _Maker:
             self.runs[f"submission_{each.name}"] = self._count
             names.append(each.name)
             runs = [_moved(run, at, f"hb-{self._count}-{number}") for number, run in enumerate(each.runs)]
-            rerun_of = self.runs[f"submission_{each.rerun_of}"] if each.rerun_of else None
-            new.append(
-                SentFile(
-                    task=each.task,
-                    user=each.user,
-                    file_name=each.file_name,
-                    code=each.code,
-                    mode=each.mode,
-                    at=at,
-                    runs=runs,
-                    note=each.note,
-                    account=each.account,
-                    milestone=each.milestone,
-                    rerun_of=rerun_of,
-                )
-            )
+            new.append(replace(each, at=at, runs=runs))
         for name, numbers in zip(names, self.board.commands.record("dean", new), strict=True):
             self.runs[name] = numbers[0]
 
@@ -280,17 +249,17 @@ def _after(seconds: float) -> datetime:
     return BEGAN + timedelta(seconds=seconds)
 
 
-_FINISHED = Event("finished", _after(125))
+_FINISHED = Status(RunState.FINISHED, _after(125))
 
 
-def _run(gpu: str, last: Event = _FINISHED, **more: Any) -> SentRun:
+def _run(gpu: str, last: Status = _FINISHED, **more: Any) -> SentRun:
     """Return a run that waited for a minute, ran for another, and ended as `last`."""
     cluster, partition = {"H100": ("main", "h100"), "A100": ("main", "a100")}.get(gpu, ("here", ""))
     node = f"{partition or 'login'}-1"
     events = [
-        Event("submitting", _after(1), attempt=1),
-        Event("queued", _after(2), "104", reason="waiting for resources (Resources)", evidence="squeue: PENDING"),
-        Event("running", _after(60), "104", node, evidence="squeue: RUNNING"),
+        Status(RunState.SUBMITTING, _after(1), attempt=1),
+        Status(RunState.QUEUED, _after(2), "104", reason="waiting for resources (Resources)", source="squeue: PENDING"),
+        Status(RunState.RUNNING, _after(60), "104", node, source="squeue: RUNNING"),
         replace(last, job_id="104", node=last.node or node),
     ]
     return SentRun(gpu, cluster, partition, "", events, **more)
@@ -306,40 +275,40 @@ def _scanned(gpu: str, medians_ns: Sequence[float], **more: Any) -> SentRun:
     return _run(gpu, result=result("ranked", "pass", [*_SCAN_TESTS, *cases], **more), score_s=score_s)
 
 
-def _before_the_change() -> Iterable[_Sent]:
+def _before_the_change() -> Iterable[Sent]:
     """Yield ranked runs of the former version of `scan`, with two benchmarks."""
-    yield _Sent("ada", "scan", "ranked", [_scanned("H100", (41_000, 52_000))], code=f"{KERNEL}# ada\n")
-    yield _Sent("bob", "scan", "ranked", [_scanned("H100", (38_000, 47_000))], "old_best", "bob.py")
+    yield Sent("ada", "scan", "ranked", [_scanned("H100", (41_000, 52_000))], code=f"{KERNEL}# ada\n")
+    yield Sent("bob", "scan", "ranked", [_scanned("H100", (38_000, 47_000))], "old_best", "bob.py")
     runs = [_scanned("H100", (44_000, 44_000)), _scanned("A100", (80_000, 90_000))]
-    yield _Sent("cyd", "scan", "ranked", runs, file_name="cyd.py", code=f"{KERNEL}# cyd\n")
+    yield Sent("cyd", "scan", "ranked", runs, file_name="cyd.py", code=f"{KERNEL}# cyd\n")
 
 
-def _ranked() -> Iterable[_Sent]:
+def _ranked(old_best: int) -> Iterable[Sent]:
     """Yield ranked runs: ties, several GPUs, a milestone, a rerun, intervals that overlap, and runs to be removed."""
     first = (30_000.0, 31_000.0, 32_000.0)
     runs = [_scanned("H100", first), _scanned("A100", (45_000.0, 46_000.0, 47_000.0))]
-    yield _Sent("ada", "scan", "ranked", runs, name="first", note="a loop")
-    yield _Sent("bob", "scan", "ranked", [_scanned("H100", first)], name="tied", file_name="bob.py")
-    yield _Sent("cyd", "scan", "ranked", [_scanned("H100", (28_000.0, 29_000.0, 30_000.0))], file_name="cyd.py")
-    yield _Sent("eve", "scan", "ranked", [_scanned("H100", (5_000.0, 5_000.0, 5_000.0))], name="cheat", code="# eve\n")
+    yield Sent("ada", "scan", "ranked", runs, name="first", note="a loop")
+    yield Sent("bob", "scan", "ranked", [_scanned("H100", first)], name="tied", file_name="bob.py")
+    yield Sent("cyd", "scan", "ranked", [_scanned("H100", (28_000.0, 29_000.0, 30_000.0))], file_name="cyd.py")
+    yield Sent("eve", "scan", "ranked", [_scanned("H100", (5_000.0, 5_000.0, 5_000.0))], name="cheat", code="# eve\n")
     runs = [_scanned("H100", (26_000.0, 27_500.0, 33_000.0)), _scanned("A100", (45_000.0, 45_100.0, 47_050.0))]
-    yield _Sent("ada", "scan", "ranked", runs, name="best", code=KERNEL.replace("total", "sum_"))
-    yield _Sent("cyd", "scan", "ranked", [_scanned("A100", (60_000.0, 61_000.0, 62_000.0))], name="doubted")
+    yield Sent("ada", "scan", "ranked", runs, name="best", code=KERNEL.replace("total", "sum_"))
+    yield Sent("cyd", "scan", "ranked", [_scanned("A100", (60_000.0, 61_000.0, 62_000.0))], name="doubted")
     run = _scanned("H100", (20_000.0, 20_500.0, 21_000.0))
-    yield _Sent("ada", "scan", "ranked", [run], name="withdrawn", note="do not count this one")
+    yield Sent("ada", "scan", "ranked", [run], name="withdrawn", note="do not count this one")
     runs = [_scanned("H100", (24_000.0, 24_000.0, 24_000.0))]
-    yield _Sent("cyd", "scan", "ranked", runs, file_name="one_pass.cu", milestone="one pass")
+    yield Sent("cyd", "scan", "ranked", runs, file_name="one_pass.cu", milestone="one pass")
     run = _scanned("H100", (35_000.0, 36_000.0, 37_000.0))
-    again = _Sent("bob", "scan", "ranked", [run], name="rerun", file_name="bob.py", account="dean")
-    yield replace(again, rerun_of="old_best")
+    again = Sent("bob", "scan", "ranked", [run], name="rerun", file_name="bob.py", account="dean")
+    yield replace(again, rerun_of=old_best)
     for user, bounds_ns in (("ada", (1.9e6, 2.1e6, 2.4e6)), ("bob", (2.2e6, 2.3e6, 2.6e6)), ("cyd", (2.9e6, 3e6, 3e6))):
-        yield _Sent(user, "narrow", "ranked", [_sorted(bounds_ns)], name=f"narrow_{user}", code="# sort\n")
+        yield Sent(user, "narrow", "ranked", [_sorted(bounds_ns)], name=f"narrow_{user}", code="# sort\n")
     busy = _sorted((1.5e6, 2.5e6, 5.5e6), busy_processors=1.5, noisy=True)
-    yield _Sent("ada", "narrow", "ranked", [busy], name="busy", code="# sort again\n")
+    yield Sent("ada", "narrow", "ranked", [busy], name="busy", code="# sort again\n")
     for user, gpu, mean_ns in (("bob", "H100", 20_000.0), ("ada", "A100", 22_000.0)):
-        yield _Sent(user, "histo", "ranked", [_counted(gpu, mean_ns)], name=f"histo_{user}", code=HISTOGRAM)
+        yield Sent(user, "histo", "ranked", [_counted(gpu, mean_ns)], name=f"histo_{user}", code=HISTOGRAM)
     emulated = replace(_counted("H100", 90_000.0), emulated=True)
-    yield _Sent("cyd", "histo", "ranked", [emulated], name="histo_cyd", code=HISTOGRAM)
+    yield Sent("cyd", "histo", "ranked", [emulated], name="histo_cyd", code=HISTOGRAM)
 
 
 def _sorted(bounds_ns: tuple[float, float, float], **more: Any) -> SentRun:
@@ -369,26 +338,26 @@ def _counted(gpu: str, mean_ns: float) -> SentRun:
     return _run(gpu, result=result("ranked", "pass", cases, provenance=OWN_EVAL), score_s=1.5 * mean_ns / 1e9)
 
 
-def _of_created_boards() -> Iterable[_Sent]:
+def _of_created_boards() -> Iterable[Sent]:
     for user, bounds_ns in (("ada", (1e6, 1.1e6, 1.2e6)), ("bob", (1.3e6, 1.4e6, 1.5e6))):
-        yield _Sent(user, "course", "ranked", [_sorted(bounds_ns)], code="# course\n")
-    yield _Sent("bob", "open_sort", "ranked", [_sorted((1e6, 1.1e6, 1.2e6))], code="# open\n")
+        yield Sent(user, "course", "ranked", [_sorted(bounds_ns)], code="# course\n")
+    yield Sent("bob", "open_sort", "ranked", [_sorted((1e6, 1.1e6, 1.2e6))], code="# open\n")
 
 
-def _other_modes() -> Iterable[_Sent]:
+def _other_modes() -> Iterable[Sent]:
     printed = log("sum of 4 numbers\n", 2048, "the end\n")
     tests = result("test", "pass", _SCAN_TESTS, stdout=printed, stderr=log("a warning\n"))
-    yield _Sent("ada", "scan", "test", [_run("H100", result=tests)], name="tested", note="only tests")
+    yield Sent("ada", "scan", "test", [_run("H100", result=tests)], name="tested", note="only tests")
     timed_cases = [timed(index, spec, 26_000.0 + index) for index, spec in enumerate(_SCAN_SPECS)]
     benchmark = result("benchmark", "pass", timed_cases)
-    yield _Sent("ada", "scan", "benchmark", [_run("H100", result=benchmark)], name="benchmarked")
+    yield Sent("ada", "scan", "benchmark", [_run("H100", result=benchmark)], name="benchmarked")
     profiled = [case("benchmark", index, spec) for index, spec in enumerate(_SCAN_SPECS)]
     told = log("Name      Self CUDA\nscan_1    12.0 us\n")
     profile = result("profile", "pass", profiled, profile=told)
-    yield _Sent("ada", "scan", "profile", [_run("H100", result=profile)], name="profiled")
+    yield Sent("ada", "scan", "profile", [_run("H100", result=profile)], name="profiled")
 
 
-def _stopped() -> Iterable[_Sent]:
+def _stopped() -> Iterable[Sent]:
     """Yield a run in each end state without a verdict."""
     partial = result(
         "ranked",
@@ -407,11 +376,11 @@ def _stopped() -> Iterable[_Sent]:
         "error": ("the result is not accepted: it belongs to another run", "", None),
     }
     for state, (reason, evidence, found) in ends.items():
-        last = Event(state, _after(200), reason=reason, evidence=evidence)
-        yield _Sent("ada", "scan", "ranked", [_run("H100", last, result=found)], name=state)
+        last = Status(RunState(state), _after(200), reason=reason, source=evidence)
+        yield Sent("ada", "scan", "ranked", [_run("H100", last, result=found)], name=state)
 
 
-def _failed() -> Iterable[_Sent]:
+def _failed() -> Iterable[Sent]:
     """Yield a run with each verdict that is no pass: two of ada, the others of bob."""
     wrong = case("test", 1, "size: 100; seed: 2", "wrong_value", "100 numbers were expected")
     found_out = (
@@ -419,10 +388,10 @@ def _failed() -> Iterable[_Sent]:
     )
     hidden = [*_SCAN_TESTS[:1], {**wrong, "message": found_out, "mismatch": mismatch()}]
     found = result("ranked", "wrong_value", hidden, message=f"test case 2 of 2: {found_out}")
-    yield _Sent("ada", "scan", "ranked", [_run("H100", result=found)], name="wrong")
+    yield Sent("ada", "scan", "ranked", [_run("H100", result=found)], name="wrong")
     compiler = log("kernel.cu(3): error: identifier is undefined\n1 error detected\n")
     found = result("test", "compile_error", [], message="nvcc ended with status 2", build=compiler)
-    yield _Sent(
+    yield Sent(
         "ada", "scan", "test", [_run("H100", result=found)], name="uncompiled", file_name="kernel.cu", code="x\n"
     )
     for verdict in VERDICTS:
@@ -430,32 +399,32 @@ def _failed() -> Iterable[_Sent]:
         message = f"the message of {verdict}"
         failing = [_SCAN_TESTS[0], case("test", 1, "size: 100; seed: 2", verdict, message, **more)]
         found = result("test", verdict, failing, message=f"test case 2 of 2: the message of {verdict}")
-        yield _Sent("bob", "scan", "test", [_run("H100", result=found)], name=f"verdict_{verdict}", file_name="bob.py")
+        yield Sent("bob", "scan", "test", [_run("H100", result=found)], name=f"verdict_{verdict}", file_name="bob.py")
 
 
-def _in_flight() -> Iterable[_Sent]:
+def _in_flight() -> Iterable[Sent]:
     """Yield runs in flight: those of ada are in Slurm's queue, those of bob rest, as no command here is his."""
     priority = "waiting behind jobs of higher priority (Priority)"
     expected = datetime.fromtimestamp(1710943200, UTC)
-    queued = _event("queued", 2, "803", reason=priority, evidence="squeue: PENDING (Priority)")
+    queued = _event("queued", 2, "803", reason=priority, source="squeue: PENDING (Priority)")
     yield _going("ada", "queued", _event("submitting", 1, attempt=1), replace(queued, expected_start=expected))
-    running = _event("running", 60, "804", node="h100-1", evidence="squeue: RUNNING")
+    running = _event("running", 60, "804", node="h100-1", source="squeue: RUNNING")
     yield _going("ada", "running", _event("queued", 2, "804"), running)
     yield _going("ada", "stuck", _event("queued", 2, "805"))
     yield _going("bob", "created")
     unconfirmed = "the scheduler has not confirmed the job"
-    silent = _event("submitting", 1, reason=unconfirmed, evidence="sbatch did not answer within 60 s")
+    silent = _event("submitting", 1, reason=unconfirmed, source="sbatch did not answer within 60 s")
     yield _going("bob", "submitting", replace(silent, unanswered=True))
     cancelled = _event("queued", 2, "806", reason="cancel requested by bob at 12:00:10 UTC")
     yield _going("bob", "unheard", replace(cancelled, cancel_requested=True))
-    collecting = _event("collecting", 90, "807", node="h100-1", evidence="squeue: not listed")
+    collecting = _event("collecting", 90, "807", node="h100-1", source="squeue: not listed")
     yield _going("bob", "collecting", _event("running", 60, "807", node="h100-1"), collecting)
 
 
-def _event(state: str, seconds: float, job_id: str = "", **more: Any) -> Event:
-    return Event(state, _after(seconds), job_id, **more)
+def _event(state: str, seconds: float, job_id: str = "", **more: Any) -> Status:
+    return Status(RunState(state), _after(seconds), job_id, **more)
 
 
-def _going(user: str, name: str, *events: Event) -> _Sent:
+def _going(user: str, name: str, *events: Status) -> Sent:
     run = SentRun("H100", "main", "h100", f"hb-{name}", events)
-    return _Sent(user, "scan", "ranked", [run], name=name)
+    return Sent(user, "scan", "ranked", [run], name=name)

@@ -1,7 +1,4 @@
-"""Door to hpc-board: the only module here that imports it, so that a rename is followed in this file alone.
-
-Callers pass and get text, numbers, moments and JSON in the forms of `docs/`.
-"""
+"""The commands of hpc-board for any user, in this process or behind a service, and the record of runs in its store."""
 
 import io
 import json
@@ -31,6 +28,7 @@ from hpc_board.service import server
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
+from tests.golden.tasks import KERNEL
 from tests.service import Services
 from tests.values import replace
 
@@ -41,33 +39,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Event:
-    """A state of a run, with the names of the JSON's history."""
-
-    state: str
-    at: datetime
-    job_id: str = ""
-    node: str = ""
-    reason: str = ""
-    evidence: str = ""
-    expected_start: datetime | None = None
-    unanswered: bool = False
-    cancel_requested: bool = False
-    attempt: int = 0
-
-
-@dataclass(frozen=True)
 class SentRun:
-    """A run on one GPU: its events after `created`, and its result in the form of result.json.
+    """A run on one GPU: its states after `created`, and its result in the form of result.json.
 
-    Only a ranked pass has a `score_s`. The result is partial where the last event is not `finished`.
+    Only a ranked pass has a `score_s`. The result is partial where the last state is not `finished`.
     """
 
     gpu: str
     cluster: str
     partition: str
     token: str
-    events: Sequence[Event] = ()
+    events: Sequence[Status] = ()
     result: Mapping[str, Any] | None = None
     score_s: float | None = None
     interval: tuple[float, float] | None = None
@@ -75,20 +57,21 @@ class SentRun:
 
 
 @dataclass(frozen=True)
-class SentFile:
-    """A submission of `user`. `account` names the owner of its jobs, and is empty for the user."""
+class Sent:
+    """A submission of `user`; `name` is that of its first run. `account` owns its jobs, and is empty for the user."""
 
-    task: str
     user: str
-    file_name: str
-    code: str
+    task: str
     mode: str
-    at: datetime
     runs: Sequence[SentRun]
+    name: str = ""
+    file_name: str = "kernel.py"
+    code: str = KERNEL
     note: str = ""
     account: str = ""
     milestone: str = ""
     rerun_of: int | None = None
+    at: datetime = AGES_FROM
 
 
 @dataclass(frozen=True)
@@ -145,7 +128,7 @@ class CommandLine:
                 code = end.code if isinstance(end.code, int) else int(bool(end.code))
         return Done(code, stdout.text, stderr.text)
 
-    def record(self, user: str, sent: Sequence[SentFile]) -> list[list[int]]:
+    def record(self, user: str, sent: Sequence[Sent]) -> list[list[int]]:
         """Store submissions with the whole life of their runs, and return the numbers of the runs of each.
 
         `user` has to see all of their tasks.
@@ -221,7 +204,7 @@ class _Stream(io.TextIOWrapper):
         return self._bytes.getvalue().decode()
 
 
-def _new(sent: SentFile, task: Task) -> NewSubmission:
+def _new(sent: Sent, task: Task) -> NewSubmission:
     return NewSubmission(
         task=task,
         user=sent.user,
@@ -254,9 +237,9 @@ def _carry_on(store: Store, runs: Mapping[int, SentRun]) -> None:
     for step in range(max(len(told.events) for told in runs.values())):
         moved = {run: told.events[step] for run, told in runs.items() if step < len(told.events)}
         ends = {run for run in moved if runs[run].result is not None and step == len(runs[run].events) - 1}
-        store.runs.record_each({run: _status(event) for run, event in moved.items() if run not in ends})
+        store.runs.record_each({run: status for run, status in moved.items() if run not in ends})
         for run in sorted(ends):
-            _end(store, run, _status(moved[run]), runs[run])
+            _end(store, run, moved[run], runs[run])
 
 
 def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
@@ -267,21 +250,6 @@ def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
     interval = None if told.interval is None else Interval(*told.interval)
     ended_at = datetime.fromisoformat(result.ended_at)
     assert store.runs.finish(run, status, result, told.score_s, ended_at, interval=interval)
-
-
-def _status(event: Event) -> Status:
-    return Status(
-        state=RunState(event.state),
-        at=event.at,
-        job_id=event.job_id,
-        node=event.node,
-        reason=event.reason,
-        source=event.evidence,
-        expected_start=event.expected_start,
-        unanswered=event.unanswered,
-        cancel_requested=event.cancel_requested,
-        attempt=event.attempt,
-    )
 
 
 def commands() -> dict[tuple[str, ...], click.Command]:
