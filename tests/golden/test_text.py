@@ -1,4 +1,4 @@
-"""The text of commands on a terminal, and the help of every command."""
+"""The text of commands on a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ import pytest
 
 from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
 from tests.golden.files import FOLDER, Golden
-from tests.golden.internals import commands
 from tests.golden.normal import normal
 from tests.values import replace
 
@@ -88,18 +87,5 @@ def test_the_text_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard
     golden.check(f"text/{case.name}.txt", normal("\n".join(told), board.folder), served=board.served is not None)
 
 
-@pytest.mark.parametrize("words", commands(), ids=lambda words: "-".join(words) or "hpc-board")
-def test_the_help_of_a_command_is_what_it_was(golden: Golden, made_board: GoldenBoard, words: tuple[str, ...]) -> None:
-    done = made_board.run("ada", *words, "--help", width=80)
-    assert done.exit_code == 0, done.stderr
-    golden.check(_help_file(words), done.stdout)
-
-
-def _help_file(words: Sequence[str]) -> str:
-    return f"help/{'-'.join(words) or 'hpc-board'}.txt"
-
-
 def test_no_file_of_text_is_left_over() -> None:
-    expected = {*(f"text/{case.name}.txt" for case in CASES), *map(_help_file, commands())}
-    stored = {str(file.relative_to(FOLDER)) for name in ("text", "help") for file in (FOLDER / name).iterdir()}
-    assert stored == expected
+    assert {file.name for file in (FOLDER / "text").iterdir()} == {f"{case.name}.txt" for case in CASES}
