@@ -78,7 +78,7 @@ def test_a_cancelled_run_is_cancelled_by_slurm(site: faults.Site) -> None:
     site.held()
     (run,) = site.submit("HELD-CPU")
     job_id = site.until(run, RunState.RUNNING).status.job_id
-    site.board.runs.cancel(run.id)
+    site.board.runs.cancel_each([run.id])
     ended = site.until(run, RunState.CANCELLED)
     assert "squeue: CANCELLED" in ended.explanation
     assert (
@@ -126,8 +126,7 @@ def test_an_array_of_twenty_is_followed_and_cancelled(site: faults.Site) -> None
     site.until(runs[0], RunState.RUNNING)
     site.board.runs.advance()
     assert {site.now(run).state for run in runs} <= {RunState.RUNNING, RunState.QUEUED}
-    for run in runs[10:]:
-        site.board.runs.cancel(run.id)
+    site.board.runs.cancel_each([run.id for run in runs[10:]])
     states = [site.until(run, RunState.CANCELLED).state for run in runs[10:]]
     assert set(states) == {RunState.CANCELLED}
     site.released()
