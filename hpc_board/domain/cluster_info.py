@@ -77,6 +77,7 @@ class Partition(msgspec.Struct, frozen=True):
     qos: str = ""
     root_only: bool = False
     reservation_only: bool = False
+    reservations: tuple[str, ...] = ()
     preempted: bool = False
     share: Share = Share()
 

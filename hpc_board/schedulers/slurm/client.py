@@ -15,7 +15,15 @@ from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Change, Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
 from hpc_board.schedulers.slurm import ClusterOptions, RequestStyle, cluster_options, gpu_options
-from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, partition_facts, seconds, site
+from hpc_board.schedulers.slurm.cluster_info import (
+    CONFIGURATION,
+    RESERVATIONS,
+    configuration,
+    partition_facts,
+    reservations,
+    seconds,
+    site,
+)
 from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
     ARRAY_TASKS_MAX,
@@ -45,7 +53,7 @@ from hpc_board.schedulers.slurm.refusals import (
     words_of,
 )
 from hpc_board.schedulers.slurm.sbatch import argument, ranges
-from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
+from hpc_board.schedulers.slurm.states import above_limit_text, exceeded, job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
 from hpc_board.transport.time_budget import is_out_of_time, time_limit, without_budget
 
@@ -64,7 +72,9 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
 """Reasons of jobs that could not be started; the second one is also that of a job killed for its memory."""
 
-_RESERVATION = re.compile(r"^ReservationName=(\S{1,200}) .*?PartitionName=(\S{1,200})", re.MULTILINE)
+_GROUP = re.compile(r"\(QOSGrp(?:Cpu|Mem|Node|GRES|Billing|Unknown)[A-Za-z]*\)$")
+"""Reasons of jobs that wait for a limit on the resources of all jobs of their QOS."""
+
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
 """The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
@@ -128,7 +138,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class SlurmScheduler:
-    """A Slurm cluster, queried by its commands on `host`; it keeps no state and may be used from several threads.
+    """A Slurm cluster, queried by its commands on `host`; it may be used from several threads.
 
     It follows and cancels jobs of the account of `host` alone.
     """
@@ -136,6 +146,7 @@ class SlurmScheduler:
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
         self._host = AddressedHost(host, cluster_options(cluster))
+        self._above: dict[str, str] = {}
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
@@ -242,8 +253,7 @@ class SlurmScheduler:
         facts = partition_facts(self._answer(["scontrol", "show", "partition", partition, "--oneliner"]))
         if partition not in facts or not facts[partition].reservation_only:
             return None
-        known = _RESERVATION.findall(self._answer(["scontrol", "show", "reservation", "--oneliner"]))
-        names = [name for name, own in known if own in (partition, "(null)")]
+        names = reservations(self._answer(RESERVATIONS), partition)
         return SchedulerRefused(
             f"sbatch refused the job for {job.gpu.name}: partition {partition} takes jobs of a reservation alone, and "
             "none is named",
@@ -319,6 +329,7 @@ class SlurmScheduler:
                 gone.append(job)
             else:
                 news[job.name] = _queue_news(row, listing.source)
+        news |= self._above_a_limit(news)
         allocations: dict[str, list[JobKey]] = {}
         for job in gone:
             allocations.setdefault(_allocation(job.job_id), []).append(job)
@@ -333,6 +344,38 @@ class SlurmScheduler:
                 news |= {job.name: msgspec.structs.replace(silent, job_id=job.job_id) for job in rest}
                 break
         return news
+
+    def _above_a_limit(self, news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus]:
+        """Return the statuses of waiting jobs that exceed a limit of all jobs of their QOS alone, with that reason.
+
+        Slurm's reason is that of a job which waits for others. Each job is examined once, as two questions are needed.
+        """
+        waiting = {name: one for name, one in news.items() if one.reason.endswith(")") and _GROUP.search(one.reason)}
+        new = {_allocation(one.job_id) for one in waiting.values()} - self._above.keys()
+        try:
+            if new:
+                self._above |= dict.fromkeys(new, "") | self._exceeded(sorted(new)[:_ACCOUNTED_AT_ONCE])
+        except SchedulerError:
+            return {}
+        words = {name: self._above.get(_allocation(one.job_id), "") for name, one in waiting.items()}
+        return {
+            name: msgspec.structs.replace(one, reason=above_limit_text(words[name], one.reason))
+            for name, one in waiting.items()
+            if words[name]
+        }
+
+    def _exceeded(self, job_ids: Sequence[str]) -> dict[str, str]:
+        """Return the limit of its QOS that each of these jobs exceeds alone, by the jobs' ids.
+
+        Raises:
+            SchedulerError: a question had no answer.
+        """
+        argv = ["squeue", "--all", f"--jobs={','.join(job_ids)}", "--Format=JobArrayID:|,QOS:|,tres-alloc: "]
+        jobs = table("squeue", below_header("squeue", self._answer(argv)), 3)
+        argv = ["sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name,GrpTRES"]
+        limits = dict(table("sacctmgr", self._output_of(argv, self._run(argv, self._host.host)), 2))
+        found = {_allocation(job_id): (qos, exceeded(tres, limits.get(qos, ""))) for job_id, qos, tres in jobs}
+        return {job_id: f"QOS {one_line(qos, 60)} ({words})" for job_id, (qos, words) in found.items() if words}
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone.
@@ -440,12 +483,12 @@ class SlurmScheduler:
         except CommandMissing as error:
             raise self._missing(argv[0], error) from error
 
-    def _run(self, argv: Sequence[str]) -> Completed:
+    def _run(self, argv: Sequence[str], host: Host | None = None) -> Completed:
         within = f"within {time_limit(self._timeout_seconds):g} s"
         if is_out_of_time():
             raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try later.")
         try:
-            return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
+            return (host or self._host).run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
             raise SchedulerError(
                 f"{argv[0]} did not answer {within}",

@@ -16,6 +16,7 @@ SITE_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUs:|,Time
 NODES: Final = ("sinfo", "--noheader", "--Node", f"--Format={SITE_FORMAT}")
 PARTITIONS: Final = ("scontrol", "show", "partition", "--oneliner")
 CONFIGURATION: Final = ("scontrol", "show", "config")
+RESERVATIONS: Final = ("scontrol", "show", "reservation", "--oneliner")
 
 _NODES_MAX = 50_000
 _SETTING = re.compile(r"^([A-Za-z_]{1,60}) *= (.{0,1000}?) *$", re.MULTILINE)
@@ -43,6 +44,12 @@ def site(host: Host, timeout_seconds: float = 60.0, cluster: str = "NAME") -> Cl
             unknown.append(error.message)
     nodes, partitions = cluster_nodes(answers[NODES])
     described = partition_facts(answers.get(PARTITIONS, ""))
+    if any(each.reservation_only for each in described.values()):
+        try:
+            told = _answer(host, RESERVATIONS, timeout_seconds, cluster)
+            described = {name: replace(each, reservations=reservations(told, name)) for name, each in described.items()}
+        except SchedulerError as error:
+            unknown.append(error.message)
     settings = configuration(answers.get(CONFIGURATION, ""))
     of_all = share(settings)
     known = {name: _joined(found, described.get(name)) for name, found in partitions.items()}
@@ -98,6 +105,16 @@ def partition_facts(stdout: str) -> dict[str, Partition]:
                 share=share(fields),
             )
     return found
+
+
+def reservations(stdout: str, partition: str) -> tuple[str, ...]:
+    """Parse the names of the reservations for a partition of `scontrol show reservation --oneliner`."""
+    lines = (dict(_FIELD.findall(line)) for line in stdout.splitlines())
+    return tuple(
+        fields["ReservationName"]
+        for fields in lines
+        if "ReservationName" in fields and fields.get("PartitionName") in (partition, "(null)")
+    )
 
 
 def configuration(stdout: str) -> Mapping[str, str]:

@@ -57,13 +57,20 @@ class _Offer(msgspec.Struct, frozen=True):
     name: str = ""
 
     @property
+    def reservation(self) -> str:
+        """The reservation in which a job runs here; empty without one, or with several."""
+        names = self.partition.reservations if self.partition.reservation_only else ()
+        return names[0] if len(names) == 1 and _WORD.fullmatch(names[0]) else ""
+
+    @property
     def known(self) -> bool:
         """Return whether Slurm has all facts of an entry: the model, its request, and the permission."""
         return (
             self.kind.model is not None
             and self.constraint is not None
             and bool(self.kind.type == "" or _WORD.fullmatch(self.kind.type))
-            and not (self.partition.root_only or self.partition.reservation_only)
+            and not self.partition.root_only
+            and bool(self.reservation or not self.partition.reservation_only)
         )
 
 
@@ -269,6 +276,8 @@ def _entry(offer: _Offer, cluster: str, site: ClusterInfo) -> list[str]:
     lines.append(f'    request: {{style: gres, value: "{_plain(request)}"}}')
     if offer.constraint:
         lines.append(f"    constraint: {scalar(offer.constraint)}")
+    if offer.reservation:
+        lines.append(f"    reservation: {scalar(offer.reservation)}")
     if kind.model is not None and kind.model.device is not Device.CUDA:
         lines.append(f"    device: {kind.model.device}")
     if kind.model is not None and kind.model.arch:
@@ -296,7 +305,8 @@ def _about(offer: _Offer) -> Iterator[str]:
         yield "Slurm does not distinguish them from other GPUs there: name nodes with `nodelist` or `exclude`."
     if partition.root_only or partition.reservation_only:
         who = "root alone" if partition.root_only else "jobs with a reservation alone (key `reservation`)"
-        yield f"The partition takes {who}."
+        now = f" Now there is {_plain(', '.join(partition.reservations))}." if partition.reservations else ""
+        yield f"The partition takes {who}.{now}"
     if not partition.up:
         yield "The partition is not up now."
     for other in offer.others:

@@ -121,6 +121,7 @@ Slurm 22.05 begins them with the daemon's name, 26.05 with the time.
 _PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1,6}\s*){1,20}", re.IGNORECASE)
 """The words of slurmd in the output of a job whose script it did not start; nothing else is there then."""
 
+_AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGTP])?")
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp(?![A-Za-z]*RunMinutes)[A-Za-z]*Minutes")
 """Limits on the minutes used so far; those on the minutes of running jobs are free again when these end."""
@@ -164,6 +165,27 @@ def pending_reason_text(reason: str) -> str:
     if not text or word in ("None", text):
         return text or word
     return f"{text} ({word})"
+
+
+def above_limit_text(limit: str, reason: str) -> str:
+    """Return why a job never starts that exceeds the `limit` alone; `reason` ends with Slurm's own word."""
+    word = reason[reason.rindex("(") :]
+    return f"{NEVER_STARTS}: this job alone is above the limit of {limit}; {_MEND_ASKED.format('qos')} {word}"
+
+
+def exceeded(tres: str, limits: str) -> str:
+    """Return the first of the resources `tres` that is above its limit: "cpu 2, at most 1"; empty if none is."""
+    most = dict(each.partition("=")[::2] for each in limits.split(","))
+    for name, _, amount in (each.partition("=") for each in tres.split(",")):
+        asked, allowed = _amount(amount), _amount(most.get(name, ""))
+        if asked is not None and allowed is not None and asked > allowed:
+            return one_line(f"{name} {amount}, at most {most[name]}", 80)
+    return ""
+
+
+def _amount(text: str) -> float | None:
+    match = _AMOUNT.fullmatch(text)
+    return float(match[1]) * 1024 ** " KMGTP".index(match[2] or " ") if match else None
 
 
 def _limit_text(word: str) -> str:
