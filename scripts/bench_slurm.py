@@ -36,7 +36,8 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from hpc_board.transport import Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import RIGHT, BoardFiles, board_files

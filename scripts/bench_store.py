@@ -29,9 +29,11 @@ from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
+from hpc_board.store import Store
 from hpc_board.store.export import RunSelection
+from hpc_board.store.listing import RunQuery
 from hpc_board.store.statistics import statistics as board_statistics
+from hpc_board.store.submissions import NewRun, NewSubmission
 
 SIZES = (1_000, 10_000, 100_000)
 REPETITIONS = 15

@@ -30,9 +30,10 @@ from hpc_board.board.runs import Runs
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
+from hpc_board.store.submissions import NewRun, NewSubmission
 from hpc_board.tui.app import BoardApp
 from tests.unit.open_database import OpenDatabase
 from tests.values import replace

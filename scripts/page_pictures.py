@@ -11,7 +11,8 @@ import msgspec
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.browser import Page, browsing
 from tests.service import serving
 from tests.slurm.lab import free_ports

@@ -28,7 +28,8 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import drafts
-from hpc_board.store import RunQuery, Store
+from hpc_board.store import Store
+from hpc_board.store.listing import RunQuery
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context

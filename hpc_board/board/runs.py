@@ -218,7 +218,7 @@ class Runs:
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
         """
-        from hpc_board.store import RunQuery
+        from hpc_board.store.listing import RunQuery
 
         if user is None and not everyone:
             user = self._context.user

@@ -33,7 +33,8 @@ from hpc_board.runs.drafts import (
     mode_called,
     named_gpus,
 )
-from hpc_board.store import NewSubmission, RunQuery
+from hpc_board.store.listing import RunQuery
+from hpc_board.store.submissions import NewSubmission
 
 if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared

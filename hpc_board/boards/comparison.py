@@ -14,7 +14,8 @@ from hpc_board.domain.time_change import COMPARED_MAX
 from hpc_board.errors import InputError
 from hpc_board.model.result import Result
 from hpc_board.model.task import Ranking, Task
-from hpc_board.store import RunQuery, Store
+from hpc_board.store import Store
+from hpc_board.store.listing import RunQuery
 
 _HINT = "Modes benchmark, ranked and profile measure; `hpc-board runs --all --task NAME` lists what has run."
 

@@ -36,7 +36,8 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
-from hpc_board.store import NewChange, Newest, Store
+from hpc_board.store import Store
+from hpc_board.store.boards import NewChange, Newest
 
 
 class BoardUser(msgspec.Struct, frozen=True):

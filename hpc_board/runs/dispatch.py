@@ -16,7 +16,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
 from hpc_board.schedulers import Arrays, Job, kind_of
-from hpc_board.store import NewRun, NewSubmission
+from hpc_board.store.submissions import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
 """The number of jobs from which an array is cheaper: it takes two queries (the largest array size, sbatch)."""

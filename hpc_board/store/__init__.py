@@ -1,40 +1,19 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, MOUNTS, DatabaseFile
 
 if TYPE_CHECKING:
     from hpc_board.store.additions import AdditionGateway
-    from hpc_board.store.boards import BoardGateway, NewChange, Newest
+    from hpc_board.store.boards import BoardGateway
     from hpc_board.store.export import ExportGateway
-    from hpc_board.store.listing import RunQuery
     from hpc_board.store.moderation import ModerationGateway
     from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
-    from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
-
-__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "RunQuery", "Store"]
-
-_MODULES = {
-    "NewChange": "boards",
-    "NewRun": "submissions",
-    "NewSubmission": "submissions",
-    "Newest": "boards",
-    "RunQuery": "listing",
-}
-
-if not TYPE_CHECKING:  # a type checker takes a name that is not imported above for a mistake
-
-    def __getattr__(name: str) -> Any:
-        """Import the module that defines `name`, and keep the value for the next use."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        return value
+    from hpc_board.store.submissions import SubmissionGateway
 
 
 class Store:

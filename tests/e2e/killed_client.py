@@ -16,9 +16,9 @@ from hpc_board.domain.submission import Submission
 from hpc_board.model.result import Result
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
-from hpc_board.store import NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.runs import RunGateway
-from hpc_board.store.submissions import SubmissionGateway
+from hpc_board.store.submissions import NewSubmission, SubmissionGateway
 from tests.harness.harness_file import send_with_byte_code
 from tests.values import requested
 

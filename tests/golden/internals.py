@@ -25,9 +25,10 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.golden.tasks import KERNEL
 from tests.service import Services
 from tests.values import replace

@@ -28,7 +28,8 @@ from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan
 from hpc_board.runs.reconciler import ClusterLocks
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.commands import run_hpc_board
 from tests.service import Services
 from tests.values import replace

@@ -31,8 +31,9 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.export import Best, ExportGateway, RunSelection
+from hpc_board.store.submissions import NewRun, NewSubmission
 from hpc_board.web.rendering import template
 from hpc_board.web.standings import chart, records, rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case

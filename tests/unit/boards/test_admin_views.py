@@ -13,7 +13,8 @@ from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, R
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import Recorded, recorded
 from tests.values import created
 

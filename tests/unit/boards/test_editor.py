@@ -40,9 +40,10 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.boards import changes_table
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store import boards as stored_boards
 from hpc_board.store.row_values import time_text
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, Recorded, once_drafted, recorded, result_of, status_of, timed_case
 from tests.values import created, replace, requested, updated
 

@@ -40,8 +40,10 @@ from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.runs import run_report, run_summary
-from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
+from hpc_board.store import Store, decisions, submissions
+from hpc_board.store.listing import RunQuery
 from hpc_board.store.row_values import time_text
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import Recorded, once_drafted, result_of, timed_case
 from tests.values import replace, requested

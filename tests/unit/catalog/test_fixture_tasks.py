@@ -9,7 +9,8 @@ import pytest
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import DocumentError
 from hpc_board.model.task import ISOLATED, Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from hpc_board.task_check.lint import Bounds, check
 from tests.fixture_tasks import FIXTURES, Fixture
 

@@ -8,7 +8,9 @@ import pytest
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
+from hpc_board.store import Store
+from hpc_board.store.listing import RunQuery
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import AT, KERNEL, Recorded, call, result_of, status_of, timed_case
 

@@ -23,7 +23,8 @@ from hpc_board.report.plain import plain
 from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, TASK, Recorded, call, read, result_of, status_of, timed_case
 from tests.values import replace
 

@@ -19,7 +19,8 @@ from hpc_board.model.score import figures
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, Recorded, result_of, status_of
 from tests.unit.report.test_report import finished
 from tests.values import replace

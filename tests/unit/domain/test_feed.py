@@ -11,7 +11,8 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import StorageError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.values import replace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from hpc_board.errors import StorageError
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.store import NewRun, NewSubmission
+from hpc_board.store.submissions import NewRun, NewSubmission
 from hpc_board.transport import Entry
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task

@@ -15,8 +15,8 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.job_folder import Folders
 from hpc_board.runs.pruning import PASS_FOLDERS_MAX
-from hpc_board.store import NewRun, NewSubmission
 from hpc_board.store.runs import RunGateway
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.harness.evaluations import a_task
 from tests.unit.runs.world import CODE, World
 from tests.values import replace

@@ -17,8 +17,9 @@ from hpc_board.runs.backoff import SharedPause
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.boards import NewChange
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.harness.evaluations import a_task
 from tests.scripted import Scripted, ScriptedArrays
 from tests.unit.runs.world import CODE, HARNESS, cancel, script_of, set_clock, sha256_of, world_in

@@ -19,7 +19,8 @@ from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import clusters, job_folder, job_polling, job_results, launcher, reconciler
 from hpc_board.runs.reconciler import Pass, Reconciler
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.harness.evaluations import a_task
 from tests.scripted import Scripted
 from tests.unit.recorded import with_new_database

@@ -31,8 +31,9 @@ from hpc_board.service.counts import Counts
 from hpc_board.service.page import pages, web_server
 from hpc_board.service.page.metrics import metrics_text
 from hpc_board.service.server import Service
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from hpc_board.store.additions import AdditionGateway, Marks
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case

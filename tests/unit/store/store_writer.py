@@ -13,7 +13,8 @@ from pathlib import Path
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 
 TIMING = Timing(50, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (2.0,) * 50)
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))

@@ -8,8 +8,9 @@ from hpc_board.domain.run import RunState, Status
 from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewSubmission, RunQuery, Store, listing
-from hpc_board.store.listing import EVERY_RUN
+from hpc_board.store import Store, listing
+from hpc_board.store.listing import EVERY_RUN, RunQuery
+from hpc_board.store.submissions import NewSubmission
 from tests.unit.store.test_store import TASK, add, finish, later, new_run, numbers, outcome
 from tests.values import replace
 

@@ -12,7 +12,8 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import RunQuery, Store
+from hpc_board.store import Store
+from hpc_board.store.listing import RunQuery
 from tests.unit.recorded import REPOSITORY
 
 ORDERS = [RunOrder(by, reverse) for by in SortColumn for reverse in (False, True)]

@@ -17,7 +17,8 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import StorageError
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import BoardFiles, board_files
 from tests.unit.store.test_store import TASK
 

@@ -17,9 +17,10 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing, Rows, Standing
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, Store, ranking
+from hpc_board.store import Store, ranking
 from hpc_board.store.sqlite import Database
 from hpc_board.store.standings import StandingsGateway
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.open_database import OpenDatabase
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

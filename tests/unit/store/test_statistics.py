@@ -11,7 +11,8 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.run import Retry, Run, RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, Recorded, result_of, status_of, timed_case
 from tests.values import replace
 

@@ -22,11 +22,13 @@ from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
+from hpc_board.store import Store
 from hpc_board.store.database import DatabaseFile, journal_mode, mounted
+from hpc_board.store.listing import RunQuery
 from hpc_board.store.runs import RunGateway
 from hpc_board.store.sqlite import Database
 from hpc_board.store.standings import StandingsGateway
+from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.open_database import OpenDatabase
 from tests.unit.recorded import row_case
 from tests.unit.users import another_user
