@@ -18,6 +18,7 @@ case "${0##*/} $*" in
     *--version) echo "slurm 23.11.4" ;;
     "squeue "*--format=%P*) printf 'a100\\nh100\\nh100\\n' ;;
     "squeue "*--format=%i*) ;;
+    "squeue "*--jobs=*) echo "JOBID|NAME|" ;;
     "squeue "*) echo "JOBID|NAME|"; cat "$here/queue" ;;
     "sinfo "*Features*) cat "$here/site" ;;
     "sinfo "*) echo "NODELIST|PARTITION|"; cat "$here/nodes" ;;
