@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -135,15 +134,3 @@ def test_each_refused_gpu_has_its_own_reason_and_hint_and_the_others_go_on(board
     assert done.returncode == 2
     for words in ("specified: no-such", "reservation is invalid", "gpus.H100.partition", "gpus.A100.reservation"):
         assert words in " ".join(done.stderr.split())
-
-
-def test_a_machine_without_sbatch_is_told_so(board: BoardFiles) -> None:
-    here = board.folder / "bin"
-    here.mkdir()
-    for program in ("bash", "env"):
-        (here / program).symlink_to(shutil.which(program) or "")
-    bare = BoardFiles(board.folder, board.settings, {"PATH": str(here)})
-    done = bare.run("submit", board.kernel(), "--gpu", "H100")
-    assert done.returncode == 2
-    assert "sbatch" in done.stderr
-    assert "Traceback" not in done.stderr
