@@ -48,7 +48,7 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
     ("prepare", "argv", "words"),
     [
         (lambda board: (board.mkdir(), board.chmod(0o777)), [], "may be written by other accounts"),
-        (lambda board: board.write_text(""), [], "is no folder"),
+        (lambda board: board.write_text(""), [], "is not a folder"),
         (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "exists already"),
     ],
     ids=["open", "file", "settings"],
