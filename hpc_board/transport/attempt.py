@@ -17,7 +17,8 @@ PATIENCE_SECONDS = 30.0
 class Attempt(msgspec.Struct, frozen=True):
     """A command that was tried: its output, and the words in which it failed, or would have to be told that it did.
 
-    `timed_out` says that it gave no answer in its time, `unreached` why the host cannot be reached.
+    `timed_out` says that it gave no answer in its time, `is_silent` that it failed without a word, and `unreached` why
+    the host cannot be reached.
     """
 
     succeeded: bool
@@ -25,6 +26,7 @@ class Attempt(msgspec.Struct, frozen=True):
     failure: str
     timed_out: bool = False
     unreached: SchedulerError | None = None
+    is_silent: bool = False
 
 
 def attempt(host: Host, argv: Sequence[str]) -> Attempt:
@@ -39,5 +41,6 @@ def attempt(host: Host, argv: Sequence[str]) -> Attempt:
         return Attempt(False, "", one_line(error.message, 300), unreached=error)
     name = re.escape(PurePosixPath(argv[0]).name)
     lines = (re.sub(rf"^{name}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
-    words = one_line("; ".join(lines), 300) or f"it ended with status {done.returncode}"
-    return Attempt(done.returncode == 0, done.stdout, words)
+    words = one_line("; ".join(lines), 300)
+    failure = words or f"it ended with status {done.returncode}"
+    return Attempt(done.returncode == 0, done.stdout, failure, is_silent=not words and done.returncode != 0)

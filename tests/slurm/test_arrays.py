@@ -179,6 +179,30 @@ def test_an_array_larger_than_the_cluster_allows_is_refused(narrow_lab: SlurmLab
         pass
 
 
+def test_arrays_keep_the_remembered_size_when_the_controller_asks_for_less(
+    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Throttled(CountingHost):
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            if argv[0] == "scontrol" and self.count("scontrol"):
+                self.commands.append(argv)
+                return Completed(1, "", "")
+            return super().run(argv, **options)
+
+    site = site_on(narrow_lab, tmp_path, monkeypatch)
+    host = Throttled()
+    site = replace(site, host=host)
+    try:
+        site.submit(f"{RIGHT}# the first run makes the board\n")
+        first = site.submit(*(f"{RIGHT}# {number}\n" for number in range(3)))
+        second = site.submit(*(f"{RIGHT}# {number}\n" for number in range(3, 11)))
+        assert (host.count("scontrol"), host.count("sbatch")) == (1, 4)
+        assert len({run.array for run in [*first, *second]}) == 3
+        assert {run.state for run in site.ended([*first, *second])} == {RunState.FINISHED}
+    finally:
+        narrow_lab.cancel_jobs()
+
+
 # A board
 
 

@@ -45,6 +45,7 @@ from hpc_board.schedulers.slurm.outputs import (
     table,
 )
 from hpc_board.schedulers.slurm.refusals import (
+    AGAIN_SECONDS,
     QUEUE_FULL,
     UNCONFIGURED,
     UNKNOWN_CLUSTER,
@@ -62,9 +63,6 @@ TIMEOUT_SECONDS: Final = 60.0
 
 _ACCOUNTED_AT_ONCE = 50
 _CANCELLED_AT_ONCE = 1_000
-_AGAIN_SECONDS: Final = 2.0
-"""The pause before the one question that is repeated at once: a rate limit of Slurm admits two or more a second."""
-
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
@@ -303,7 +301,7 @@ class SlurmScheduler:
         except SchedulerError as error:
             if not error.throttled:
                 raise
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(AGAIN_SECONDS)
             settings = configuration(self._answer(CONFIGURATION))
         most = _MAX_ARRAY_TASKS.search(settings.get("SchedulerParameters", ""))
         size = settings.get("MaxArraySize", "")

@@ -2,15 +2,16 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration
+from hpc_board.schedulers.slurm.refusals import AGAIN_SECONDS, RATE_LIMIT
 from hpc_board.transport import Host
-from hpc_board.transport.attempt import attempt
+from hpc_board.transport.attempt import Attempt, attempt
 
 _NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
 _USEFUL = {
@@ -70,12 +71,21 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     yield answer
     if answer.severity is Severity.ERROR:
         return
-    tried = attempt(host, CONFIGURATION)
+    tried = _asked(host, CONFIGURATION)
     if not tried.succeeded:
         message = f"its configuration is not known: {tried.failure}; the accounting was not checked"
         yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
         return
     yield from _check_job_records(subject, cluster, configuration(tried.stdout), host)
+
+
+def _asked(host: Host, argv: Sequence[str]) -> Attempt:
+    """Try a question; a controller that limits the rate of requests is asked once more after a pause."""
+    tried = attempt(host, argv)
+    if tried.succeeded or not (tried.is_silent or RATE_LIMIT.search(tried.failure)):
+        return tried
+    time.sleep(AGAIN_SECONDS)
+    return attempt(host, argv)
 
 
 def _release(printed: str) -> str:
@@ -91,7 +101,7 @@ def _is_old(version: str) -> bool:
 
 def _controller(subject: str, host: Host) -> Diagnostic:
     start = time.monotonic()
-    tried = attempt(host, ["squeue", "--noheader", "--me", "--format=%i"])
+    tried = _asked(host, ["squeue", "--noheader", "--me", "--format=%i"])
     seconds = time.monotonic() - start
     if not tried.succeeded:
         message = f"the controller does not answer: {tried.failure}; its configuration was not checked"

@@ -16,7 +16,9 @@ UNCONFIGURED: Final = re.compile(
 
 UNKNOWN_CLUSTER: Final = re.compile(r"can't be reached now, or it is an invalid entry for --cluster")
 _UNCONFIGURED: Final = "{} finds no slurm.conf here: set clusters.{}.slurm_conf, or SLURM_CONF, to its path"
-_RATE_LIMIT: Final = re.compile(r"rate limit", re.IGNORECASE)
+RATE_LIMIT: Final = re.compile(r"rate limit", re.IGNORECASE)
+AGAIN_SECONDS: Final = 2.0
+"""The pause before the one question that is repeated at once: a rate limit of Slurm admits two or more a second."""
 
 _COMMUNICATION: Final = (
     "socket timed out",
@@ -159,7 +161,7 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
             hint=f"The site hides this from the account (PrivateData in slurm.conf): ask the administrators to allow "
             f"{program}.",
         )
-    if _RATE_LIMIT.search(done.stderr) or not (done.stderr.strip() or done.stdout.strip()):
+    if RATE_LIMIT.search(done.stderr) or not (done.stderr.strip() or done.stdout.strip()):
         return SchedulerError(
             f"{program} failed: {said or f'status {done.returncode}, without a word'}",
             hint="The controller may limit the rate of requests (rl_enable): hpc-board asks less often for a while.",
@@ -190,7 +192,7 @@ def not_accepted(stderr: str, gpu: str, cluster: str) -> SchedulerError:
         )
     for pattern, reason, passes in _NOT_NOW:
         if found := pattern.search(stderr):
-            limited = bool(_RATE_LIMIT.search(found[1]))
+            limited = bool(RATE_LIMIT.search(found[1]))
             return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes, throttled=limited)
     # No phrase begins within a word, such as "gres" in "progress".
     found_hints = (text for phrase, text in _HINTS if re.search(rf"(?<![a-z]){re.escape(phrase)}", folded))

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.run import JobState
 from hpc_board.errors import InputError, NotAccepting, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
-from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
+from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, diagnosis, with_options
 from hpc_board.schedulers.slurm.client import SlurmScheduler, availability
 from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
@@ -593,6 +594,21 @@ def test_a_job_that_is_refused_for_a_limit_of_all_jobs_is_above_it_alone(limit: 
     )
     assert isinstance(error, SchedulerRefused)
     assert error.hint.startswith("This job alone is above the limit")
+
+
+def test_a_diagnosis_asks_a_controller_that_limits_requests_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "AGAIN_SECONDS", 0)
+    version = "[ $1 = --version ] && echo slurm 24.11.5 && exit"
+    once = f"[ -e {tmp_path}/asked-$(basename $0) ] || {{ : >{tmp_path}/asked-$(basename $0); exit 1; }}"
+    config = "echo AccountingStorageType = none; echo MinJobAge = 300"
+    silent = dict.fromkeys(("sbatch", "scancel", "sinfo", "sacct"), version)
+    commands(tmp_path, **silent, squeue=f"{version}; {once}", scontrol=f"{version}; {once}; {config}")
+    lines = [*diagnosis.diagnose(CLUSTER, ThisHost({"PATH": f"{tmp_path}:/usr/bin:/bin"}))]
+    assert {line.severity for line in lines} == {Severity.OK}
+    assert any("the controller answers in" in line.message for line in lines)
+    assert any(line.message.startswith("MinJobAge is 300 s") for line in lines)
 
 
 def test_a_cancellation_names_the_tasks_of_an_array_once_and_no_job_of_another_name() -> None:
