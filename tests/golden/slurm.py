@@ -16,7 +16,7 @@ _PROGRAM = """\
 here=${0%/*}
 case "${0##*/} $*" in
     *--version) echo "slurm 23.11.4" ;;
-    "squeue "*--format=%P*) printf 'a100\\nh100\\nh100\\n' ;;
+    "squeue "*--format=%P*) printf 'PARTITION|\\na100|\\nh100|\\nh100|\\n' ;;
     "squeue "*--format=%i*) ;;
     "squeue "*--jobs=*) echo "JOBID|NAME|" ;;
     "squeue "*) echo "JOBID|NAME|"; cat "$here/queue" ;;

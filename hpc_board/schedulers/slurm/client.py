@@ -394,8 +394,9 @@ class SlurmScheduler:
         if not gpus:
             return []
         nodes = node_rows(below_header("sinfo", self._answer(["sinfo", "--all", "--Node", f"--Format={SINFO_FORMAT}"])))
-        waiting = self._answer(["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"])
-        return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
+        listed = below_header("squeue", self._answer(["squeue", "--all", "--states=PENDING", "--format=%P|"]))
+        waiting = [partitions for partitions, _ in table("squeue", listed, 2)]
+        return [availability(gpu, nodes, waiting) for gpu in gpus]
 
     def nodes(self, gpu: Gpu) -> Sequence[SchedulerNode]:
         options = gpu_options(gpu)

@@ -25,7 +25,7 @@ _RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,10}")
 _EPOCH_SECONDS_MAX = 2**33
-_HEADER = re.compile(r"^(?:JOBID|JobID|NODELIST)\|.*\n", re.MULTILINE)
+_HEADER = re.compile(r"^(?:JOBID|JobID|NODELIST|PARTITION)\|.*\n", re.MULTILINE)
 _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
 
 

@@ -482,7 +482,12 @@ def test_output_without_a_header_is_no_answer(tmp_path: Path, program: str, prin
     questions: dict[str, list[Callable[[], object]]] = {
         "sinfo": [lambda: scheduler.availability([H100]), lambda: scheduler.nodes(H100)],
         "sacct": [lambda: scheduler.find(key)],
-        "squeue": [lambda: scheduler.find(key), lambda: scheduler.poll([key]), lambda: scheduler.cancel([key])],
+        "squeue": [
+            lambda: scheduler.find(key),
+            lambda: scheduler.poll([key]),
+            lambda: scheduler.cancel([key]),
+            lambda: scheduler.availability([H100]),
+        ],
     }
     for ask in questions[program]:
         with pytest.raises(SchedulerError, match=f"{program} printed "):
