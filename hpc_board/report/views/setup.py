@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from hpc_board.domain.pruned import Pruned
-from hpc_board.report.views import Moment, Unchanged, View, view_of
+from hpc_board.report.views import Lines, Moment, Unchanged, View, view_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 
 
@@ -26,7 +26,7 @@ class StepView(View, frozen=True):
     """its number; several ways to the same end share one, with a letter each: `2a`, `2b`"""
     what: str
     """its purpose"""
-    lines: list[str]
+    lines: list[Lines]
     """its commands, or lines of a file"""
 
 
