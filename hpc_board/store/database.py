@@ -209,7 +209,7 @@ class DatabaseFile:
             try:
                 connection.execute("PRAGMA schema_version")
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or lacks_locks(self.path):
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or lacks_locks(self.path):
                     raise
             connection.execute(f"PRAGMA busy_timeout = {int(self.busy_timeout_seconds * 1000)}")
             _create_tables(connection, self.path)

@@ -54,6 +54,34 @@ def test_a_file_system_without_locks_is_named_and_not_taken_for_a_busy_database(
     assert "board.db: its file system has no file locks (database is locked)\nhint: On NFS" in done.stderr
 
 
+RECOVERS = """
+import fcntl, sys, time
+
+with open(f"{sys.argv[1]}-shm", "w+b") as index:
+    index.truncate(32768)
+    # SQLite's bytes for a user of the file, and for its writer and the one who recovers the log.
+    fcntl.lockf(index, fcntl.LOCK_SH, 1, 128)
+    fcntl.lockf(index, fcntl.LOCK_EX, 8, 120)
+    print("locked", flush=True)
+    time.sleep(1)
+"""
+
+
+def test_a_database_whose_log_another_program_recovers_is_awaited(tmp_path: Path) -> None:
+    board = recorded(tmp_path)
+    board.add()
+    path, copy = board.folder / "board" / "board.db", tmp_path / "copy"
+    with closing(sqlite3.connect(path)) as user:
+        user.execute("PRAGMA user_version").fetchone()
+        board.add()
+        shutil.copytree(path.parent, copy)
+    with subprocess.Popen([sys.executable, "-c", RECOVERS, copy / "board.db"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with DatabaseFile(copy / "board.db").reading() as db:
+            assert db.count("runs") == 2
+
+
 def test_a_database_that_another_program_keeps_locked(tmp_path: Path) -> None:
     board = recorded(tmp_path)
     board.add()
