@@ -24,7 +24,7 @@ from hpc_board.domain.task_rules import (
 )
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
-from hpc_board.model.names import NAME, NAME_WORDS
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
     SUBMISSION,
@@ -243,11 +243,15 @@ def _name(document: Document, section: TaskDocument, folder: Path) -> str:
 
 
 def _check_own_eval(document: Document, task: Task) -> None:
+    main, names = task.config.get("main"), {file.name for file in task.files}
     if task.harness == OWN:
         from hpc_board.model.eval_program import eval_program
 
         for key, message in eval_program(task)[1]:
             document.fault(tuple(key.split(".")), message)
+    elif isinstance(main, str) and main not in names:
+        # With a wrong name, the judge would take the place of the task's own eval.
+        document.fault(("config", "main"), f'"{one_line(main)}" is not in `files`.{suggestion(main, names)}')
 
 
 def _default_harness(section: TaskDocument, files: Sequence[TaskFile], *, lacks: bool) -> Literal["isolated", "task"]:

@@ -75,6 +75,10 @@ FAULTS = [
         with_line("config: {main: referense.py}\nhpc_board: {harness: task}"),
         'line 10: config.main: "referense.py" is not in `files`. Did you mean "reference.py"?',
     ),
+    (
+        with_line("config: {main: referense.py}"),
+        'line 10: config.main: "referense.py" is not in `files`. Did you mean "reference.py"?',
+    ),
     (changed("lang: py\n", ""), "lang: is missing; expected one of py, cu"),
     (changed("description: Double every number.\n", ""), "description: is missing; expected text"),
     (with_test("{size: 3}"), "line 7: tests[0]: lacks seed, which generate_input requires"),
