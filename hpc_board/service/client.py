@@ -98,6 +98,8 @@ class _Line:
         searched = 0
         while (end := self._rest.find(b"\n", searched)) < 0:
             searched = len(self._rest)
+            if searched > wire.REPLY_BYTES_MAX:
+                raise ConnectionResetError("the service sent a line that is too long")
             self._rest += self._more()
         self._answered_at = time.monotonic()
         line = bytes(self._rest[:end])

@@ -17,6 +17,9 @@ REQUEST_BYTES_MAX = 2 * 1024 * 1024
 SOURCE_BYTES_MAX = 48 * 1024 * 1024
 """The maximum length of a creator's line: the largest archive of tasks, in base64."""
 
+REPLY_BYTES_MAX = 256 * 1024 * 1024
+"""The maximum length of a service's line."""
+
 NONE = msgspec.Raw()
 """The absence of a value, which is not JSON; `null` is a value."""
 

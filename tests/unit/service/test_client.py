@@ -5,9 +5,10 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from hpc_board.domain.user_board import BoardRequest
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.service import client as client_module
+from hpc_board.service import wire
 from hpc_board.service.client import Connection, RemoteBoard
 from tests.unit.recorded import (
     KERNEL,
@@ -70,6 +72,24 @@ def test_a_service_that_is_silent_is_said(
         error = refusal(lambda: question(RemoteBoard(folder / "board.sock")))
     assert (error.exit_code, error.title) == (3, "The service did not answer")
     assert "no answer within 0.2 s" in error.message
+
+
+def test_an_endless_line_of_a_service_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "REPLY_BYTES_MAX", 100_000)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as endless:
+        endless.bind(str(folder / "board.sock"))
+        endless.listen()
+
+        def answer() -> None:
+            with suppress(OSError), endless.accept()[0] as client:
+                while True:
+                    client.sendall(bytes(65536))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        error = refusal(RemoteBoard(folder / "board.sock").runs.list)
+        thread.join(60)
+    assert "the service sent a line that is too long" in error.message
 
 
 @ROOT
