@@ -78,15 +78,21 @@ def judged_before(folder: Path, job: JobEnvironment) -> bool:
     return False
 
 
-def write_result(result: Result, folder: Path, make_space: Callable[[], object] | None = None) -> None:
+def write_result(
+    result: Result,
+    folder: Path,
+    make_space: Callable[[], object] | None = None,
+    *,
+    space_seconds: float = SPACE_SECONDS,
+) -> None:
     """Write `result.json` whole or not at all; once more after `make_space` if the disk does not take it.
 
-    While the disk or a quota is full, this tries again for `SPACE_SECONDS`, or until the job is killed.
+    While the disk or a quota is full, this tries again for `space_seconds`, or until the job is killed.
 
     Raises:
         OSError: it cannot be written.
     """
-    give_up = time.monotonic() + SPACE_SECONDS
+    give_up = time.monotonic() + space_seconds
     while True:
         try:
             with whole_file(folder / RESULT, mode=0o640) as file:
@@ -131,7 +137,8 @@ def account(path: Path, status: int) -> int:
         message = f"the supervisor ended with status {status} and left no result; the job's output says why"
     remove_scratch = partial(_remove_scratch, known.scratch)
     result = result_of(job, verdict, message, cases, provenance, started_at=now_text())
-    write_result(result, folder, make_space=remove_scratch)
+    # A supervisor that was not killed may have waited for space itself.
+    write_result(result, folder, make_space=remove_scratch, space_seconds=SPACE_SECONDS if ended_by > 0 else 0)
     remove_scratch()
     return status if ended_by in SIGNALS else 0
 
