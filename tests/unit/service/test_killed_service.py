@@ -40,7 +40,10 @@ def test_a_submission_without_an_answer_may_have_been_accepted(board: Recorded, 
     assert done.exit_code == 3
     said = " ".join(done.stderr.split())
     assert "the service has closed the connection" in said or "Connection reset by peer" in said
-    assert "hint: The service may have accepted the request: check with `hpc-board runs` before you retry." in said
+    assert (
+        "hint: The service may have accepted the request: check its effect, e.g. with `hpc-board runs`, before you retry."
+        in said
+    )
     assert [run.id for run in board.board.runs.list()] == [1]
     unanswered = command(path, "runs")
     assert "may have accepted" not in unanswered.stderr
