@@ -77,7 +77,7 @@ def unpack(path: Path, target: Path) -> None:
     except OSError as error:
         raise InputError(
             f"{name} cannot be unpacked into {target}: {error.strerror or error}.",
-            hint="Check the free space, or set TMPDIR to another folder.",
+            hint=f"{_HINT} On a full disk, set TMPDIR to another folder.",
         ) from error
 
 

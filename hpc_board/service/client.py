@@ -258,7 +258,7 @@ class Connection:
         else:
             reason, hint = reason_of(error), self._door.hint
         if in_doubt:
-            hint = "The service may have accepted the request: check its effect, e.g. with `hpc-board runs`, before you retry."
+            hint = "The service may have accepted it: check its effect, e.g. with `hpc-board runs`, before you retry."
         return ServiceError(f"{self._address}: {reason}.", hint=hint)
 
 

@@ -41,7 +41,7 @@ def test_a_submission_without_an_answer_may_have_been_accepted(board: Recorded, 
     said = " ".join(done.stderr.split())
     assert "the service has closed the connection" in said or "Connection reset by peer" in said
     assert (
-        "hint: The service may have accepted the request: check its effect, e.g. with `hpc-board runs`, before you retry."
+        "hint: The service may have accepted it: check its effect, e.g. with `hpc-board runs`, before you retry."
         in said
     )
     assert [run.id for run in board.board.runs.list()] == [1]
