@@ -30,7 +30,7 @@ show() {
 
 # Two tasks that need PyTorch, or without it two that need NumPy alone.
 if "$checkout/.venv/bin/python" -c 'import importlib.util as util, sys; sys.exit(not util.find_spec("torch"))'; then
-    first=vectoradd_py second=softmax_py starter='template softmax_py -o mine.py        '
+    first=vectoradd_py second=softmax_py starter='template softmax_py -o mine.py            '
 else
     first=heat second=spmv starter='template heat --language Python -o mine.py'
 fi
@@ -47,21 +47,21 @@ show show-personal "$first"
 cat <<NEXT
 
 Next steps, in $checkout:
-${elsewhere:+  unset HPC_BOARD_CONFIG                       it names other settings, which would win
-}  source .venv/bin/activate                    put hpc-board on your PATH
+${elsewhere:+  unset HPC_BOARD_CONFIG                                it names other settings, which would win
+}  source .venv/bin/activate                             put hpc-board on your PATH
 
 In the folder demo, and only there, every command is about the demo's board:
   cd demo
-  hpc-board                                    the terminal app
-  hpc-board runs                               the demo's runs
-  hpc-board run 1                              the report of the first one
+  hpc-board                                             the terminal app
+  hpc-board runs                                        the demo's runs
+  hpc-board run 1                                       the report of the first one
   cd ..
 
 Everywhere else you have a board of your own, whose runs have numbers of their own:
-  hpc-board list                               the tasks
+  hpc-board list                                        the tasks
   hpc-board $starter  a starter to edit
-  hpc-board submit mine.py --gpu CPU --wait    test it
-  hpc-board runs                               your runs
+  hpc-board submit mine.py --gpu CPU --wait             test it
+  hpc-board runs                                        your runs
 
 The demo's board is demo/board; remove the folder demo to start it over. Without settings, your own board is
 $data_home/hpc-board. docs/tutorial.md leads from an empty file to a rank.
