@@ -12,6 +12,7 @@ from msgspec import Meta
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, missing, signature
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.task_rules import (
+    ARGUMENTS_MAX,
     CASE_KEY,
     FILE_BYTES_MAX,
     FILES_MAX,
@@ -372,6 +373,8 @@ def _cases(
     cases = []
     for index, entry in enumerate(entries):
         case = {}
+        if len(entry) > ARGUMENTS_MAX:
+            document.fault((key, index), f"has {len(entry)} arguments (limit {ARGUMENTS_MAX})")
         for name, value in entry.items():
             try:
                 case[name] = case_value(value)

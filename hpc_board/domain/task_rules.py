@@ -59,12 +59,21 @@ class Layout:
         return True
 
 
+ARGUMENTS_MAX = 32
+"""The maximum number of arguments of a case."""
+
+_ARGUMENT_BYTES_MAX = 1000
+"""The maximum length of an argument as text: a case is sent between the harness's processes in one message."""
+
+
 def case_value(value: Any, depth: int = 0) -> CaseValue:
     """Return a value of a case in the harness's form.
 
     Raises:
         ValueError: it is of another kind, or out of bounds.
     """
+    if not depth and len(str(value).encode(errors="replace")) > _ARGUMENT_BYTES_MAX:
+        raise ValueError(f"expected at most {_ARGUMENT_BYTES_MAX:,} bytes")
     match value:
         case bool():
             return value
@@ -143,6 +152,8 @@ def _file_faults(files: Sequence[TaskFile]) -> Iterator[str]:
 
 def _case_faults(kind: str, cases: Sequence[Mapping[str, CaseValue]]) -> Iterator[str]:
     for index, case in enumerate(cases):
+        if len(case) > ARGUMENTS_MAX:
+            yield f"the {kind} {index} has {len(case)} arguments (limit {ARGUMENTS_MAX})"
         for key, value in case.items():
             if not re.fullmatch(CASE_KEY, key):
                 yield f"the {kind} {index} has the key {_shown(key)}, which is not a valid argument name"

@@ -115,9 +115,19 @@ def test_shared_memory_that_is_refused_is_explained(tmp_path: Path, call: str) -
     )
 
 
-@pytest.mark.parametrize("error", ["PermissionError('no')", "RuntimeError('shared memory object')"])
-def test_another_error_is_not_explained_by_shared_memory(tmp_path: Path, error: str) -> None:
-    result = evaluate(tmp_path, kernel(f"raise {error}")).result
+@pytest.mark.parametrize(
+    "call",
+    [
+        "raise PermissionError('no')",
+        "raise RuntimeError('shared memory object')",
+        "raise type('Mute', (RuntimeError,), {'__str__': lambda self: 1 / 0})",
+        "exec('raise PermissionError', {'__name__': type('Mute', (), {'__repr__': lambda self: 1 / 0})()})",
+    ],
+    ids=["permission", "runtime", "without message", "without name"],
+)
+def test_another_error_is_not_explained_by_shared_memory(tmp_path: Path, call: str) -> None:
+    result = evaluate(tmp_path, kernel(call)).result
+    assert result.verdict is Verdict.EXCEPTION, result.message
     assert "/dev/shm" not in result.message
 
 

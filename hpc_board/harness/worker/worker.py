@@ -457,9 +457,11 @@ class _Naming:
 def _needs_shared_memory(error: BaseException) -> bool:
     """Return whether the system refused an object in /dev/shm to `multiprocessing`, or to PyTorch's."""
     if isinstance(error, RuntimeError):
-        return "shared memory object" in str(error) and os.strerror(errno.EACCES) in str(error)
+        text = message_of(error)
+        return "shared memory object" in text and os.strerror(errno.EACCES) in text
     places = [step.f_globals.get("__name__") for step, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, PermissionError) and "multiprocessing" in str(places[-1:])
+    # The submission chooses its own names.
+    return isinstance(error, PermissionError) and isinstance(places[-1], str) and "multiprocessing" in places[-1]
 
 
 def _lacks(module: str) -> str:
