@@ -4,7 +4,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hpc_board.errors import InputError
 from hpc_board.files import read_bytes
@@ -86,8 +86,19 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str) -> None:
     size = sum(entry.file_size for entry in entries)
     if size > UNPACKED_BYTES_MAX:
         raise InputError(f"{name} is too large: {size:,} bytes unpacked (limit {UNPACKED_BYTES_MAX:,}).", hint=_HINT)
+    files: set[PurePosixPath] = set()
+    folders: set[PurePosixPath] = set()
     for entry in entries:
-        if entry.filename.count("/") > _DEPTH_MAX:
+        path, shown = PurePosixPath(entry.filename), one_line(entry.filename, 80)
+        if path.is_absolute() or ".." in path.parts or any(len(part.encode()) > 255 for part in path.parts):
+            raise InputError(f'{name} contains "{shown}", which is no path within its folder.', hint=_HINT)
+        if len(path.parts) > _DEPTH_MAX:
             raise InputError(f"{name} contains more than {_DEPTH_MAX} folders in each other.", hint=_HINT)
+        if path in files or (path in folders and not entry.is_dir()) or not files.isdisjoint(path.parents):
+            raise InputError(f'{name} contains "{shown}" and another file of that name.', hint=_HINT)
+        folders |= {path, *path.parents} if entry.is_dir() else set(path.parents)
+        files |= set() if entry.is_dir() else {path}
+        if len(files) + len(folders) > ENTRIES_MAX:
+            raise InputError(f"{name} contains more than {ENTRIES_MAX:,} files and folders.", hint=_HINT)
         if entry.compress_type not in _METHODS:
             raise InputError(f"{name} is compressed by another method than deflate.", hint=_HINT)
