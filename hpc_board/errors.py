@@ -105,6 +105,10 @@ class QueueFull(SchedulerError):
     title = "The scheduler accepts no jobs at the moment"
 
 
+class AnswerTooLarge(SchedulerError):
+    """The scheduler's answer has more than is read, so that a job it lacks may exist."""
+
+
 class WaitExpired(BoardError):
     """The time given to wait is over; the runs go on."""
 

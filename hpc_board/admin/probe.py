@@ -277,7 +277,7 @@ def _send(probe: _Probe) -> None:
     except BoardError as error:
         probe.failed("job", error)
         return
-    probe.key = JobKey(probe.job.name, job_id, probe.sent_at, str(probe.job.folder))
+    probe.key = JobKey(probe.job.name, job_id, probe.sent_at, str(probe.job.folder / probe.job.script))
     if isinstance(probe.scheduler, ShowingJobs):
         with suppress(SchedulerError):
             _add_changes(probe, probe.scheduler.changes(probe.job, job_id))
@@ -293,7 +293,7 @@ def _add_changes(probe: _Probe, changes: Sequence[Change]) -> None:
     probe.add(
         Severity.WARNING if important else Severity.OK,
         "rules",
-        f"the site changes a job: {told}" + ("" if important else "; hpc-board knows its jobs by their folder, too"),
+        f"the site changes a job: {told}" + ("" if important else "; hpc-board knows its jobs by their script, too"),
         f"Correct gpus.{probe.gpu.name} in the settings, or ask the administrators for their job_submit rules."
         if important
         else "",
@@ -491,7 +491,7 @@ def _cancel_commands(probes: Sequence[_Probe]) -> str:
 def _look_up_key(probe: _Probe) -> JobKey | None:
     """Return the job's key, looked up if the scheduler gave no clear answer to its submission."""
     if probe.key is None and probe.sent_at is not None:
-        key = JobKey(probe.job.name, "", probe.sent_at, str(probe.job.folder))
+        key = JobKey(probe.job.name, "", probe.sent_at, str(probe.job.folder / probe.job.script))
         job_id = probe.scheduler.find(key)
         probe.key = None if job_id is None else replace(key, job_id=job_id)
     return probe.key

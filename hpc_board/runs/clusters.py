@@ -384,10 +384,12 @@ class ClusterTable(msgspec.Struct, frozen=True):
 
     def job_key(self, run: "Run") -> JobKey:
         """Return the key of a run's job."""
-        folder = ""
+        from hpc_board.runs.job_folder import SCRIPT
+
+        script = ""
         with suppress(InputError):  # a damaged row has no folder, and hinders no other run
-            folder = str(self.folders_of(run).of(run))
-        return JobKey(run.token, run.status.job_id, run.created_at, folder)
+            script = str(self.folders_of(run).of(run) / SCRIPT)
+        return JobKey(run.token, run.status.job_id, run.created_at, script)
 
 
 def is_throttled(error: BoardError) -> bool:

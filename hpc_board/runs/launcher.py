@@ -15,6 +15,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
 from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array, is_full
 from hpc_board.errors import (
+    AnswerTooLarge,
     BoardError,
     InputError,
     NotAccepting,
@@ -26,7 +27,7 @@ from hpc_board.errors import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, is_throttled
-from hpc_board.schedulers import Arrays, Job, kind_of
+from hpc_board.schedulers import Arrays, Job, JobKey, kind_of
 from hpc_board.store import Store
 
 ATTEMPTS_MAX = 4
@@ -248,7 +249,7 @@ class Launcher(msgspec.Struct, frozen=True):
             raise SchedulerError(error.message, hint=error.hint) from error
         found = self._store(
             [
-                run.moved(RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
+                run.moved(RunState.QUEUED, job_id=job_ids[run.id], source="found in the scheduler's lists")
                 for run in runs
                 if run.id in job_ids
             ],
@@ -389,7 +390,7 @@ class Launcher(msgspec.Struct, frozen=True):
         return runs
 
     def probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:
-        """Ask the scheduler for jobs of unsent runs, and return the error of a silent one; any answer is as good.
+        """Ask the scheduler for the job of an unsent run, and return the error of a silent one.
 
         Runs of which a job may exist are looked up anyway before they are sent.
         """
@@ -398,7 +399,8 @@ class Launcher(msgspec.Struct, frozen=True):
             return []
         began = time.monotonic()
         try:
-            self.clusters.job_ids(new[:1])
+            # It was never sent: no job proves it by its script.
+            self.clusters.schedulers[cluster].find(JobKey(new[0].token, "", new[0].created_at))
         except SchedulerError as error:
             self.clusters.note_silence(cluster, time.monotonic() - began, [error])
             return [error]
@@ -495,4 +497,5 @@ def _is_due(held: Sequence[Run], now: datetime) -> bool:
 
 def _is_silence(error: BoardError) -> bool:
     """Return whether a scheduler did not answer."""
-    return isinstance(error, SchedulerError) and not isinstance(error, SchedulerRefused | QueueFull)
+    answered = SchedulerRefused | QueueFull | AnswerTooLarge
+    return isinstance(error, SchedulerError) and not isinstance(error, answered)

@@ -66,16 +66,17 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class JobKey(msgspec.Struct, frozen=True):
-    """The key of a job: its id, and the name, time and folder that tell recycled ids apart.
+    """The key of a job: its id, and the name, time and script that tell recycled ids apart.
 
     A task of an array has the id "123_4", and the name is the array's with the index after a dot. Sites rename jobs:
-    the folder, which is `Job.folder` of a single job, proves those too. `job_id` is empty for a job that is looked up.
+    the path of the batch script proves those too, of an array that in its folder, which lacks the index. Without a
+    `script` the name alone does. `job_id` is empty for a job that is looked up.
     """
 
     name: str
     job_id: str
     submitted_at: datetime
-    folder: str = ""
+    script: str = ""
 
     @property
     def listed_as(self) -> str:
@@ -100,7 +101,7 @@ class Scheduler(Protocol):
         """
 
     def find(self, job: JobKey) -> str | None:
-        """Return the id of the job with this name or folder, submitted not before `submitted_at`; None without one."""
+        """Return the id of the job with this name or script, submitted not before `submitted_at`; None without one."""
 
     def poll(self, jobs: Sequence[JobKey]) -> "Mapping[str, JobStatus]":
         """Return the status of each job, by its name, from one query for all of them."""

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from hpc_board.domain.run import FULL, PROLOG_FAILED, JobState, JobStatus, array_of, log_name
-from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
+from hpc_board.errors import AnswerTooLarge, InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Change, Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
@@ -290,10 +290,19 @@ class SlurmScheduler:
         earliest = min(job.submitted_at for job in jobs) - _CLOCK_SLACK
         found = _found(jobs, _as_sent(self._queue().rows, jobs), earliest)
         absent = [job for job in jobs if job.name not in found]
-        if absent:
-            with suppress(_AccountingAbsentError):
-                found |= _found(absent, _as_sent(self._accounts(earliest=earliest), absent), earliest)
+        with suppress(_AccountingAbsentError):
+            if absent:
+                names = dict.fromkeys(each for job in absent for each in (job.name, array_of(job.name)) if each)
+                found |= self._accounted(absent, earliest, f"--name={','.join(names)}")
+            # The accounts of a busy account are long; its renamed jobs are in no shorter list.
+            absent = [job for job in absent if job.name not in found and job.script]
+            if absent:
+                found |= self._accounted(absent, earliest)
         return found
+
+    def _accounted(self, jobs: Sequence[JobKey], earliest: datetime, *which: str) -> Mapping[str, str]:
+        """Return the ids of those of `jobs` that sacct lists, by their names."""
+        return _found(jobs, _as_sent(self._accounts(*which, earliest=earliest), jobs), earliest)
 
     def array_size(self) -> int:
         try:
@@ -499,7 +508,7 @@ class SlurmScheduler:
             self._require_cluster(done)
             raise query_failed(argv[0], done, self._cluster.name)
         if done.truncated:
-            raise SchedulerError(
+            raise AnswerTooLarge(
                 f"{argv[0]} printed more than can be read",
                 hint=f"An answer that was cut changes nothing; run `{argv[0]}` yourself to see what it prints.",
             )
@@ -544,18 +553,21 @@ def _changes(job: Job, name: str, partition: str, limit: str, account: str, qos:
 def _as_sent(rows: Sequence[RowT], jobs: Sequence[JobKey]) -> list[RowT]:
     """Return the rows of `jobs` with the names with which these were sent.
 
-    A site may rename a job (job_submit.lua, `scontrol update`): then its comment proves whose it is, else its folder.
+    A site may rename a job (job_submit.lua, `scontrol update`): then its comment proves whose it is, else its script.
     """
-    folders = {job.folder: job.name for job in jobs if job.folder}
-    folders |= {array_of(job.folder): array_of(job.name) for job in jobs if job.folder and array_of(job.name)}
+    scripts = {job.script: job.name for job in jobs if job.script}
+    for job in jobs:
+        folder, _, file = job.script.rpartition("/")
+        if array_of(folder) and array_of(job.name):
+            scripts[f"{array_of(folder)}/{file}"] = array_of(job.name)
     names = {each for job in jobs for each in (job.name, array_of(job.name))} - {""}
     found = []
     for row in rows:
         name = row.name
         if name not in names and (comment := _COMMENT.search(row.comment)):
             name = comment[1]
-        elif name not in names and not name.startswith("hb-"):
-            name = folders.get(row.folder, "")
+        elif name not in names:
+            name = scripts.get(row.script, "")
         if name in names:
             found.append(row if name == row.name else msgspec.structs.replace(row, name=name))
     return found

@@ -10,11 +10,11 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 
 SQUEUE_FORMAT: Final = (
-    "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason:|,WorkDir:|,"
+    "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason:|,Command:|,"
     "Comment: "  # a space ends the line
 )
 SHOWN_FORMAT: Final = "JobArrayID:|,Name:|,Partition:|,TimeLimit:|,Account:|,QOS:|,Comment: "
-SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList,WorkDir,Comment"
+SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList,Comment,SubmitLine"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"
 NODE_LIST_FORMAT: Final = "NodeList:|,StateLong:|,StateComplete:|,Gres:|,Features:|,Reason:|"
 
@@ -36,7 +36,8 @@ ARRAY_TASKS_MAX: Final = 1000
 class QueueRow(msgspec.Struct, frozen=True):
     """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown.
 
-    `restarts` counts Slurm's requeues of the job, if known; `folder` is its working directory.
+    `restarts` counts Slurm's requeues of the job, if known; `script` is the path of its batch script, or the
+    command of an interactive job.
     """
 
     job_id: str
@@ -47,7 +48,7 @@ class QueueRow(msgspec.Struct, frozen=True):
     node: str
     reason: str
     restarts: int | None = None
-    folder: str = ""
+    script: str = ""
     comment: str = ""
 
 
@@ -60,8 +61,8 @@ class AccountRow(msgspec.Struct, frozen=True):
     exit_code: str
     submitted_at: datetime | None
     node: str
-    folder: str = ""
     comment: str = ""
+    script: str = ""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -129,8 +130,8 @@ def queue_rows(stdout: str) -> list[QueueRow]:
         SchedulerError: it printed something else.
     """
     return [
-        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts), folder, comment)
-        for listed, name, state, submit, start, node, restarts, reason, folder, comment in table("squeue", stdout, 10)
+        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts), script, comment)
+        for listed, name, state, submit, start, node, restarts, reason, script, comment in table("squeue", stdout, 10)
         for job_id in job_ids(listed)
     ]
 
@@ -145,10 +146,11 @@ def account_rows(stdout: str) -> list[AccountRow]:
         SchedulerError: it printed something else.
     """
     rows = []
-    for listed, name, state, exit_code, submit, node, folder, comment in table("sacct", stdout, 8):
+    for listed, name, state, exit_code, submit, node, comment, command in table("sacct", stdout, 8):
         where = "" if node == "None assigned" else node
+        script = f"/{command.rpartition(' /')[2]}"
         for job_id in job_ids(listed):
-            row = AccountRow(job_id, name, state, exit_code, epoch(submit), where, folder, comment)
+            row = AccountRow(job_id, name, state, exit_code, epoch(submit), where, comment, script)
             rows.append((job_id != listed, row))
     return [row for _, row in sorted(rows, key=lambda each: each[0])]
 

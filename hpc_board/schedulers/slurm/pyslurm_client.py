@@ -147,12 +147,12 @@ def _rows(
     node: str | None,
     reason: str | None,
     restarts: int,
-    folder: str,
+    script: str,
     comment: str,
 ) -> list[QueueRow]:
     """Return a job of the helper's answer, each waiting task of an array on its own."""
     times = epoch(str(submitted)), epoch(str(start))
     return [
-        QueueRow(each, name, state, *times, node or "", reason or "None", restarts, folder, comment)
+        QueueRow(each, name, state, *times, node or "", reason or "None", restarts, script, comment)
         for each in job_ids(job_id)
     ]

@@ -2,7 +2,7 @@
 
     PYTHON pyslurm_helper.py SECONDS
 
-    {"jobs": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0, "/board/runs/7", ""]]}
+    {"jobs": [["4711", "hb-0123456789abcdef", "PENDING", 1795321150, null, "", "None", 0, "/b/runs/7/job.sh", ""]]}
     {"error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
 
 It is a program of its own because the import may end the process or block it for a minute, because calls hold the
@@ -49,7 +49,7 @@ def _answer() -> dict[str, Any]:
 def _jobs(pyslurm: Any) -> list[list[Any]]:
     """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts, and more.
 
-    The last two are the working directory and the comment.
+    The last two are the command, which is the path of a batch script, and the comment.
     """
     uid = os.getuid()
     return [
@@ -62,7 +62,7 @@ def _jobs(pyslurm: Any) -> list[list[Any]]:
             job.allocated_nodes,
             job.state_reason,
             job.requeue_count,
-            _text(job, "working_directory"),
+            _text(job, "command"),
             _text(job, "comment"),
         ]
         for job in pyslurm.Jobs.load().values()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState
-from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import AnswerTooLarge, NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.launcher import ATTEMPTS_MAX
@@ -34,6 +34,18 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     assert world.scheduler.sent == [run.token]
     found = world.store.runs.get(run.id).status
     assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
+
+
+def test_accounts_that_are_too_long_leave_one_run_undecided_and_hinder_no_other(world: World) -> None:
+    unclear = world.run()
+    world.scheduler.loses_answer = True
+    world.advance.launch([unclear])
+    world.scheduler.loses_answer = False
+    world.scheduler.find_error = AnswerTooLarge("sacct printed more than can be read")
+    other = world.run()
+    world.advance.run_pass()
+    assert world.scheduler.sent == [unclear.token, other.token]
+    assert [world.state(run) for run in (unclear, other)] == [RunState.SUBMITTING, RunState.QUEUED]
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:

@@ -22,7 +22,7 @@ class Job:
     array_id = array_task_id = array_tasks_waiting = None
     state, submit_time, start_time, allocated_nodes, state_reason, requeue_count = "RUNNING", 1, 2, "n1", None, 0
     user_id = os.getuid()
-    working_directory, comment = "/board/runs/1", None
+    command, comment = "/board/runs/1/job.sh", None
 
     def __init__(self, id, name, **other):
         self.id, self._name = id, name
@@ -68,7 +68,7 @@ def run_helper(
 def test_it_lists_the_jobs_of_its_account(tmp_path: Path) -> None:
     done = run_helper(tmp_path)
     jobs = json.loads(done.stdout)["jobs"]
-    assert jobs[0] == ["1", "hb-1", "RUNNING", 1, 2, "n1", None, 0, "/board/runs/1", ""]
+    assert jobs[0] == ["1", "hb-1", "RUNNING", 1, 2, "n1", None, 0, "/board/runs/1/job.sh", ""]
     assert [row[:2] for row in jobs[1:]] == [
         ["3_[1-3]", "hb-2"],
         ["3_0", "hb-2"],

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.run import JobState
-from hpc_board.errors import InputError, NotAccepting, QueueFull, SchedulerError, SchedulerRefused
+from hpc_board.errors import AnswerTooLarge, InputError, NotAccepting, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, diagnosis, with_options
@@ -442,29 +443,63 @@ def test_a_job_that_cannot_be_ours_is_not_found() -> None:
     assert SlurmScheduler(CLUSTER, Programs(squeue=rows)).find(JobKey("hb-1", "", NOW)) == "7"
 
 
+SCRIPT = "/board/runs/1/job.sh"
+
+
 @pytest.mark.parametrize(
-    ("name", "folder", "comment", "is_ours"),
+    ("name", "script", "comment", "is_ours"),
     [
-        ("hb-1", "/elsewhere", "(null)", True),
-        ("site-job", "/elsewhere", "night; hpc-board run 17, vectoradd_py (hb-1)", True),
-        ("site-job", "/board/runs/1", "(null)", True),
-        ("site-job", "/elsewhere", "hpc-board run 17, vectoradd_py (hb-1), says a user", False),
-        ("site-job", "/elsewhere", "hpc-board run 17, vectoradd_py (hb-1); hpc-board run 18, x (hb-2)", False),
-        ("site-job", "/board/runs/1", "hpc-board run 17, vectoradd_py (hb-2)", False),
-        ("hb-2", "/board/runs/1", "(null)", False),
-        ("site-job", "/elsewhere", "(null)", False),
+        ("hb-1", "/elsewhere/job.sh", "(null)", True),
+        ("site-job", "/elsewhere/job.sh", "night; hpc-board run 17, vectoradd_py (hb-1)", True),
+        ("site-job", SCRIPT, "(null)", True),
+        ("hb-1-physics", SCRIPT, "charged to physics", True),
+        ("site-job", "/elsewhere/job.sh", "hpc-board run 17, vectoradd_py (hb-1), says a user", False),
+        ("site-job", "/elsewhere/job.sh", "hpc-board run 17, vectoradd_py (hb-1); hpc-board run 18, x (hb-2)", False),
+        ("site-job", SCRIPT, "hpc-board run 17, vectoradd_py (hb-2)", False),
+        ("site-job", "/elsewhere/job.sh", "(null)", False),
+        ("bash", "bash", "(null)", False),
+        ("site-job", "/board/runs/1", "(null)", False),
     ],
 )
-def test_name_comment_or_folder_proves_a_job(name: str, folder: str, comment: str, *, is_ours: bool) -> None:
-    key = JobKey("hb-1", "7", NOW, "/board/runs/1")
-    row = f"7|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None|{folder}|{comment}\n"
-    scheduler = SlurmScheduler(CLUSTER, Programs(squeue=row))
+def test_name_comment_or_script_proves_a_job(name: str, script: str, comment: str, *, is_ours: bool) -> None:
+    key = JobKey("hb-1", "7", NOW, SCRIPT)
+    row = f"7|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None|{script}|{comment}\n"
+    host = Programs(squeue=row)
+    scheduler = SlurmScheduler(CLUSTER, host)
     assert scheduler.poll([key])["hb-1"].state is (JobState.RUNNING if is_ours else JobState.MISSING)
     assert scheduler.find(key) == ("7" if is_ours else None)
-    accounted = f"7|{name}|COMPLETED|0:0|{int(NOW.timestamp())}|n1|{folder}|{comment}\n"
+    scheduler.cancel([key])
+    assert ([*host.commands[-1]] == ["scancel", "--quiet", "--ctld", "7"]) is is_ours
+    submitted = f"sbatch --parsable --chdir=/board/runs/1 {script}"
+    accounted = f"7|{name}|COMPLETED|0:0|{int(NOW.timestamp())}|n1|{comment}|{submitted}\n"
     scheduler = SlurmScheduler(CLUSTER, Programs(sacct=accounted))
     assert scheduler.poll([key])["hb-1"].state is (JobState.ENDED if is_ours else JobState.MISSING)
     assert scheduler.find(key) == ("7" if is_ours else None)
+
+
+def test_a_renamed_array_is_proven_by_its_script() -> None:
+    keys = [JobKey(f"hb-1.{index}", "", NOW, f"/board/runs/hb-1.{index}/job.sh") for index in range(3)]
+    row = f"7_[0-2]|site-job|PENDING|{int(NOW.timestamp())}|N/A||0|None|/board/runs/hb-1/job.sh|\n"
+    assert SlurmScheduler(CLUSTER, Programs(squeue=row)).find_each(keys)["hb-1.2"] == "7_2"
+
+
+class Accounts(Programs):
+    """A host whose accounts list this row, and without names more than can be read."""
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        done = super().run(argv, **options)
+        names = [word for word in argv if word.startswith("--name=")]
+        return replace(done, truncated=argv[0] == "sacct" and not names)
+
+
+def test_accounts_are_asked_by_name_before_all_jobs_of_the_account() -> None:
+    host = Accounts(sacct=f"7|hb-1|RUNNING|0:0|{int(NOW.timestamp())}|n1|(null)|sbatch {SCRIPT}\n")
+    scheduler = SlurmScheduler(CLUSTER, host)
+    assert scheduler.find(JobKey("hb-1", "", NOW, SCRIPT)) == "7"
+    assert [argv[0] for argv in host.commands] == ["squeue", "sacct"]
+    assert scheduler.find(JobKey("hb-2", "", NOW)) is None
+    with pytest.raises(AnswerTooLarge, match="sacct printed more than can be read"):
+        scheduler.find(JobKey("hb-2", "", NOW, "/board/runs/2/job.sh"))
 
 
 @pytest.mark.parametrize("printed", ["", "\n", "Welcome to Stampede3!\n"])
