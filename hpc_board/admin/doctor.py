@@ -281,8 +281,7 @@ def _check_held_locks(board: Path) -> Iterator[Diagnostic]:
     """Check whether programs hold locks for longer than a pass over the runs takes."""
     paths = [path for path in _entries_of(board) if path.match(LOCKS)]
     held = [line for line in map(_lock, paths) if line is not None]
-    free = f"free: {', '.join(path.name for path in paths)}" if paths else "no runs were processed yet"
-    yield from held or [Diagnostic(Severity.OK, "lock", free)]
+    yield from held or [Diagnostic(Severity.OK, "lock", "no lock is held")]
 
 
 def _lock(path: Path) -> Diagnostic | None:
@@ -323,7 +322,7 @@ def _database(installation: Installation) -> Iterator[Diagnostic]:
     try:
         status = path.stat()
     except FileNotFoundError:
-        yield Diagnostic(Severity.OK, "database", "is not there yet")
+        yield Diagnostic(Severity.OK, "database", "will be created at first use")
         return
     except OSError as error:
         yield Diagnostic(
@@ -358,7 +357,7 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
                 Severity.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", hint
             )
     hint = "Create one with `hpc-board create`, or list folders of tasks, or `bundled`, in `tasks` of the settings."
-    good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
+    good = f"{len(catalog.tasks)} readable" if catalog.tasks else None
     if good is None:
         with suppress(BoardError):  # the check of the database has told it
             if boards := installation.count_boards():

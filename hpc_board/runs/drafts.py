@@ -31,7 +31,7 @@ from hpc_board.files import read_text
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, tools_in
-from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, language_of
+from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, Template, language_of
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import kind_of
 
@@ -350,8 +350,9 @@ def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> N
     for chosen in gpus:
         if language not in languages_of(chosen):
             raise InputError(
-                f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
-                hint=f"{chosen.name} supports {', '.join(languages_of(chosen))}.",
+                f"{source.file_name} is {Template.of(language)}, "
+                f"which does not run on {chosen.name} (device {chosen.device}).",
+                hint=f"{chosen.name} supports {', '.join(map(Template.of, languages_of(chosen)))}.",
             )
 
 

@@ -294,7 +294,14 @@ def test_a_lock_file_that_nobody_holds_is_free(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     with (tmp_path / "board" / lock_name("main")).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-    assert only(installation(tmp_path), "lock") == Diagnostic(Severity.OK, "lock", "free: advance-main.lock")
+    assert only(installation(tmp_path), "lock") == Diagnostic(Severity.OK, "lock", "no lock is held")
+
+
+def test_a_board_without_a_database_gets_one_at_first_use(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    assert only(installation(tmp_path), "database") == Diagnostic(
+        Severity.OK, "database", "will be created at first use"
+    )
 
 
 def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:

@@ -191,20 +191,20 @@ def test_options_alone_say_everything() -> None:
         (
             "//",
             {"task": "any", "file_name": "a.cpp", "gpus": ["H100"]},
-            "a.cpp is in cpp, which does not run on H100 (device cuda).",
-            "H100 supports py, cu.",
+            "a.cpp is C++, which does not run on H100 (device cuda).",
+            "H100 supports Python, CUDA.",
         ),
         (
             "//",
             {"task": "any", "file_name": "a.cu", "gpus": ["A100", "CPU"]},
-            "a.cu is in cu, which does not run on CPU (device cpu).",
-            "CPU supports py, cpp.",
+            "a.cu is CUDA, which does not run on CPU (device cpu).",
+            "CPU supports Python, C++.",
         ),
         (
             "//",
             {"task": "any", "file_name": "a.cu", "gpus": ["MI300"]},
-            "a.cu is in cu, which does not run on MI300 (device hip).",
-            "MI300 supports py, hip.",
+            "a.cu is CUDA, which does not run on MI300 (device hip).",
+            "MI300 supports Python, HIP.",
         ),
     ],
 )
