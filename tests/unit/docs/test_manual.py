@@ -31,6 +31,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.lint import PROBES
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Template
+from hpc_board.report.run_words import verdict_text
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import sections
 from hpc_board.schedulers.slurm import RequestStyle
@@ -261,6 +262,12 @@ def test_states_and_verdicts_of_the_same_name_are_both_explained() -> None:
     states = page.partition("## States of a run")[2].partition("\n## ")[0]
     assert named_in_first_cells(verdicts) == {str(verdict) for verdict in Verdict}
     assert named_in_first_cells(states) == {str(state) for state in RunState}
+
+
+def test_the_table_of_verdicts_has_the_words_that_lists_print() -> None:
+    table = rows(text("results.md").partition("## Verdicts")[2].partition("\n### ")[0])
+    printed = {row[0].strip("`"): row[1] for row in table if row[0].startswith("`")}
+    assert printed == {str(verdict): verdict_text(verdict) for verdict in Verdict}
 
 
 def test_every_exit_code_is_explained() -> None:
