@@ -224,7 +224,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     Attributes:
         host: returns the machine on which the scheduler's commands run.
-        folder: makes and returns a folder of this account's own, for a scheduler that keeps files.
+        folder: returns a folder for the scheduler's own files, which the scheduler creates if it is missing.
         devices: the folder in which the user's boards agree on whose job has a device of this machine.
         warn: told, from any thread, deviations from the settings that work.
     """
