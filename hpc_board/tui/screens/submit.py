@@ -561,7 +561,7 @@ class SubmitScreen(BoardScreen):
         return gpus, None if gpus else none_allowed(task, self.board.gpus.all())
 
     def _refuse(self, to_field: bool) -> None:
-        """Go to the first field to fill or to mend, and emphasize the reason.
+        """Go to the first field to fill or to fix, and emphasize the reason.
 
         After a letter, not `to_field`, the focus goes to no field that would take the next letter.
         """
@@ -572,7 +572,7 @@ class SubmitScreen(BoardScreen):
         if fault is not None and (to_field or not isinstance(fault[0], Input | Select)):
             fault[0].focus()
         self._show_status()
-        # The file may have been mended in another window.
+        # The file may have been fixed in another window.
         if self._file_fault:
             self._read_header(self._choice.file)
         elif self._asked_task or self._asked:
@@ -647,7 +647,7 @@ class SubmitScreen(BoardScreen):
 
     @property
     def _fault(self) -> tuple[Widget, str] | None:
-        """Return the first field to fill or to mend, and the reason; None if the form is complete."""
+        """Return the first field to fill or to fix, and the reason; None if the form is complete."""
         choice, asked = self._choice, self._asked_task
         if choice.file is None:
             return self.path_input, choice.missing
