@@ -25,8 +25,8 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def kernel_lines(kernels: Sequence[Kernel]) -> Iterator[Block]:
-    """Yield one paragraph with a line for each of the longest kernels of a profile; nothing without one."""
+def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
+    """Yield one paragraph with a line for each of the longest kernels of a profile; `where` has the others."""
     if not kernels:
         return
     several = len({each.case for each in kernels}) > 1
@@ -35,7 +35,7 @@ def kernel_lines(kernels: Sequence[Kernel]) -> Iterator[Block]:
         for each in kernels[:_LINES_MAX]
     ]
     rest = len(kernels) - _LINES_MAX
-    more = [f"{count_text(rest, 'further kernel')} in `hpc-board run ID --json`"] if rest > 0 else []
+    more = [f"{count_text(rest, 'further kernel')} in {where}"] if rest > 0 else []
     yield Paragraph("\n".join([*lines, *more]))
 
 

@@ -45,8 +45,7 @@ def job_log(run: Run, log: str) -> Iterator[Log]:
 def message_log(run: Run, title: str, message: str) -> Log:
     """Return a message of many lines, without the middle of a very long one."""
     text = printable(message, len(message)).strip("\n")
-    rest = f"more: `hpc-board run {run.id} --json`" if run.stored else "more: --json"
-    return Log(title, _shortened(text, rest, head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
+    return Log(title, _shortened(text, f"more: {json_command(run)}", head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
 
 
 def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:
@@ -74,8 +73,13 @@ def _last_lines(text: str, run: Run) -> str:
     return _shortened(text, _all_kept(run), tail=_TAIL_LINES)
 
 
+def json_command(run: Run) -> str:
+    """Return the command, or the option of the same command, that prints all values of a run."""
+    return f"`hpc-board run {run.id} --json`" if run.stored else "`--json`"
+
+
 def _all_kept(run: Run) -> str:
-    return f"all of it: `hpc-board run {run.id} --log`" if run.stored else "all of it: --json"
+    return f"all of it: `hpc-board run {run.id} --log`" if run.stored else f"all of it: {json_command(run)}"
 
 
 def _shortened(text: str, rest: str, *, tail: int, head: int = 0) -> str:

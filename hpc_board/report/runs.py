@@ -22,7 +22,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Ta
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.kernels import kernel_lines
-from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
+from hpc_board.report.logs import job_log, json_command, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_words import (
     JUDGED,
@@ -226,8 +226,8 @@ def _result_blocks(
     run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
-    yield from kernel_lines(result.kernels)
-    yield from finding_lines(result.findings)
+    yield from kernel_lines(result.kernels, json_command(run))
+    yield from finding_lines(result.findings, json_command(run))
     if result.verdict is not Verdict.PASS:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"
         meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu, stored=run.stored)
@@ -293,7 +293,8 @@ def _case_blocks(
         yield from mismatch_blocks(mismatch)
     if len(wrong) > 1:
         more = count_text(len(wrong) - 1, "other wrong case")
-        yield Paragraph(f"`hpc-board run {run.id} --json` and the app have the values of {more}.")
+        has = f"{json_command(run)} and the app have" if run.stored else f"{json_command(run)} has"
+        yield Paragraph(f"{has} the values of {more}.")
 
 
 def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
@@ -595,12 +596,12 @@ _LINES_MAX = 20
 _TEXT_CHARACTERS_MAX = 160
 
 
-def finding_lines(findings: Sequence[SanitizerFinding]) -> Iterator[Block]:
-    """Yield one paragraph with a line for each fault; nothing without one."""
+def finding_lines(findings: Sequence[SanitizerFinding], where: str) -> Iterator[Block]:
+    """Yield one paragraph with a line for each fault; `where` has the others."""
     if not findings:
         return
     rest = len(findings) - _LINES_MAX
-    more = [f"{count_text(rest, 'further fault')} in `hpc-board run ID --json`"] if rest > 0 else []
+    more = [f"{count_text(rest, 'further fault')} in {where}"] if rest > 0 else []
     tone = Tone.PLAIN if all(each.warning for each in findings) else Tone.BAD
     yield Paragraph("\n".join([*map(_line, findings[:_LINES_MAX]), *more]), tone)
 

@@ -88,7 +88,7 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "1 further kernel in `hpc-board run ID --json`" in lines
+    assert "1 further kernel in `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
@@ -111,7 +111,7 @@ def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> 
         "memcheck: Invalid __global__ write of size 4 bytes: scale(float*); k.cu:6; thread (65,0,0) in block (0,0,0); "
         "Address 0x7f is out of bounds (3 times)\nracecheck: warning: Race reported between Write access\n"
     ) in text
-    assert "2 further faults in `hpc-board run ID --json`" in text
+    assert "2 further faults in `hpc-board run 12 --json`" in text
     assert "A tool of mode sanitize found faulty accesses." in text
     assert text.index("racecheck") < text.index("========= COMPUTE-SANITIZER")
     crash = result_of(Verdict.CRASH, message="the process is gone: ld found: nothing")
@@ -326,6 +326,28 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     assert "Wrong values of test 1" in text
     assert "Wrong values of test 2" not in text
     assert ("--json` and the app have the values of" in text, told in text) == (bool(told), True)
+
+
+def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
+    found = Mismatch((4,), 4, wrong=1, pattern="the last element")
+    message = "line\n" * 60
+    cases = [Case("test", index, "size: 4", Verdict.WRONG_VALUE, message, mismatch=found) for index in range(3)]
+    result = replace(
+        result_of(Verdict.WRONG_VALUE, *cases),
+        stdout=Log("printed\n" * 60),
+        kernels=tuple(Kernel(1, f"kernel_{number}", 1, 1000) for number in range(10)),
+        findings=(SanitizerFinding("racecheck", "Race reported", warning=True),) * 30,
+    )
+    text = text_of(trial_report(replace(finished(result), id=0), result))
+    assert "run 0" not in text
+    assert "`--json` has the values of 2 other wrong cases." in text
+    for told in (
+        "35 lines left out; more:",
+        "40 lines left out; all of it:",
+        "further kernels in",
+        "further faults in",
+    ):
+        assert f"{told} `--json`" in text
 
 
 def test_a_message_that_begins_with_the_verdict_does_not_repeat_it() -> None:
