@@ -533,6 +533,7 @@ async def test_a_run_that_has_ended_cannot_be_cancelled() -> None:
         await press(pilot, "end", "c")
         assert not isinstance(pilot.app.screen, Confirm)
         assert not can_cancel()
+        assert "c Cancel" not in text_of(pilot.app)
         await press(pilot, "home")
         assert can_cancel()
         await press(pilot, "end", "enter", "c")

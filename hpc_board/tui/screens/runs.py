@@ -137,7 +137,7 @@ class RunsScreen(BoardScreen):
         if action in ("cancel", "select", "sort") and self.is_mounted and self.pane.is_empty:
             return False  # the keys that an empty list names need the room
         if action == "cancel" and all(run.state.ended for run in self._chosen):
-            return None
+            return False
         if (
             action == "filter"
             and self.is_mounted
