@@ -280,7 +280,9 @@ def _send(probe: _Probe) -> None:
     probe.key = JobKey(probe.job.name, job_id, probe.sent_at, str(probe.job.folder / probe.job.script))
     if isinstance(probe.scheduler, ShowingJobs):
         with suppress(SchedulerError):
-            _add_changes(probe, probe.scheduler.changes(probe.job, job_id))
+            changes = probe.scheduler.changes(probe.job, job_id)
+            if changes is not None:
+                _add_changes(probe, changes)
 
 
 def _add_changes(probe: _Probe, changes: Sequence[Change]) -> None:

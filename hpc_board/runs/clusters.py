@@ -86,19 +86,29 @@ class Clusters:
         return self.folders.get(cluster) or Folders(self._settings.board)
 
     def array_size(self, cluster: str) -> int:
-        """Return the maximum number of tasks of an array on a cluster whose scheduler is one of `Arrays`.
+        """Return the maximum number of tasks of an array on a cluster; 1 without support for arrays.
 
-        The scheduler's answer counts for a day, and for as long as it gives no other one.
+        The scheduler's answer counts for a day, and for as long as it gives no other one. It is not asked in its rest.
         """
         scheduler = self.schedulers[cluster]
+        if not isinstance(scheduler, Arrays):
+            return 1
         shared = SharedValue(self._settings.board / f"known-{cluster}", _Known)
         known = shared.read()
         if known is not None and not Pause(known.at, _KNOWN_SECONDS).is_over(utc_now().timestamp()):
             return known.array_size
+        last = _ARRAY_SIZE if known is None else known.array_size
+        (settings,) = (each for each in self._settings.clusters if each.name == cluster)
+        backoff = _backoff(self._settings.board, settings)
+        if backoff.rests(utc_now()):
+            return last
         try:
-            size = scheduler.array_size() if isinstance(scheduler, Arrays) else 1
-        except SchedulerError:
-            return _ARRAY_SIZE if known is None else known.array_size
+            size = scheduler.array_size()
+        except SchedulerError as error:
+            if error.throttled:
+                with suppress(OSError):
+                    backoff.fail(utc_now(), 0, throttled=True)
+            return last
         with suppress(OSError):  # a board that is only read, or has no folder yet
             shared.write(_Known(utc_now().timestamp(), size))
         return size
@@ -153,7 +163,8 @@ class Clusters:
                 available = scheduler.availability(gpus)
             except SchedulerError as error:
                 if error.throttled:
-                    backoff.fail(utc_now(), 0, throttled=True)
+                    with writing(self._settings.board):
+                        backoff.fail(utc_now(), 0, throttled=True)
                 raise
             if cluster.board_folder:
                 self.folders[cluster.name].check_writable()

@@ -15,7 +15,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
-from hpc_board.schedulers import Arrays, Job, kind_of
+from hpc_board.schedulers import Job, kind_of
 from hpc_board.store.submissions import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
@@ -136,8 +136,8 @@ class DispatchPlan:
         sizes: dict[str, int] = {}
         for numbers in alike.values():
             cluster = self._works[numbers[0]].gpu.cluster.name
-            scheduler, size = self._clusters.schedulers[cluster], 1
-            if len(numbers) >= least and isinstance(scheduler, Arrays):
+            size = 1
+            if len(numbers) >= least:
                 if cluster not in sizes:
                     sizes[cluster] = max(1, self._clusters.array_size(cluster))
                 size = min(sizes[cluster], self._together_max or sizes[cluster])

@@ -246,7 +246,7 @@ class Launcher(msgspec.Struct, frozen=True):
             job_ids = self.clusters.job_ids(runs)
         except SchedulerRefused as error:
             # A scheduler that cannot be asked proves nothing about the job.
-            raise SchedulerError(error.message, hint=error.hint) from error
+            raise SchedulerError(error.message, hint=error.hint, throttled=error.throttled) from error
         found = self._store(
             [
                 run.moved(RunState.QUEUED, job_id=job_ids[run.id], source="found in the scheduler's lists")

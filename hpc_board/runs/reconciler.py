@@ -268,7 +268,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if chosen is None and pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
                 with writing(self.folder):
                     scan.begin(utc_now(), pause_seconds)
-            if asks and not is_limited:
+            # An answer would end the rest that a throttled command has begun.
+            throttled = any(map(is_throttled, unsent)) or (asks and self._table.backoff(cluster).rests(utc_now()))
+            if asks and not is_limited and not throttled:
                 errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
             if silent_seconds is not None:
                 self._table.note_silence(cluster, silent_seconds, unsent)
@@ -369,10 +371,12 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 if members:
                     ask(members)
             except SchedulerError as error:
+                if error.throttled:
+                    self._table.note_silence(cluster, 0, [error])
                 for run in members:
                     stored = _CANCEL_STORED.format(id=run.id)
                     hint = f"{error.hint} {stored}" if isinstance(error, SchedulerRefused) else stored
-                    errors[run.id] = type(error)(error.message, hint=hint)
+                    errors[run.id] = type(error)(error.message, hint=hint, throttled=error.throttled)
         return errors
 
     def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:

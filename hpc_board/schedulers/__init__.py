@@ -179,8 +179,8 @@ class Change(msgspec.Struct, frozen=True):
 class ShowingJobs(Protocol):
     """A scheduler that shows a job as it has it."""
 
-    def changes(self, job: Job, job_id: str) -> Sequence[Change]:
-        """Return the changes of a job since it was sent, none if the scheduler does not list it any more.
+    def changes(self, job: Job, job_id: str) -> Sequence[Change] | None:
+        """Return the changes of a job since it was sent; None if the scheduler does not list it any more.
 
         Raises:
             SchedulerError: the scheduler did not answer.

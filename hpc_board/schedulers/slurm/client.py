@@ -1,7 +1,6 @@
 """The door to one Slurm cluster."""
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -45,7 +44,6 @@ from hpc_board.schedulers.slurm.outputs import (
     table,
 )
 from hpc_board.schedulers.slurm.refusals import (
-    AGAIN_SECONDS,
     QUEUE_FULL,
     UNCONFIGURED,
     UNKNOWN_CLUSTER,
@@ -113,8 +111,10 @@ class AddressedHost:
         stdin: str = "",
         until: Sequence[str] = (),
     ) -> Completed:
+        # Accounts are of all clusters.
+        clusters = [] if argv[0] == "sacctmgr" else self._clusters
         return self.host.run(
-            [argv[0], *self._clusters, *argv[1:]],
+            [argv[0], *clusters, *argv[1:]],
             timeout_seconds=timeout_seconds,
             env={**(env or {}), **self._variables},
             cwd=cwd,
@@ -273,11 +273,13 @@ class SlurmScheduler:
             return
         argv = ["sacctmgr", "--noheader", "--parsable2", "list", "clusters", "format=Cluster"]
         try:
-            listed = self._host.host.run(argv, timeout_seconds=self._timeout_seconds)
+            listed = self._host.run(argv, timeout_seconds=self._timeout_seconds)
         except (CommandMissing, CommandTimeout):
             return
         known = listed.stdout.split()
-        if listed.returncode == 0 and known and name not in known:
+        answered = listed.returncode == 0 and not listed.truncated and known
+        # Slurm keeps the names of clusters and accounts in lower case.
+        if answered and name.lower() not in map(str.lower, known):
             raise SchedulerRefused(
                 f"Slurm knows no cluster {name}; its clusters: {one_line(', '.join(known), 300)}",
                 hint=f"Correct clusters.{self._cluster.name}.slurm_cluster in the settings.",
@@ -305,13 +307,7 @@ class SlurmScheduler:
         return _found(jobs, _as_sent(self._accounts(*which, earliest=earliest), jobs), earliest)
 
     def array_size(self) -> int:
-        try:
-            settings = configuration(self._answer(CONFIGURATION))
-        except SchedulerError as error:
-            if not error.throttled:
-                raise
-            time.sleep(AGAIN_SECONDS)
-            settings = configuration(self._answer(CONFIGURATION))
+        settings = configuration(self._answer(CONFIGURATION))
         most = _MAX_ARRAY_TASKS.search(settings.get("SchedulerParameters", ""))
         size = settings.get("MaxArraySize", "")
         if not re.fullmatch("[0-9]{1,9}", size):
@@ -380,7 +376,7 @@ class SlurmScheduler:
         argv = ["squeue", "--all", f"--jobs={','.join(job_ids)}", "--Format=JobArrayID:|,QOS:|,tres-alloc: "]
         jobs = table("squeue", below_header("squeue", self._answer(argv)), 3)
         argv = ["sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name,GrpTRES"]
-        limits = dict(table("sacctmgr", self._output_of(argv, self._run(argv, self._host.host)), 2))
+        limits = dict(table("sacctmgr", self._answer(argv), 2))
         found = {_allocation(job_id): (qos, exceeded(tres, limits.get(qos, ""))) for job_id, qos, tres in jobs}
         return {job_id: f"QOS {one_line(qos, 60)} ({words})" for job_id, (qos, words) in found.items() if words}
 
@@ -430,10 +426,10 @@ class SlurmScheduler:
                 return f"{PROLOG_FAILED} ({node} is drained: {one_line(reason, 80)})"
         return ""
 
-    def changes(self, job: Job, job_id: str) -> Sequence[Change]:
+    def changes(self, job: Job, job_id: str) -> Sequence[Change] | None:
         argv = ["squeue", "--all", "--states=all", f"--jobs={job_id}", f"--Format={SHOWN_FORMAT}"]
         rows = table("squeue", below_header("squeue", self._answer(argv)), 7)
-        return [change for row in rows[:1] for change in _changes(job, *row[1:])]
+        return [*_changes(job, *rows[0][1:])] if rows else None
 
     def _queue(self) -> Listing:
         """Return this account's jobs that the controller remembers.
@@ -491,12 +487,12 @@ class SlurmScheduler:
         except CommandMissing as error:
             raise self._missing(argv[0], error) from error
 
-    def _run(self, argv: Sequence[str], host: Host | None = None) -> Completed:
+    def _run(self, argv: Sequence[str]) -> Completed:
         within = f"within {time_limit(self._timeout_seconds):g} s"
         if is_out_of_time():
             raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try later.")
         try:
-            return (host or self._host).run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
+            return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
             raise SchedulerError(
                 f"{argv[0]} did not answer {within}",
@@ -546,7 +542,8 @@ def _changes(job: Job, name: str, partition: str, limit: str, account: str, qos:
     if sent is not None and (found is None or abs(found - sent) >= 60):
         yield Change("time limit", options["time"], one_line(limit, 40), important=True)
     for part, (asked, told) in wanted.items():
-        if asked and asked != told:
+        same = asked.lower() == told.lower() if part == "account" else asked == told
+        if asked and not same:
             yield Change(part, one_line(asked, 80), one_line(told, 80), important=part in ("account", "QOS"))
 
 

@@ -16,7 +16,9 @@ UNCONFIGURED: Final = re.compile(
 
 UNKNOWN_CLUSTER: Final = re.compile(r"can't be reached now, or it is an invalid entry for --cluster")
 _UNCONFIGURED: Final = "{} finds no slurm.conf here: set clusters.{}.slurm_conf, or SLURM_CONF, to its path"
-RATE_LIMIT: Final = re.compile(r"rate limit", re.IGNORECASE)
+RATE_LIMIT: Final = re.compile(r"rate limit exceeded", re.IGNORECASE)
+"""Slurm's words for a controller that asks for fewer requests; a site's own rules may speak of rates, too."""
+
 AGAIN_SECONDS: Final = 2.0
 """The pause before the one question that is repeated at once: a rate limit of Slurm admits two or more a second."""
 
@@ -94,7 +96,7 @@ _NOT_NOW: Final = (
         "It is sent when the partition takes jobs again; `sinfo -s` and the site's news know more.",
     ),
     (
-        re.compile(r"(rate limit[a-z ]{0,40}|Unable to create job record, try again)", re.IGNORECASE),
+        re.compile(r"(rate limit exceeded|Unable to create job record, try again)", re.IGNORECASE),
         "the controller asks to try again later ({0})",
         "It is sent again with one of the next polls.",
     ),
@@ -156,12 +158,15 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
         words = _UNCONFIGURED.format(program, cluster)
         return SchedulerRefused(words, hint="Or run hpc-board on a login node of the cluster.")
     if "access/permission denied" in done.stderr.lower():
-        return SchedulerRefused(
+        return SchedulerError(
             f"{program} failed: {said}",
             hint=f"The site hides this from the account (PrivateData in slurm.conf): ask the administrators to allow "
             f"{program}.",
         )
-    if RATE_LIMIT.search(done.stderr) or not (done.stderr.strip() or done.stdout.strip()):
+    # A command that is refused for its rate ends with status 1, often without words; sinfo is no question about jobs,
+    # and an empty answer of it delays none.
+    wordless = done.returncode == 1 and program != "sinfo" and not (done.stderr.strip() or done.stdout.strip())
+    if wordless or RATE_LIMIT.search(done.stderr):
         return SchedulerError(
             f"{program} failed: {said or f'status {done.returncode}, without a word'}",
             hint="The controller may limit the rate of requests (rl_enable): hpc-board asks less often for a while.",

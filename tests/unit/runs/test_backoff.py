@@ -17,6 +17,8 @@ from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.runs.backoff import Backoff, ProgressCache, SharedPause
 from hpc_board.runs.clusters import Answer, shared_answer
+from hpc_board.schedulers.slurm.refusals import query_failed
+from hpc_board.transport import Completed
 from tests.values import replace
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -215,6 +217,16 @@ def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
     assert [answer.problem for answer in answers] == ["sinfo did not answer within 60 s"] * 2
     assert free(answers[1]) == [None, None]
     assert len(asked.questions) == 1
+
+
+def test_a_site_that_hides_its_nodes_is_asked_once_and_the_last_numbers_stay(tmp_path: Path) -> None:
+    first = shared_answer(tmp_path / "free", 0, [H100], Asked())
+    denied = Completed(1, "", "slurm_load_node: Access/permission denied")
+    asked = Asked(query_failed("sinfo", denied, "main"))
+    shared_answer(tmp_path / "free", 0, [H100], asked)
+    answers = [shared_answer(tmp_path / "free", 600, [H100], asked) for _ in range(5)]
+    assert len(asked.questions) == 1
+    assert {(answer.known_at, *free(answer)) for answer in answers} == {(first.known_at, 1)}
 
 
 def test_without_an_answer_the_last_known_numbers_keep_their_time(tmp_path: Path) -> None:

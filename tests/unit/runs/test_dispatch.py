@@ -38,18 +38,26 @@ def test_the_size_of_arrays_is_remembered_and_used_when_a_question_fails(
     clusters.schedulers[name] = scheduler
     (board.folder / "board").mkdir(exist_ok=True)
 
+    asked: list[datetime] = []
+    now = datetime.now(UTC)
+    monkeypatch.setattr("hpc_board.runs.clusters.utc_now", lambda: now)
+
     def unanswered() -> int:
+        asked.append(now)
         raise SchedulerError("scontrol failed: status 1, without a word", throttled=True)
 
-    monkeypatch.setattr(scheduler, "array_size", unanswered)
-    assert clusters.array_size(name) == 1000
-    monkeypatch.undo()
+    with monkeypatch.context() as fault:
+        fault.setattr(scheduler, "array_size", unanswered)
+        assert [clusters.array_size(name) for _ in range(3)] == [1000] * 3
+    assert len(asked) == 1  # the others fall into the rest that it has begun
+    now += timedelta(minutes=5)
     assert clusters.array_size(name) == 100
     monkeypatch.setattr(scheduler, "array_size", unanswered)
     for days in (0, 1, 20):
-        later = datetime.now(UTC) + timedelta(days=days)
-        monkeypatch.setattr("hpc_board.runs.clusters.utc_now", lambda later=later: later)
+        now += timedelta(days=days)
         assert clusters.array_size(name) == 100
+    assert len(asked) == 3
+    now += timedelta(days=1)
     monkeypatch.setattr(scheduler, "array_size", lambda: 50)
     assert clusters.array_size(name) == 50
 

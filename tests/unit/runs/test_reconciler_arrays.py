@@ -13,7 +13,8 @@ from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.domain.user_board import Action
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs.backoff import SharedPause
+from hpc_board.runs.backoff import Backoff, SharedPause
+from hpc_board.runs.clusters import is_throttled
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
@@ -307,6 +308,28 @@ def test_a_controller_that_asks_for_less_gets_no_command_of_any_client(
     client()
     assert (len(world.scheduler.submitted), len(world.scheduler.polled)) == (1, 1)
     assert world.states(others) == [RunState.CREATED] * 4
+
+
+def test_a_job_that_is_sent_too_soon_begins_a_rest_that_no_answer_of_its_pass_ends(world: ArrayWorld) -> None:
+    (running,) = world.runs(1)
+    world.advance.launch([running])
+    world.runs()
+    world.scheduler.status = JobStatus(JobState.RUNNING)
+    world.scheduler.submit_error = NotAccepting("Rate limit exceeded", throttled=True)
+    world.advance()
+    assert world.scheduler.polled == []
+    assert Backoff(world.folder / "asked-main", 30).rests(datetime.now(UTC))
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_cancellation_that_comes_too_soon_begins_a_rest(world: ArrayWorld, *, sent: bool) -> None:
+    runs = world.runs()
+    world.scheduler.loses_answer = not sent
+    world.advance.launch(runs)
+    world.scheduler.find_error = world.scheduler.cancel_error = SchedulerError("Rate limit exceeded", throttled=True)
+    (error, *_) = world.advance.cancel(runs, "ada").values()
+    assert is_throttled(error)
+    assert Backoff(world.folder / "asked-main", 30).rests(datetime.now(UTC))
 
 
 def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld) -> None:

@@ -12,7 +12,7 @@ from hpc_board.domain.run import JobState
 from hpc_board.errors import AnswerTooLarge, InputError, NotAccepting, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
-from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, diagnosis, with_options
+from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, diagnosis, with_options
 from hpc_board.schedulers.slurm.client import SlurmScheduler, availability
 from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
@@ -582,7 +582,8 @@ NO_CONFIGURATION = "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error:
 @pytest.mark.parametrize(
     ("answer", "words", "cure", "throttled"),
     [
-        (Completed(1, "", ""), "status 1, without a word", "hpc-board asks less often", True),
+        (Completed(127, "", ""), "status 127", "busy or down", False),
+        (Completed(-9, "", ""), "status -9", "busy or down", False),
         (Completed(1, "", "slurm_load_jobs error: Rate limit exceeded\n"), "Rate limit", "asks less often", True),
         (
             Completed(0, "", NO_CONFIGURATION),
@@ -617,6 +618,53 @@ def test_a_question_that_fails_has_its_cause_by_name(
             ask()
         assert cure in error.value.hint
         assert error.value.throttled is throttled
+        assert isinstance(error.value, SchedulerRefused) is ("login node" in cure)
+
+
+def test_a_question_about_jobs_without_a_word_is_one_too_many() -> None:
+    scheduler = SlurmScheduler(CLUSTER, Programs(Completed(1, "", "")))
+    with pytest.raises(SchedulerError, match="squeue failed: status 1, without a word") as error:
+        scheduler.poll([JobKey("hb-1", "7", NOW)])
+    assert error.value.throttled
+    with pytest.raises(SchedulerError, match="sinfo failed: status 1") as error:
+        scheduler.availability([H100])
+    assert not error.value.throttled
+
+
+@pytest.mark.parametrize(
+    ("known", "truncated", "is_unknown"),
+    [("east", False, True), ("west\neast", False, False), ("east", True, False)],
+)
+def test_a_cluster_is_unknown_if_the_whole_list_of_its_slurm_conf_lacks_it(
+    known: str, *, truncated: bool, is_unknown: bool
+) -> None:
+    asked: list[tuple[Sequence[str], Mapping[str, str]]] = []
+
+    class Answers(Programs):
+        def run(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **_: Any) -> Completed:
+            asked.append((argv, env or {}))
+            if argv[0] == "sacctmgr":
+                return Completed(0, known, "", truncated=truncated)
+            return Completed(1, "", "'West' can't be reached now, or it is an invalid entry for --cluster")
+
+    options = ClusterOptions(slurm_conf="/etc/west.conf", slurm_cluster="West")
+    with pytest.raises(SchedulerError) as error:
+        SlurmScheduler(replace(CLUSTER, scheduler_options=options), Answers()).poll([JobKey("hb-1", "7", NOW)])
+    assert isinstance(error.value, SchedulerRefused) is is_unknown
+    argv, env = asked[-1]
+    assert (*argv[:2], env) == ("sacctmgr", "--noheader", {"SLURM_CONF": "/etc/west.conf"})
+
+
+def test_an_account_of_another_case_is_no_change_and_a_job_that_is_not_listed_tells_none() -> None:
+    sent = replace(job(), options={"account": "Proj42", "time": "0:10:00"})
+    shown = Programs(squeue="5|hb-1|gpu|10:00|proj42|normal|\n")
+    assert SlurmScheduler(CLUSTER, shown).changes(sent, "5") == []
+    assert SlurmScheduler(CLUSTER, Programs()).changes(sent, "5") is None
+
+
+def test_a_site_s_own_words_about_rates_are_a_refusal() -> None:
+    words = "sbatch: error: Batch job submission failed: no rate limited partition, use partition slow"
+    assert type(not_accepted(words, "H100", "main")) is SchedulerRefused
 
 
 @pytest.mark.parametrize("status", [0, 1])
