@@ -9,6 +9,7 @@ from hpc_board.model.result import Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
+from hpc_board.report.formatting import speedup_text
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.run_words import short_specs
 
@@ -28,7 +29,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         (Column("CASE", flexible=True, least=24), lambda row: row[0]),
         (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
-        (Column("SPEEDUP", right=True, stays=True), lambda row: f"{figures(row[1].speedup, 3)}x"),
+        (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
         (Column(f"{other.submission} IS", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
         empty="No common benchmark case.",
     )

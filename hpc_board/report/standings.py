@@ -8,7 +8,6 @@ import msgspec
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, with_marks
-from hpc_board.model.score import figures
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
@@ -222,7 +221,7 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"
     if row.score_s > leader.score_s:
-        factor = f"{figures(row.score_s / leader.score_s, 3)}x"
+        factor = speedup_text(row.score_s / leader.score_s)
         yield "behind", f"{factor} the time of rank 1, {one_line(leader.user)} with {score_text(leader.score_s)}"
     speedup = page.speedup(row.score_s)
     if speedup is not None:

@@ -213,6 +213,12 @@ def test_the_report_says_where_its_error_comes_from() -> None:
     assert "within one process; mode ranked has several" in " ".join(within.split())
 
 
+def test_a_speedup_has_the_figures_of_the_standings() -> None:
+    found = [report(steady(1.2 * MS, 1.2 * MS), steady(other * MS, other * MS)) for other in (1, 1.2, 1.5, 0.01)]
+    shown = ("1.20x", "1.00x", "0.80x", "120x")
+    assert all(f"  {speedup}  " in text for text, speedup in zip(found, shown, strict=True)), found
+
+
 def test_machines_that_differ_are_named() -> None:
     same = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.04 * MS))
     other = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS))
@@ -361,5 +367,5 @@ def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded)
     ]
     done = call(board, "compare", *(str(run.submission) for run in runs))
     assert done.exit_code == 0, done.output
-    assert "2x  2.0x faster (too few samples)" in done.stdout
+    assert "2.00x  2.0x faster (too few samples)" in done.stdout
     assert "±" not in done.stdout
