@@ -33,7 +33,7 @@ class ChangeView(View, frozen=True):
     after: str | None
     """its value after"""
     restarts: bool
-    """true where the standings start anew"""
+    """true if the standings start over"""
 
     @classmethod
     def of(cls, difference: Difference, plan: Plan) -> "ChangeView":

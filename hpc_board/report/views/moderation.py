@@ -45,7 +45,7 @@ class SwitchView(View, frozen=True):
     user: str | None
     """the user of a ban; `null` for a stop, which holds for all boards"""
     changed: bool
-    """false where the state held already"""
+    """false if it already held"""
 
 
 class RemovalsView(View, frozen=True):

@@ -82,7 +82,7 @@ class CaseView(View, frozen=True):
     baseline_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
-    """true where the GPU had lowered its clocks for its own protection in most calls"""
+    """true if the GPU had lowered its clocks for its own protection in most calls"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
     """the lower bound of the confidence interval of `median_ns`, unless the task's own eval measured it"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
@@ -169,7 +169,7 @@ class SanitizerFindingView(View, frozen=True):
     count: int
     """how often the tool found it"""
     warning: bool
-    """true where the run does not fail by it"""
+    """true if the run does not fail by it"""
 
 
 _FIELDS = CaseView.__struct_fields__

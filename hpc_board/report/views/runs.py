@@ -70,7 +70,7 @@ class RemovalView(View, frozen=True):
 
 
 class RunUsageView(View, frozen=True):
-    """The memory and the processors that a job used beside the amounts that it asked for; `null` where unknown."""
+    """The memory and the processors that a job used beside the amounts that it asked for; `null` if unknown."""
 
     memory_peak_bytes: int | None
     """the peak of its memory: that of its control group, else the sum of its processes, in which shared pages count
@@ -157,7 +157,7 @@ class RunView(View, frozen=True):
     state_since: Moment
     """the time at which the board noticed the state"""
     ended_at: Moment | None
-    """the end of the job by the clock of the node; `null` where no result has a possible one"""
+    """the end of the job by the clock of the node; `null` if no result has a plausible one"""
     reason: str
     """the reason of the scheduler or of hpc-board for the state"""
     expected_start: Moment | None
@@ -180,7 +180,7 @@ class RunView(View, frozen=True):
     removed: RemovalView | None
     """the removal from the standings"""
     score_low_s: Seconds | None
-    """the lower bound of the score's 80 % confidence interval; `null` where a case has none"""
+    """the lower bound of the score's 80 % confidence interval; `null` if a case has none"""
     score_high_s: Seconds | None
     """its upper bound"""
     options: dict[str, Any]

@@ -33,7 +33,7 @@ class RowView(View, frozen=True):
     emulated: bool
     harness: str
     speedup: float | None
-    """the speedup over the reference; `null` where that was not timed"""
+    """the speedup over the reference; `null` if that was not timed"""
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval"""
     score_high_s: Seconds | None
@@ -60,7 +60,7 @@ class MarkView(View, frozen=True):
     file_name: str
     emulated: bool
     speedup: float | None
-    """the speedup over the reference; `null` where that was not timed"""
+    """the speedup over the reference; `null` if that was not timed"""
 
 
 class PageView(View, frozen=True):
@@ -173,7 +173,7 @@ class HistoryRunView(View, frozen=True):
     submitted_at: Moment
     file_name: str
     best: bool
-    """true where it is faster than all before"""
+    """true if it is faster than all before"""
 
 
 class HistoryView(View, frozen=True):

@@ -151,7 +151,7 @@ class ProbeView(View, frozen=True):
     verdict: str
     """the judge's verdict"""
     right_answer: bool
-    """true where the probe was the reference's own answer"""
+    """true if the probe was the reference's own answer"""
     message: Lines
 
     @classmethod
@@ -173,7 +173,7 @@ class CheckedCaseView(View, frozen=True):
     probes: list[ProbeView]
     """the probes"""
     complete: bool
-    """true where every probe was run"""
+    """true if every probe was run"""
 
     @classmethod
     def of(cls, case: CheckedCase, accepts: Sequence[str]) -> "CheckedCaseView":
@@ -253,7 +253,7 @@ class EvalCodeView(View, frozen=True):
     def of(
         cls, task: str | None, own: str | None, files: Mapping[str, str], about: Mapping[str, str]
     ) -> "EvalCodeView":
-        """Return the object of the files, by their names; `own` is the harness of a task that judges by itself."""
+        """Return the object of the files, by their names; `own` is the harness of a task with its own judge."""
         views = [
             FileView(name=name, lines=len(text.splitlines()), about=about.get(name, "")) for name, text in files.items()
         ]

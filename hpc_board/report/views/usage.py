@@ -6,7 +6,7 @@ from hpc_board.report.views import Lines, Moment, Seconds, View
 
 
 class GpuView(View, frozen=True):
-    """A GPU of the settings; `null` where the scheduler does not tell."""
+    """A GPU of the settings; `null` if the scheduler does not tell."""
 
     ATTRIBUTES: ClassVar = {
         "gpu": "gpu.name",
@@ -21,7 +21,7 @@ class GpuView(View, frozen=True):
     device: str
     """`cuda`, `hip` or `cpu`"""
     emulated: bool
-    """true where a CPU stands in for it"""
+    """true if a CPU stands in for it"""
     free: int | None
     """the number of free ones"""
     total: int | None
