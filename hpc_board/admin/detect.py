@@ -41,7 +41,7 @@ def detected_settings(
         diagnostics = []
         if kind.on_this_machine and refusals:
             absent = ". ".join(f"No {title} here ({error.message})" for title, error in refusals.items())
-            message = f"{absent}: the settings use this machine alone."
+            message = f"{absent}: the settings use only this machine."
             diagnostics.append(Diagnostic(Severity.WARNING, "scheduler", message))
         if not found.gpus:
             message = "No entry is certain, so all lines are comments: read them and uncomment the right ones."

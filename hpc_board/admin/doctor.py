@@ -225,7 +225,7 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
         yield Diagnostic(
             Severity.WARNING,
             "locks",
-            f"mounted with {options[0].strip(',')}: locks hold within this machine alone",
+            f"mounted with {options[0].strip(',')}: locks hold only within this machine",
             "Use the board from one login node only, or mount it without this option.",
         )
 

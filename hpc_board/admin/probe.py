@@ -437,7 +437,7 @@ def _give_up(probe: _Probe, seconds: float) -> None:
         Severity.ERROR,
         "job",
         f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
-        "Retry later, or wait longer with --timeout.",
+        "Try again later, or wait longer with --timeout.",
     )
 
 
@@ -447,7 +447,7 @@ def _leave_out(probe: _Probe, seconds: float) -> None:
         Severity.WARNING,
         "job",
         f"not sent: the jobs before it used the {seconds:g} s of the check",
-        "Retry later, or wait longer with --timeout.",
+        "Try again later, or wait longer with --timeout.",
     )
 
 

@@ -384,7 +384,7 @@ class Runs:
         except OSError as error:
             raise BoardError(
                 f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
-                hint="Retry later; nothing was changed.",
+                hint="Try again later; nothing was changed.",
             ) from error
 
     def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:

@@ -66,7 +66,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
         return
     write_file(output, detected.text.encode(), force=force, most=FILE_MODE)
     remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
-    remark(f"Keys behind # need your choice. Then run: hpc-board --config {output} admin check")
+    remark(f"Fill in the commented-out keys (#). Then run: hpc-board --config {output} admin check")
 
 
 @command(

@@ -51,7 +51,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
             help="Colours: by default on a terminal, unless $NO_COLOR is set; $FORCE_COLOR turns them on.",
             callback=_set_color,
         ),
-        option(["-q", "--quiet"], is_flag=True, help="Print results and errors alone.", callback=_keep),
+        option(["-q", "--quiet"], is_flag=True, help="Print only results and errors.", callback=_keep),
         option(["-v", "--verbose"], is_flag=True, help="Print the settings file and the board in use.", callback=_keep),
     ]
 

@@ -92,7 +92,7 @@ def init(
     if not serve or view.gpus:
         remark(f"Settings written to {view.settings}, with {', '.join(view.gpus) or 'no GPU'}.")
     if not serve:
-        remark(f"Keys behind # need your choice. Then run: {view.steps[0].lines[0]}")
+        remark(f"Fill in the commented-out keys (#). Then run: {view.steps[0].lines[0]}")
         return
     for step in view.steps:
         click.echo(f"{step.number}. {step.what}")

@@ -67,7 +67,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
-@click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes per hour, together.")
+@click.option("--other", metavar="N", type=_limit_number, help="Submissions per hour in all other modes combined.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
 def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
     """Limit the submissions per user and hour to a board.
@@ -148,7 +148,7 @@ def stop(open_: Open, reason: str, as_json: bool) -> None:
     Runs in flight go on, and admins may submit anyway.
     """
     stored = open_().moderation.stop(reason)
-    text = "No new submissions are accepted." if stored else "Submissions were stopped already."
+    text = "No new submissions are accepted." if stored else "Submissions were already stopped."
     print_done(SwitchView(action="stop", user=None, changed=stored), text, as_json=as_json)
 
 
@@ -157,7 +157,7 @@ def stop(open_: Open, reason: str, as_json: bool) -> None:
 def start(open_: Open, reason: str, as_json: bool) -> None:
     """Reopen all boards for submissions."""
     stored = open_().moderation.start(reason)
-    text = "New submissions are accepted." if stored else "New submissions were accepted already."
+    text = "New submissions are accepted." if stored else "New submissions were already accepted."
     print_done(SwitchView(action="start", user=None, changed=stored), text, as_json=as_json)
 
 

@@ -222,7 +222,7 @@ def _print_logs(board: Board, run: Run) -> None:
         click.echo(logs[0].text, nl=False)
     elif run.user != board.user and board.role is not Role.ADMIN:
         raise Refused(
-            f"{run.user} and admins alone may read the output of run {run.id}.",
+            f"only {run.user} and admins may read the output of run {run.id}.",
             hint="`hpc-board runs` lists your runs.",
         )
     else:

@@ -34,7 +34,7 @@ _CONNECT_SECONDS = 30.0
 @click.option(
     "--stdio", is_flag=True, help="Start no service: connect standard input and output to the one at PATH, for ssh."
 )
-@click.option("--allow-root", is_flag=True, help="Serve as root, whose jobs may do everything.")
+@click.option("--allow-root", is_flag=True, help="Serve as root; jobs run with root privileges.")
 @click.pass_context
 def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: bool) -> None:
     """Serve a board to other accounts.
@@ -90,7 +90,7 @@ def _relay(path: Path | None) -> None:
         raise InputError("`serve --stdio` needs the service's socket.", hint="Add --socket PATH.")
     if os.isatty(0) or os.isatty(1):
         raise InputError(
-            "`serve --stdio` talks with a client of hpc-board, and this is a terminal.",
+            "`serve --stdio` expects an hpc-board client, but runs on a terminal.",
             hint="Give clients an address that begins with ssh://; they start it by themselves.",
         )
     try:

@@ -114,7 +114,7 @@ def supervise(path: Path, harness: Path) -> int:
 def _of_suspended(result: Result) -> Result:
     """Return the result of a job that was suspended in each of its evaluations: it blames no submission."""
     message = (
-        f"the job was suspended in each of {_EVALUATIONS_MAX} evaluations, which proves nothing of the submission; "
+        f"the job was suspended in each of {_EVALUATIONS_MAX} evaluations, which proves nothing about the submission; "
         f"the last one ended with {result.verdict}: {result.message}"
     )
     return replace(result, verdict=Verdict.INFRA_ERROR, message=message)

@@ -92,7 +92,7 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         LIBRARY_MISSING: Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
             "Install it as the message says, or report the message to the admin; then rerun. The bundled tasks heat "
-            "and spmv need NumPy alone.",
+            "and spmv need only NumPy.",
         ),
         LIBRARY_LACKING: Meaning(
             "This GPU's Python lacks a library that the submission imports; your kernel was not judged.",
@@ -105,7 +105,7 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         ),
         USES_ONE: Meaning(
             "The job sees more GPUs than the task uses; your kernel was not judged.",
-            "Show the message to the admin: the job has to see the GPUs alone that it requested.",
+            "Show the message to the admin: the job must see only the GPUs it requested.",
         ),
     },
     Verdict.CRASH: {
@@ -175,7 +175,7 @@ _VERDICTS = {
     ),
     Verdict.COMPILE_TIMEOUT: Meaning(
         "Compilation exceeded its time limit.",
-        "Instantiate fewer templates, build for one architecture alone, and include fewer headers.",
+        "Instantiate fewer templates, build for only one architecture, and include fewer headers.",
     ),
     Verdict.LOAD_ERROR: Meaning(
         "The submission failed to load, or lacks the function that the task calls.",
@@ -223,7 +223,7 @@ _VERDICTS = {
     ),
     Verdict.UNSTABLE: Meaning(
         "The outputs are correct, but the machine was too busy for its times to be checked.",
-        "Rerun it when the node is idle; if it repeats, ask the admin for other work on it.",
+        "Rerun it when the node is idle; if it repeats, ask the admin what else runs on it.",
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's files failed; your kernel was not judged.",

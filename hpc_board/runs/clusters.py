@@ -281,7 +281,7 @@ def shared_answer(
         if not mine:
             raise SchedulerError(
                 f"another client has been querying free GPUs for {lock_seconds:g} s, without an answer yet",
-                hint="The scheduler is slow or down; try later.",
+                hint="The scheduler is slow or down; try again later.",
             )
         new = _new_answer(gpus, ask, last)
         recent = {key: each for key, each in answers.items() if abs(new.asked_at - each.asked_at) < _KEPT}

@@ -212,7 +212,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         if run.status.cancel_requested:
             news = _of_unwanted(run, news)
         if partial is not None and news.state is JobState.MISSING:
-            result_problem = f"{job_folder.RESULT} is of a job that was stopped"
+            result_problem = f"{job_folder.RESULT} belongs to a job that was stopped"
         status = next_status(
             run.status,
             news,

@@ -396,7 +396,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             case GpuFault.OTHER:
                 return "Correct the entry's name: runs would be ranked under it."
             case GpuFault.SEVERAL:
-                return "Other jobs may use them: have the scheduler give the job its GPUs alone."
+                return "Other jobs may use them: have the scheduler give the job only its own GPUs."
 
     def takes_whole_nodes(self, gpu: Gpu) -> bool:
         """Return whether a job on `gpu` gets all GPUs of its node."""

@@ -52,9 +52,9 @@ class SshSection(Section, frozen=True):
     host: SshWord
     """The login node: its name or address, or a `Host` of `~/.ssh/config`."""
     user: SshWord | None = None
-    """The account there; else as `ssh` has it."""
+    """The account there; default: as configured for `ssh`."""
     port: Port | None = None
-    """The port of its SSH server; else as `ssh` has it."""
+    """The port of its SSH server; default: as configured for `ssh`."""
     key: Line | None = None
     """A file with a private key, the only one to be offered; else those of the agent and of `~/.ssh`."""
     proxy_jump: SshWord | None = None
@@ -71,14 +71,14 @@ class ClusterSection(Section, frozen=True):
     poll_seconds: Seconds | None = None
     """Shortest time between two questions to the scheduler."""
     allow_root: bool | None = None
-    """Jobs may judge as root, and run submissions so."""
+    """Jobs may run the judge and submissions as root."""
 
 
 class RemoteClusterSection(ClusterSection, frozen=True):
     """The keys of a cluster whose scheduler can be used from elsewhere."""
 
     ssh: SshSection | None = None
-    """The login node, where hpc-board does not run on one of this cluster's."""
+    """The login node, unless hpc-board runs on one of this cluster's own."""
     board_folder: Line | None = None
     """With `ssh`: the folder for jobs, by its full path on the cluster."""
 

@@ -33,7 +33,7 @@ from hpc_board.store.folder import SERVE_LOCK
 from hpc_board.transport.time_budget import ended_after
 
 _LOOK_SECONDS = 5.0
-_AGAIN = "Restart the service: the settings of the page count from its start alone."
+_AGAIN = "Restart the service: page settings take effect only at start."
 _START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve` prints; you may repeat that command."
 
 
@@ -90,7 +90,7 @@ def _place(settings: Settings) -> Iterator[Diagnostic]:
         return
     closed = next((each for each in path.parents if not each.stat().st_mode & 0o001), None)
     hint = f"chmod o+x {closed}, or choose another place with `serve.socket` in the settings."
-    good = f"this account and root alone can replace {path}" if closed is None else None
+    good = f"only this account and root can replace {path}" if closed is None else None
     yield diagnostic(Severity.WARNING, "socket", f"other accounts cannot enter {closed}", hint, good=good)
 
 

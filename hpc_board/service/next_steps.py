@@ -18,7 +18,7 @@ SYSTEM_UNITS = "/etc/systemd/system"
 """The folder of the units that root installs for the system's manager."""
 
 _FOR_ALL = "/etc/hpc-board/config.yaml"
-_READ = "Keys behind # in the settings need your choice. Then test the GPUs with short jobs:"
+_READ = "Fill in the commented-out keys (#) in the settings. Then test the GPUs with short jobs:"
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -119,7 +119,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     elif missing:
         hint = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
     if task.multi_gpu:
-        hint = "Nothing else can judge it: the judge of hpc-board takes tasks for one GPU alone."
+        hint = "Nothing else can judge it: hpc-board's judge takes only single-GPU tasks."
     message = (
         "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
         "nothing of it was tried here"

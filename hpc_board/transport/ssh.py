@@ -126,7 +126,7 @@ class Connection:
                 if time.monotonic() > deadline:
                     raise SchedulerError(
                         f"{self.name} opens no further session: {one_line(str(error), 100)}",
-                        hint="Nothing was changed. Retry later; the host may limit sessions with MaxSessions.",
+                        hint="Nothing was changed. Try again later; the host may limit sessions with MaxSessions.",
                     ) from error
                 time.sleep(_LOOK_SECONDS)
                 full.clear()
@@ -136,7 +136,7 @@ class Connection:
                 if lost == 2:
                     raise SchedulerError(
                         f"the connection to {self.name} was lost twice: {one_line(str(error) or 'it was closed', 100)}",
-                        hint="Nothing was changed. Retry later.",
+                        hint="Nothing was changed. Try again later.",
                     ) from error
 
     def _retire(self, link: "Link") -> None:

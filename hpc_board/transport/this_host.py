@@ -119,7 +119,7 @@ class ThisHost:
                     raise CommandMissing(_missing_text(argv[0], error)) from error
                 raise SchedulerError(
                     f"{argv[0]} cannot be started now: {error.strerror or error}",
-                    hint="This machine may have too many processes or too little memory. Retry later.",
+                    hint="This machine may have too many processes or too little memory. Try again later.",
                 ) from error
 
 

@@ -84,4 +84,4 @@ def test_a_task_that_needs_pytorch_says_how_to_get_it(home: Path, python: Path) 
     told = " ".join(done.stdout.split())
     assert f"the Python {python} has no PyTorch" in told
     assert f"`{python} -m pip install torch`" in told
-    assert "tasks heat and spmv need NumPy alone" in told
+    assert "tasks heat and spmv need only NumPy" in told

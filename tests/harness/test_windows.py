@@ -152,7 +152,7 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         (
             "    if in_window():\n        data[0].zero_()\n        return data[0]\n",
             Verdict.MUTATED_INPUT,
-            "the call wrote into its inputs",
+            "the call modified its inputs",
         ),
         (
             "    if in_window():\n        queue()._response.zero_()\n",
@@ -363,7 +363,7 @@ def unallocated(error: str) -> tuple[Edit, ...]:
 @pytest.mark.parametrize(
     ("reference", "kernel", "change", "reason"),
     [
-        (NO_FORM, "    return data[0] * 2, 1\n", {}, "the reference's answer has no form of its own"),
+        (NO_FORM, "    return data[0] * 2, 1\n", {}, "the reference's output has no fixed form"),
         (
             REFERENCE.replace("(seed)), size", "(seed)), list(range(100))"),
             "",

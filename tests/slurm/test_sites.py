@@ -76,13 +76,13 @@ def test_a_job_that_exceeds_a_limit_of_all_jobs_alone_never_starts(strict_lab: S
     finally:
         strict_lab.cancel_jobs()
     assert news.reason == (
-        "will never start: this job alone is above the limit of QOS small (cpu 2, at most 1); cancel it, and correct "
-        "`request`, `cpus_per_task`, `memory` or `qos` of this GPU in the settings (QOSGrpCpuLimit)"
+        "will never start: this job by itself exceeds the limit of QOS small (cpu 2, at most 1); cancel it, and "
+        "correct `request`, `cpus_per_task`, `memory` or `qos` of this GPU in the settings (QOSGrpCpuLimit)"
     )
     with pytest.raises(SchedulerRefused, match="QOSGrpCpuLimit") as refusal:
         scheduler.submit(job(tmp_path / "job", qos="deny"))
     assert not isinstance(refusal.value, NotAccepting)
-    assert refusal.value.hint.startswith("This job alone is above the limit")
+    assert refusal.value.hint.startswith("This job by itself exceeds the limit")
 
 
 def _over_limit(news: Mapping[str, JobStatus]) -> JobStatus | None:
@@ -130,7 +130,7 @@ def test_a_partition_of_reservations_names_the_one_that_is_missing(slurm_lab: Sl
     slurm_lab.run("scontrol", "update", "PartitionName=h100", "ReqResv=YES")
     reservation = ["Nodes=h100-1", "StartTime=now", "Duration=10", "Users=root", "PartitionName=h100"]
     try:
-        with pytest.raises(SchedulerRefused, match="takes jobs of a reservation alone") as refusal:
+        with pytest.raises(SchedulerRefused, match="accepts only jobs with a reservation") as refusal:
             scheduler.submit(job(tmp_path / "job", H100))
         assert "`scontrol show reservation` lists none" in refusal.value.hint
         detected = detected_settings(site(ThisHost(slurm_lab.environment)))

@@ -117,7 +117,7 @@ def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> N
             "local",
             "jobs.account: requires Slurm; cluster main runs its",
         ),
-        ("{account: run, folder: /jobs}", "slurm, client: pyslurm", "pyslurm sends jobs in this account alone"),
+        ("{account: run, folder: /jobs}", "slurm, client: pyslurm", "pyslurm submits jobs only as this account"),
     ],
 )
 def test_a_fault_in_jobs_is_told(tmp_path: Path, jobs: str, cluster: str, fault: str) -> None:
@@ -321,7 +321,7 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
         ("request: {style: gres}", 'request.value: is missing; style gres needs one, such as "gpu:1"'),
         (
             "request: {style: none, value: x}",
-            "request.value: is given although style none asks for nothing",
+            "request.value: is set, but style none makes no request",
         ),
         ("gpu_freq: high", "gpu_freq: needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"),
         ("gpu_freq: high, request: {style: constraint, value: a}", "gpu_freq: needs a `request` for a number of GPUs"),
@@ -365,7 +365,10 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
         ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: expected a full path, such as"),
         ("scheduler: slurm, slurm_cluster: all", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, slurm_cluster: 'a,b'", "slurm_cluster: expected the name of one of Slurm's clusters"),
-        ("scheduler: slurm, client: pyslurm, slurm_cluster: a", "client: pyslurm asks the cluster of a slurm.conf"),
+        (
+            "scheduler: slurm, client: pyslurm, slurm_cluster: a",
+            "client: pyslurm queries only the cluster of one slurm.conf",
+        ),
         ("scheduler: local, slurm_conf: /a", "slurm_conf: is not a known key. Allowed: scheduler"),
         ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with `ssh`, it is the cluster"),
         ("scheduler: slurm, board_folder: /x", "board_folder: requires `ssh`"),

@@ -529,7 +529,7 @@ class _Judge:
     def _compare(self, frame: Frame, inputs: int) -> Frame:
         if self._unchanged(self._held[frame["call"]], inputs, frame["base"]):
             return _checked(Verdict.PASS, "")
-        return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
+        return _checked(Verdict.MUTATED_INPUT, "the call modified its inputs, which the task forbids")
 
     def _check(self, frame: Frame, fds: list[int]) -> Frame:
         begin, data, public = time.monotonic(), self._held.pop(frame["call"]), frame["call"] in self._public
@@ -690,9 +690,9 @@ def failed(step: str, error: BaseException, device: str, other_python: str = "")
     file = unreadable(error)
     if file:
         message = (
-            f"the judge must not read {file}, a file of the Python {sys.executable}. The judge reads an installation's "
-            "own folders, and none that links lead to in a home folder: install its packages by copies (`uv` with "
-            f"`--link-mode copy`), or name another Python {other_python}"
+            f"the judge must not read {file}, a file of the Python {sys.executable}. The judge reads only the "
+            "installation's own directories, not symlink targets in a home directory: install packages as copies (`uv` "
+            f"with `--link-mode copy`), or name another Python {other_python}"
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     if isinstance(error, DeviceMissing):

@@ -156,7 +156,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
             return None
         doing = disturbed(baseline, other_work.processors())
         if doing:
-            return CallFailed(Verdict.UNSTABLE, f"the machine was busy with other things ({doing}): {words}")
+            return CallFailed(Verdict.UNSTABLE, f"the machine was busy with other work ({doing}): {words}")
         return CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
     def _baseline_calls(self, index: int, measured: _Measured) -> list[Called]:

@@ -96,7 +96,7 @@ class GpuBench(Bench):
             generated = self._made(index, group, number, seed)
             form = generated.form
             if form is None or any(leaf["k"] != "tensor" for leaf, _ in leaves_of(form.node)):
-                raise NoWindow("the reference's answer has no form of its own, or parts that are no tensors")
+                raise NoWindow("the reference's output has no fixed form, or contains non-tensors")
             reserved = self._reserve(worker, held, generated, number, form, made)
             queued = worker.queue(challenged=made is not Made.NOTHING, by_host=by_host)
             window = {
@@ -203,7 +203,7 @@ class GpuBench(Bench):
             message = "its GPU did not meet the judge's challenge within the call"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         if self._rules.const_inputs and not found.unchanged:
-            message = "the call wrote into its inputs, and the task wants them left alone"
+            message = "the call modified its inputs, which the task forbids"
             raise CallFailed(Verdict.MUTATED_INPUT, message)
         opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         if opinion.verdict is not Verdict.PASS:

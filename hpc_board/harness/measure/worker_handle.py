@@ -296,14 +296,14 @@ class Worker:
         if row.form is not None and row.blocks and (row.made_so or answer.blocks):
             return self._in_blocks(row.form, answer.blocks, count)
         if len(answer.outputs) != count or answer.blocks:
-            raise misplaced("it returned another number of outputs than of calls")
+            raise misplaced("the number of outputs differs from the number of calls")
         return [Output(self, size, partial(_copy_written, room, base, size)) for base, size in answer.outputs]
 
     def _in_blocks(self, form: Form, addresses: Sequence[int], count: int) -> "list[Output]":
         """Return outputs in blocks, each of them alone in memory that is not an input of the row."""
         width = len(form.blocks)
         if len(addresses) != count * width:
-            raise misplaced("it returned another number of outputs than of calls")
+            raise misplaced("the number of outputs differs from the number of calls")
         sizes = [size for _, size in form.blocks] * count
         placed = [(at, at + size, own) for at, size, own in zip(addresses, sizes, self._own, strict=True) if size]
         try:

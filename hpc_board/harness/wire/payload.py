@@ -448,7 +448,7 @@ class _Writer:
             return {"k": kind.__name__, "v": value}
         if kind is int:
             if abs(value) >= 2**63:
-                raise PayloadError(f"{place} is a whole number of more than 63 bits")
+                raise PayloadError(f"{place} is an integer wider than 63 bits")
             return {"k": "int", "v": value}
         if kind is float:
             return {"k": "float", "v": value.hex()}
@@ -622,7 +622,7 @@ class _Reader:
         if type(value) is not expected:
             raise PayloadError(f"a node of the kind {node['k']} holds something else")
         if type(value) is int and abs(value) >= 2**63:
-            raise PayloadError("a whole number of more than 63 bits")
+            raise PayloadError("an integer wider than 63 bits")
         return value
 
     def _float(self, text: Any) -> float:

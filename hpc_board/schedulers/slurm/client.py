@@ -223,7 +223,7 @@ class SlurmScheduler:
         except CommandTimeout as error:
             raise SchedulerError(
                 f"sbatch --test-only did not answer within {self._timeout_seconds:g} s",
-                hint="Slurm is busy or down; try later.",
+                hint="Slurm is busy or down; try again later.",
             ) from error
         except CommandMissing as error:
             raise self._missing("sbatch", error) from error
@@ -231,7 +231,7 @@ class SlurmScheduler:
             return words_of(done.stderr)
         unclear = self._not_accepted(done, job)
         if not isinstance(unclear, SchedulerRefused):
-            unclear.hint = "Slurm may be busy or down; retry later."
+            unclear.hint = "Slurm may be busy or down; try again later."
         raise unclear
 
     def _not_accepted(self, done: Completed, job: Job) -> SchedulerError:
@@ -244,7 +244,7 @@ class SlurmScheduler:
         return error
 
     def _missing_reservation(self, job: Job) -> SchedulerRefused | None:
-        """Return the refusal of a job without a reservation in a partition that takes jobs of reservations alone."""
+        """Return the refusal of a job without a reservation in a partition that accepts only jobs with one."""
         partition = job.options.get("partition", "")
         if job.options.get("reservation") or not _NODE.fullmatch(partition):
             return None
@@ -253,8 +253,8 @@ class SlurmScheduler:
             return None
         names = reservations(self._answer(RESERVATIONS), partition)
         return SchedulerRefused(
-            f"sbatch refused the job for {job.gpu.name}: partition {partition} takes jobs of a reservation alone, and "
-            "none is named",
+            f"sbatch refused the job for {job.gpu.name}: partition {partition} accepts only jobs with a "
+            "reservation, and none is named",
             hint=f"Name it by --reservation, or by gpus.{job.gpu.name}.reservation in the settings: "
             + (one_line(", ".join(names), 300) if names else "`scontrol show reservation` lists none for it now")
             + ".",
@@ -490,13 +490,13 @@ class SlurmScheduler:
     def _run(self, argv: Sequence[str]) -> Completed:
         within = f"within {time_limit(self._timeout_seconds):g} s"
         if is_out_of_time():
-            raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try later.")
+            raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try again later.")
         try:
             return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
             raise SchedulerError(
                 f"{argv[0]} did not answer {within}",
-                hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing was changed; retry later.",
+                hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing was changed; try again later.",
             ) from error
 
     def _output_of(self, argv: Sequence[str], done: Completed) -> str:

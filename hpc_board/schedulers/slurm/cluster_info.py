@@ -177,7 +177,7 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float, cluster: 
         ) from error
     except CommandTimeout as error:
         raise SchedulerError(
-            f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try later."
+            f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try again later."
         ) from error
     if done.truncated:
         raise SchedulerError(f"{' '.join(argv[:3])} printed more than can be read", hint="Run it yourself.")

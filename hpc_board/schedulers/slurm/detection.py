@@ -230,7 +230,7 @@ def _header(site: ClusterInfo) -> Iterator[str]:
     release = f", Slurm {_plain(site.version)}" if site.version else ""
     yield from comment(
         f"Settings of hpc-board for the cluster {_plain(site.cluster) or 'without a name'}{release}, as "
-        "`hpc-board admin detect` found it. Keys behind # need your choice: Slurm does not report their values. "
+        "`hpc-board admin detect` found it. Fill in the commented-out keys (#): Slurm does not report their values. "
         "Then test each entry with a short job: `hpc-board admin check`.",
         "",
     )
@@ -248,7 +248,7 @@ def _notes(site: ClusterInfo, offers: Sequence[_Offer]) -> Iterator[str]:
         notes.append("Jobs need an account here: `sacctmgr show assoc user=$USER` lists yours, for the key `account`.")
     plugins = [site.configuration.get(key, "") for key in ("JobSubmitPlugins", "CliFilterPlugins")]
     if any(plugins):
-        notes.append(f"The site checks jobs by rules of its own ({_plain(', '.join(filter(None, plugins)))}).")
+        notes.append(f"The site filters jobs with its own plugins ({_plain(', '.join(filter(None, plugins)))}).")
     shared = sorted({gres.name for node in site.nodes for gres in gres_list(node.gres)} & {"mps", "shard"})
     if shared:
         notes.append(f"GPUs are also handed out in shares ({', '.join(shared)}); the entries ask for whole ones.")
@@ -304,9 +304,9 @@ def _about(offer: _Offer) -> Iterator[str]:
     if offer.constraint is None:
         yield "Slurm does not distinguish them from other GPUs there: name nodes with `nodelist` or `exclude`."
     if partition.root_only or partition.reservation_only:
-        who = "root alone" if partition.root_only else "jobs with a reservation alone (key `reservation`)"
+        who = "only root" if partition.root_only else "only jobs with a reservation (key `reservation`)"
         now = f" Now there is {_plain(', '.join(partition.reservations))}." if partition.reservations else ""
-        yield f"The partition takes {who}.{now}"
+        yield f"The partition accepts {who}.{now}"
     if not partition.up:
         yield "The partition is not up now."
     for other in offer.others:
@@ -360,7 +360,7 @@ def _share(site: ClusterInfo, partition: Partition, node_cpus: int, *, gpus: int
     if most is not None and most < wanted:
         yield f"    memory: {most}M    # the most that the partition allows; ranked runs may need {wanted} MiB"
     else:
-        yield f"    memory: {wanted}M    # without it a job has {own} MiB"
+        yield f"    memory: {wanted}M    # without it a job gets {own} MiB"
 
 
 def _time(partition: Partition) -> Iterator[str]:
@@ -368,7 +368,7 @@ def _time(partition: Partition) -> Iterator[str]:
     if limit is not None and limit <= _SHORT_SECONDS:
         yield f'    time: "{time_limit(limit)}"'
     elif limit is not None:
-        why = "what the partition allows; else a task says how long"
+        why = "the partition's limit; without it the task's limits apply"
         yield from commented(f'time: "{time_limit(limit)}"', why, indent="    ")
 
 

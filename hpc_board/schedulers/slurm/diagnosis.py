@@ -105,7 +105,7 @@ def _controller(subject: str, host: Host) -> Diagnostic:
     seconds = time.monotonic() - start
     if not tried.succeeded:
         message = f"the controller does not answer: {tried.failure}; its configuration was not checked"
-        return Diagnostic(Severity.ERROR, subject, message, "Try later; nothing is lost.")
+        return Diagnostic(Severity.ERROR, subject, message, "Try again later; nothing is lost.")
     words = f"the controller answers in {seconds * 1000:.0f} ms"
     slow = seconds > _SLOW_SECONDS
     hint = "Raise `poll_seconds` of the cluster in the settings."

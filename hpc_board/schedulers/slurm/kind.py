@@ -56,7 +56,7 @@ class RequestSection(Section, frozen=True):
     """`request:` of a GPU: how the site wants it to be asked for."""
 
     style: RequestStyle
-    """The option of sbatch to ask with, or none where the partition alone decides."""
+    """The sbatch option that requests the GPU; `none` if the partition alone determines it."""
     value: OptionValue | None = None
     """The request, such as "gpu:h100:1"."""
 
@@ -128,13 +128,17 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
         if section.client == "pyslurm" and section.ssh is not None:
-            document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
+            document.fault(
+                (*place, "client"), "pyslurm queries only from this host; use cli where commands run over ssh"
+            )
         if section.client == "pyslurm" and cluster.account:
-            document.fault((*place, "client"), "pyslurm sends jobs in this account alone; use cli with jobs.account")
+            document.fault((*place, "client"), "pyslurm submits jobs only as this account; use cli with jobs.account")
         if section.pyslurm_python is not None and section.client != "pyslurm":
             document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
         if section.client == "pyslurm" and section.slurm_cluster is not None:
-            document.fault((*place, "client"), "pyslurm asks the cluster of a slurm.conf alone; use cli, or slurm_conf")
+            document.fault(
+                (*place, "client"), "pyslurm queries only the cluster of one slurm.conf; use cli, or slurm_conf"
+            )
         if section.slurm_conf is not None and not section.slurm_conf.startswith("/"):
             document.fault((*place, "slurm_conf"), "expected a full path, such as /etc/slurm/slurm.conf")
         options = ClusterOptions(
@@ -330,7 +334,7 @@ def _request(document: Document, place: Place, section: RequestSection | None) -
     if section.style is not RequestStyle.NONE and section.value is None:
         document.fault((*place, "value"), f'is missing; style {section.style} needs one, such as "gpu:1"')
     if section.style is RequestStyle.NONE and section.value is not None:
-        document.fault((*place, "value"), "is given although style none asks for nothing")
+        document.fault((*place, "value"), "is set, but style none makes no request")
     return Request(section.style, section.value or "")
 
 

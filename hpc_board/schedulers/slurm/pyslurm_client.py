@@ -124,7 +124,7 @@ class PyslurmScheduler(SlurmScheduler):
     def _unanswered(self, words: str) -> SchedulerError:
         return SchedulerError(
             f"pyslurm {words}",
-            hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing was changed; retry later.",
+            hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing was changed; try again later.",
         )
 
     def _tell(self, reason: str) -> None:
@@ -133,7 +133,8 @@ class PyslurmScheduler(SlurmScheduler):
             return
         self._warned = True
         self._warn(
-            f"Cluster {self._cluster.name} is asked by Slurm's commands, as pyslurm under {self._python} {reason}. "
+            f"hpc-board uses Slurm's commands for cluster {self._cluster.name} because pyslurm under {self._python} "
+            f"{reason}. "
             f"Set clusters.{self._cluster.name}.pyslurm_python to a Python whose pyslurm works, or client to cli."
         )
 

@@ -104,8 +104,8 @@ _NOT_NOW: Final = (
 """Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
 _ALONE: Final = (
-    "This job alone is above the limit: ask for less by gpus.{gpu}.request, cpus_per_task or memory, or correct --qos; "
-    "`sacctmgr show qos` and `sacctmgr show assoc user=$USER` list the limits."
+    "This job by itself exceeds the limit: ask for less by gpus.{gpu}.request, cpus_per_task or memory, or correct "
+    "--qos; `sacctmgr show qos` and `sacctmgr show assoc user=$USER` list the limits."
 )
 _ACCOUNT: Final = (
     "Correct --account, or gpus.{gpu}.account in the settings: `sacctmgr show assoc user=$USER` lists the accounts. "
@@ -174,7 +174,7 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
         )
     return SchedulerError(
         f"{program} failed: {said or f'status {done.returncode}'}",
-        hint=f"Slurm on cluster {cluster} may be busy or down; nothing was changed; retry later.",
+        hint=f"Slurm on cluster {cluster} may be busy or down; nothing was changed; try again later.",
     )
 
 

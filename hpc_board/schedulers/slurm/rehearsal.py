@@ -70,7 +70,7 @@ def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Sev
         yield Severity.ERROR, message, hint
     if partition.reservation_only and not rehearsal.job.options.get("reservation"):
         hint = f"Set gpus.{gpu.name}.reservation; `scontrol show reservation` lists them."
-        yield Severity.ERROR, f"{name} takes jobs of a reservation alone, and the entry names none", hint
+        yield Severity.ERROR, f"{name} accepts only jobs with a reservation, and the entry names none", hint
     yield from _account(gpu, partition)
     if partition.preempted:
         yield Severity.WARNING, f"jobs in {name} may be preempted", "Prefer a partition without preemption."

@@ -170,7 +170,7 @@ def pending_reason_text(reason: str) -> str:
 def above_limit_text(limit: str, reason: str) -> str:
     """Return why a job never starts that exceeds the `limit` alone; `reason` ends with Slurm's own word."""
     word = reason[reason.rindex("(") :]
-    return f"{NEVER_STARTS}: this job alone is above the limit of {limit}; {_MEND_ASKED.format('qos')} {word}"
+    return f"{NEVER_STARTS}: this job by itself exceeds the limit of {limit}; {_MEND_ASKED.format('qos')} {word}"
 
 
 def exceeded(tres: str, limits: str) -> str:

@@ -222,9 +222,9 @@ class AdminScreen(BoardScreen):
             (reason,) = lines
             if stopped:
                 begun = self.board.moderation.start(reason)
-                return "Submissions are accepted again." if begun else "Submissions were accepted already."
+                return "Submissions are accepted again." if begun else "Submissions were already accepted."
             ended = self.board.moderation.stop(reason)
-            return "No new submissions are accepted." if ended else "Submissions were stopped already."
+            return "No new submissions are accepted." if ended else "Submissions were already stopped."
 
         question = "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)

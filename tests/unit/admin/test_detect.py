@@ -208,12 +208,12 @@ def cpu_entry(recorded: str) -> str:
 @pytest.mark.parametrize(
     ("fields", "lines"),
     [
-        ("DefMemPerCPU=1000", ["cpus_per_task: 2", "memory: 4000M    # without it a job has 2000 MiB"]),
+        ("DefMemPerCPU=1000", ["cpus_per_task: 2", "memory: 4000M    # without it a job gets 2000 MiB"]),
         ("DefMemPerCPU=2000", ["cpus_per_task: 2"]),
-        ("DefMemPerNode=800", ["cpus_per_task: 2", "memory: 4000M    # without it a job has 800 MiB"]),
+        ("DefMemPerNode=800", ["cpus_per_task: 2", "memory: 4000M    # without it a job gets 800 MiB"]),
         ("DefMemPerNode=UNLIMITED", ["cpus_per_task: 2"]),
         ("DefMemPerCPU=1000 JobDefaults=DefCpuPerGPU=8,DefMemPerGPU=16000", []),
-        ("DefMemPerCPU=100 JobDefaults=DefCpuPerGPU=8", ["memory: 4000M    # without it a job has 800 MiB"]),
+        ("DefMemPerCPU=100 JobDefaults=DefCpuPerGPU=8", ["memory: 4000M    # without it a job gets 800 MiB"]),
         (
             "DefMemPerCPU=100 MaxMemPerNode=3000",
             [
@@ -223,7 +223,7 @@ def cpu_entry(recorded: str) -> str:
         ),
         (
             "DefMemPerCPU=500 MaxMemPerCPU=1000",
-            ["cpus_per_task: 4", "memory: 4000M    # without it a job has 2000 MiB"],
+            ["cpus_per_task: 4", "memory: 4000M    # without it a job gets 2000 MiB"],
         ),
     ],
 )

@@ -402,7 +402,7 @@ def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
     admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
     admin.submissions.preview([requested(kernel)])
     assert heard == ["The board is closed to submissions; yours are accepted because you are an admin."]
-    assert "stopped already" in place.call(ADMIN, "admin", "stop").stderr
+    assert "already stopped" in place.call(ADMIN, "admin", "stop").stderr
     place.call(ADMIN, "admin", "start")
     assert place.call("bob", "submit", kernel, "--dry-run").exit_code == 0
 

@@ -675,7 +675,7 @@ def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_comma
     board.settings.write_text(board.settings.read_text().replace("{scheduler: slurm, ", slurm))
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "4", **environ)
     assert done.returncode == 4
-    warning = f"warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} failed: "
+    warning = f"warning: hpc-board uses Slurm's commands for cluster here because pyslurm under {python} failed: "
     assert done.stderr.count("warning: ") == done.stderr.count(warning) == 1
     assert "No module named pyslurm" in done.stderr
     assert asked.read_text().count("x") > 1

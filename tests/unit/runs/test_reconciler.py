@@ -133,7 +133,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
 ) -> None:
     run = world.run()
     world.advance.launch([run])
-    world.scheduler.cancel_error = SchedulerError("squeue failed", hint="nothing was changed; retry later")
+    world.scheduler.cancel_error = SchedulerError("squeue failed", hint="nothing was changed; try again later")
     with pytest.raises(SchedulerError, match="squeue failed") as caught:
         cancel(world.advance, run)
     assert f"The cancellation of run {run.id} is stored" in caught.value.hint

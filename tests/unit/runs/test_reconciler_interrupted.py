@@ -119,7 +119,7 @@ def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(wor
     world.scheduler.status = JobStatus(JobState.MISSING, source="squeue: not listed")
     world.advance()
     evidence = world.store.runs.get(run.id).status.source
-    assert evidence == "squeue: not listed; result.json is of a job that was stopped"
+    assert evidence == "squeue: not listed; result.json belongs to a job that was stopped"
 
 
 def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) -> None:

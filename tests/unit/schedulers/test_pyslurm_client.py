@@ -156,7 +156,7 @@ def test_a_helper_that_fails_is_told_of_once_and_asked_again_after_a_pause(
     helped = Helped(tmp_path, [act, act, answer(ROW)], answer_seconds=1 if "did not answer" in reason else 60)
     assert helped.source() == "squeue: RUNNING"
     (warning,) = helped.warnings
-    assert f"Cluster main is asked by Slurm's commands, as pyslurm under /opt/python {reason}" in warning
+    assert f"hpc-board uses Slurm's commands for cluster main because pyslurm under /opt/python {reason}" in warning
     assert "clusters.main.pyslurm_python" in warning
 
     helped.now += PAUSE_SECONDS

@@ -681,7 +681,7 @@ def test_a_job_that_is_refused_for_a_limit_of_all_jobs_is_above_it_alone(limit: 
         f"sbatch: error: {limit}\nsbatch: error: Batch job submission failed: {words}\n", "H100", "main"
     )
     assert isinstance(error, SchedulerRefused)
-    assert error.hint.startswith("This job alone is above the limit")
+    assert error.hint.startswith("This job by itself exceeds the limit")
 
 
 def test_a_diagnosis_asks_a_controller_that_limits_requests_once_more(

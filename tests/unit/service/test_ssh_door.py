@@ -247,4 +247,4 @@ def test_the_relay_needs_a_socket_and_no_terminal(folder: Path) -> None:
     os.close(ours)
     os.close(theirs)
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert "this is a terminal" in shown.stderr
+    assert "runs on a terminal" in shown.stderr
