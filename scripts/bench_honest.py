@@ -144,7 +144,7 @@ def parsed() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=RUNS, help=f"runs in all, by default {RUNS}")
-    parser.add_argument("--only", metavar="NAME", help="runs of this kernel alone, such as honest/thread_pool")
+    parser.add_argument("--only", metavar="NAME", help="only runs of this kernel, such as honest/thread_pool")
     return parser.parse_args()
 
 

@@ -155,13 +155,13 @@ def verdicts_by(task: Task, folder: Path) -> Iterator[str]:
     if task.text(needed) is None or (task.harness == ISOLATED and (task.multi_gpu or missing(task.text(needed) or ""))):
         return
     if task.harness == OWN and "cuda.is_available" in (task.text(needed) or ""):
-        yield "its eval runs on a GPU alone"
+        yield "its eval runs only on a GPU"
         return
     for file in sorted(each for pattern in SOLUTIONS for each in folder.glob(pattern)):
         name = str(file.relative_to(folder)).removeprefix("solutions/")
         text = file.read_text(encoding="utf-8") if file.suffix == ".py" else ""
         if file.suffix != ".py" or GPU_ALONE.search(text):
-            yield f"{name}: for a GPU alone"
+            yield f"{name}: only for a GPU"
             continue
         verdict = verdict_of(Source(file.name, moved(file.name, text, task)), task)
         passed = verdict == Verdict.PASS.value

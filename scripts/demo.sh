@@ -28,7 +28,7 @@ show() {
     hpc-board "$@"
 }
 
-# Two tasks that need PyTorch, or without it two that need NumPy alone.
+# Two tasks that need PyTorch, or without it two that need only NumPy.
 if "$checkout/.venv/bin/python" -c 'import importlib.util as util, sys; sys.exit(not util.find_spec("torch"))'; then
     first=vectoradd_py second=softmax_py starter='template softmax_py -o mine.py            '
 else

@@ -1,4 +1,4 @@
-// Play the recordings on the page that has places for them. The player is loaded there alone.
+// Play the recordings on the page that has places for them. The player is loaded only there.
 const places = document.querySelectorAll("[data-recording]");
 if (places.length) {
   const own = document.currentScript.src;

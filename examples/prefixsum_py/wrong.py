@@ -1,5 +1,5 @@
 #!POPCORN leaderboard prefixsum_py
-"""Wrong: scans blocks by themselves, and adds to each the total of the block before it alone."""
+"""Wrong: scans blocks by themselves, and adds to each only the total of the block before it."""
 
 import torch
 from task import input_t, output_t

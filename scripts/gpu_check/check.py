@@ -137,7 +137,7 @@ class Records:
             old.unlink()
 
     def add(self, row: Row, raw: "Row | None" = None) -> None:
-        """Append a row, with the values of `raw` to the raw data alone."""
+        """Append a row, with the values of `raw` only to the raw data."""
         row["at_s"] = round(time.monotonic() - START, 1)
         self.rows.append(row)
         line = json.dumps({**row, **(raw or {})})

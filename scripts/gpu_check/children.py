@@ -90,7 +90,7 @@ def _killed(child: "subprocess.Popen[bytes]") -> int:
 def descendants(ancestor: int) -> set[int]:
     """Return all processes below one that have not ended."""
     parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names alone
+    for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         with suppress(OSError, ValueError, IndexError):
             # The name of a program may contain blanks and brackets.
             state, parent = Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()[:2]

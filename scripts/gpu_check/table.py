@@ -1,4 +1,4 @@
-"""The Markdown page of a GPU check, from its rows; Python 3.10 and the standard library alone."""
+"""The Markdown page of a GPU check, from its rows; Python 3.10 and only the standard library."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -188,7 +188,7 @@ def microseconds(nanoseconds: Any) -> str:
 def as_expected(row: Row) -> bool:
     """Return whether a run ended as expected; omitted runs did not fail.
 
-    A run that passes is not timed by the worker's clock alone, and a cheat has nine tenths of the honest time at least.
+    A run that passes is not timed only by the worker's clock, and a cheat has nine tenths of the honest time at least.
     """
     if row.get("left_out"):
         return True
@@ -204,7 +204,7 @@ def why(row: Row) -> str:
     if row["verdict"] != "pass" or "pass" not in row["expected"]:
         return f"{row['verdict']}: {row['message'][:300]}"
     if row.get("clock") == WORKER:
-        return f"timed by the worker's clock alone: {row['clock_reason']}"
+        return f"timed only by the worker's clock: {row['clock_reason']}"
     return f"{microseconds(row.get('median_ns'))} us, and the honest kernel {microseconds(row['honest_ns'])} us"
 
 

@@ -1,4 +1,4 @@
-# An environment of its own, from which Spack shows the program alone: jobs inherit PATH and PYTHONPATH, and must not
+# An environment of its own, from which Spack shows only the program: jobs inherit PATH and PYTHONPATH, and must not
 # find hpc-board's Python and libraries there. Spack's own packages of some libraries are too old for it, so pip
 # installs them. docs/clusters.md has the commands.
 import os
