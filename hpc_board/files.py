@@ -123,7 +123,7 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Create a folder for this account alone, and remove it with all contents afterwards.
+    """Create a folder that only this account can enter, and remove it with all contents afterwards.
 
     Raises:
         BoardError: temporary files cannot be written.

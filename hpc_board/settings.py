@@ -97,14 +97,14 @@ class ServeSection(Section, frozen=True):
     web_host: HostName | None = None
     """The name under which a reverse proxy serves the live page; localhost and IP addresses need none."""
     metrics: bool = False
-    """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
+    """Serve `/metrics` at the address `web` too, and not only at the Unix socket."""
 
 
 class SubmitSection(Section, frozen=True):
     """`submit:`: the options that participants may set for the jobs of a submission."""
 
     options: list[OptionName] | None = None
-    """The options of `submit`, by their names: all by default, and `time` alone with `serve` or `jobs.account`."""
+    """The options of `submit`, by their names: all by default, and only `time` with `serve` or `jobs.account`."""
 
 
 class JobsSection(Section, frozen=True):

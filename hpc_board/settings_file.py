@@ -104,7 +104,7 @@ def _system_owners() -> frozenset[int]:
 
 
 def _open_own(path: Path, owners: Collection[int]) -> BinaryIO:
-    """Open a file that decides which programs run in the user's name, if its `owners` alone may change it.
+    """Open a file that decides which programs run in the user's name, if only its `owners` may change it.
 
     That counts for its folder too, and for a link to it.
 

@@ -1,4 +1,4 @@
-"""Mount namespaces for tests: what this process and its children see of the file system, changed for them alone.
+"""Mount namespaces for tests: what this process and its children see of the file system, changed only for them.
 
 python tests/namespaces.py MOUNTS COMMAND ...       # `contain`, with MOUNTS as JSON
 """
@@ -47,7 +47,7 @@ def remove(folder: Path) -> None:
 
 
 def hide_processes() -> None:
-    """Have a /proc that hides from users what is not dumpable, as many clusters do; for root alone."""
+    """Have a /proc that hides from users what is not dumpable, as many clusters do; for only root."""
     _mount("proc", Path("/proc"), "proc", 0, b"hidepid=2")
 
 

@@ -204,7 +204,7 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
     mount = mounted(table, there.resolve())
     kind, local = one_line(mount.kind, 40), mount.kind in LOCAL_FILE_SYSTEMS
     journal = journal_mode(there, installation.mounts)
-    whose = "of this machine alone" if local else "shared between machines, or not known to be of one"
+    whose = "only of this machine" if local else "shared between machines, or not known to be of one"
     yield Diagnostic(Severity.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
     if mount.kind in ("tmpfs", "ramfs"):
         hint = "Set `board` in the settings to a folder on a disk."

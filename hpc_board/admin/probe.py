@@ -152,7 +152,7 @@ def bundled_starters() -> Mapping[str, str]:
 
 
 def _starters(plan: Plan, gpu: Gpu) -> dict[str, str]:
-    """Return the starters that a job on `gpu` tries, each for some seconds; PyTorch's line alone tells of a CPU's."""
+    """Return the starters that a job on `gpu` tries, each for some seconds; only PyTorch's line tells of a CPU's."""
     found = {name: text for name, text in plan.starters.items() if runs_template(gpu, name)}
     if gpu.device is Device.CPU and not gpu.emulated:
         return {name: text for name, text in found.items() if name in COMPILED}
@@ -177,7 +177,7 @@ def check(
             kind, first = kind_of(gpu.cluster), all(probe.gpu.cluster != gpu.cluster for probe in probes)
             if rehearse and first and not kind.on_this_machine:
                 plan.say(f"Cluster {gpu.cluster.name}: asking {kind.title}")
-            # One level deeper than it needs: `../../harness` is then a folder of this check alone.
+            # One level deeper than it needs: `../../harness` is then a folder of this check's own.
             probes.append(_prepare(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
             probes[-1].label = labels[number] if labels else gpu.name
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)

@@ -80,11 +80,11 @@ class Installation:
         return ChangesShown(self.reading)
 
     def served_by_another(self) -> bool:
-        """Return whether a service, another process, owns the board: it alone sends and follows jobs."""
+        """Return whether a service, another process, owns the board: only it sends and follows jobs."""
         return not self.served and is_served(self.settings.board)
 
     def require_unserved(self, what: str) -> None:
-        """Require that no other process serves the board; `what` completes "it alone ...".
+        """Require that no other process serves the board; `what` completes "only the service ...".
 
         Raises:
             Refused: a service owns the board.
@@ -92,7 +92,7 @@ class Installation:
         if self.served_by_another():
             socket = "SOCKET" if self.settings.socket is None else shlex.quote(str(self.settings.socket))
             raise Refused(
-                f"{self.settings.board} is served by `hpc-board serve`, and it alone {what}.",
+                f"{self.settings.board} is served by `hpc-board serve`, and only the service {what}.",
                 hint=f"Use the board through the service: export HPC_BOARD_SERVICE={socket}",
             )
 

@@ -82,8 +82,8 @@ class Runs:
     ) -> Iterator[list[Run]]:
         """Yield the runs whenever they change, until all have ended.
 
-        A silent scheduler does not end the wait: `say` receives the problem, unless it concerns one of these runs
-        alone, whose status then shows it.
+        A silent scheduler does not end the wait: `say` receives the problem, unless it concerns only one of these
+        runs, whose status then shows it.
 
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs continue.

@@ -21,7 +21,7 @@ NEEDED = (GENERATOR, CHECK)
 """The functions without which our judge cannot judge a task."""
 
 SIGNATURE_CHARACTERS_MAX = 100_000
-"""The size above which a file is not parsed for its functions alone, which each command may do with each task.
+"""The size above which a file is not parsed just for its functions, which each command may do with each task.
 
 Deep expressions take 500 bytes of memory and 10 us for each of their characters.
 """

@@ -103,7 +103,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fresh_output: bool = False
     """The output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
     languages: list[Language] = []
-    """The languages of submissions; `lang` alone if empty."""
+    """The languages of submissions; only `lang` if empty."""
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "input", "one_element"]] = []

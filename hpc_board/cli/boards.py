@@ -76,7 +76,7 @@ def create(
     to the task's. Requires the role creator.
     """
     if len(words) not in (1, 2):
-        raise click.UsageError("expected NAME and SOURCE, or SOURCE alone.")
+        raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
     board = open_()
     options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
     request = BoardRequest(_source(board, words[-1]), words[0] if len(words) == 2 else None, options)

@@ -94,8 +94,8 @@ def export(
 
     csv and parquet have a row for each run, with its rank; json adds the
     standings. html is a self-contained page of the boards, of closed ones
-    only if --task names them. FILE is written completely or not at all; you
-    alone may read it, unless it is the page.
+    only if --task names them. FILE is written completely or not at all; only
+    you may read it, unless it is the page.
     """
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
         raise click.UsageError("not printed to a terminal; use -o FILE.")

@@ -25,7 +25,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class Visibility(StrEnum):
-    """The visibility of a leaderboard: to all users, or to its members alone."""
+    """The visibility of a leaderboard: to all users, or only to its members."""
 
     PUBLIC = "public"
     CLOSED = "closed"

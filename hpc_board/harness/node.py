@@ -88,7 +88,7 @@ def ecc_errors(uuid: str) -> int:
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:
-    """Return the state alone, under names that begin with `gpu_after_`."""
+    """Return only the state, under names that begin with `gpu_after_`."""
     return _gpu_query(uuid, _GPU_STATE_FIELDS, "gpu_after_")
 
 

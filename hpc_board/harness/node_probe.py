@@ -67,7 +67,7 @@ _GPU_FIELDS = (
     "clocks.mem",
     "compute_mode",
 )
-# Imported as the judge imports it: a package that links to a folder which jobs do not see is missing in a run alone.
+# Imported as the judge imports it: a package that links to a folder which jobs do not see is missing only in a run.
 # The release of ROCm or CUDA is reported beside the driver's name for the device.
 _TORCH_QUESTION = """
 import json, sys
@@ -310,7 +310,7 @@ def inspect(path: Path, harness: Path) -> int:
     environment = JobEnvironment.of(job.get("job_environment", {}))
     node = node_facts(environment)
     os.umask(0o077)
-    # Landlock confines a process with one thread alone, so this precedes the waiting thread.
+    # Landlock confines only a process with one thread, so this precedes the waiting thread.
     level = level_here()
     greeted_at = _written(folder, GREETING, lambda: asdict(Greeting(time.time())))["at"]
     answer = _Answer(folder / ANSWER, float(job["inspect"]["answer_seconds"]))
@@ -369,7 +369,7 @@ class _Answer:
     def _look(self) -> None:
         while time.monotonic() < self._deadline:
             # Listing the folder makes a network file system ask its server anew.
-            if self._path.name in os.listdir(self._path.parent):  # noqa: PTH208 - names alone
+            if self._path.name in os.listdir(self._path.parent):  # noqa: PTH208 - only names
                 self._seen_at = time.time()
                 return
             time.sleep(_ANSWER_LOOK_SECONDS)
@@ -403,7 +403,7 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
     """Return facts about PyTorch under this very Python, and a GPU's rates, from a process of its own: it may crash.
 
     The process is confined as the judge is: it reads the folders `readable` besides the system's own, and writes
-    `scratch` alone.
+    only `scratch`.
     """
     question = [sys.executable, "-I", "-B", "-c", _TORCH_QUESTION, str(harness.resolve()), str(scratch)]
     done = ended([*question, "measured" if measured else "", *readable], _TORCH_SECONDS)

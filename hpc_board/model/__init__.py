@@ -1,1 +1,1 @@
-"""Frozen values and pure rules, from the standard library alone; they travel to the compute node with the harness."""
+"""Frozen values and pure rules, on the standard library; they travel to the compute node with the harness."""

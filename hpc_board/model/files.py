@@ -26,7 +26,7 @@ def whole_file(path: Path, *, mode: int | None = 0o600, replace: bool = True, mo
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            # Some file systems know one mode alone, and refuse to change it.
+            # Some file systems know only one mode, and refuse to change it.
             if mode is not None and mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
                 os.fchmod(descriptor, mode)
             os.fsync(descriptor)

@@ -78,7 +78,7 @@ class Cluster(Value):
     login node on which the scheduler's commands run, None for this machine. `account` is the account of this machine
     that has the jobs, "" for the one of this process. With either, job folders lie below `board_folder`. `allow_root`
     says whether jobs may judge as root, None if the scheduler decides. `scheduler_options` are the scheduler's own keys
-    of the settings; its package alone reads them.
+    of the settings; only its package reads them.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Gpu(Value):
     `sandbox` is the container around a run, `container` the one in which the judge
     itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the CPU: a test
     cluster. `partition` is the cluster's partition with this GPU, "" without partitions. `scheduler_options` are
-    the scheduler's own keys of the settings; its package alone reads them.
+    the scheduler's own keys of the settings; only its package reads them.
     """
 
     name: str

@@ -22,7 +22,7 @@ WIDE_INTERVAL = 0.1
 """Share of a time from which its interval is shown beside it."""
 
 AUDITED, JUDGE, WORKER = "audited", "judge", "worker"
-"""The clocks of a GPU: the worker's within the bounds of the judge's windows, the judge's, or the worker's alone."""
+"""The clocks of a GPU: the worker's within the bounds of the judge's windows, the judge's, or only the worker's."""
 
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal which told its job to end."""
@@ -90,7 +90,7 @@ _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK
 
 
 PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
-"""Beginning of the message of a case that passes with the public seed alone."""
+"""Beginning of the message of a case that passes only with the public seed."""
 
 
 class Timing(Value):

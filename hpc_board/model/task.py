@@ -132,10 +132,10 @@ ON_GPUS = (
     Template.CUPY,
     Template.LOAD_INLINE,
 )
-"""The templates whose programs run on GPUs alone, though their language runs on CPUs too."""
+"""The templates whose programs run only on GPUs, though their language runs on CPUs too."""
 
 ON_CUDA = (Template.CUTE_DSL, Template.CUTILE, Template.NUMBA)
-"""Those whose programs run on NVIDIA's GPUs alone."""
+"""Those whose programs run only on NVIDIA's GPUs."""
 
 COMPILED: Mapping[str, Language] = {
     Template.CPP: Language.CPP,

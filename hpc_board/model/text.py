@@ -10,7 +10,7 @@ _ESCAPES = (
     r"|\x1b(?![\]PX^_])[ -/]*[0-~]"
 )
 _CONTROLS = (
-    "\x1b[\\]PX^_]"  # the introducer alone: an unterminated sequence must not hide the text after it
+    "\x1b[\\]PX^_]"  # only the introducer: an unterminated sequence must not hide the text after it
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
     # format characters
     "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"

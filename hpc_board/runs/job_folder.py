@@ -1,6 +1,6 @@
 """Job folders and batch scripts.
 
-The script depends on the task, the GPU and the mode alone and finds all other files in its working directory. It is
+The script depends only on the task, the GPU and the mode, and finds all other files in its working directory. It is
 rendered once and stored with its run: the previewed script is, byte for byte, the one that is sent.
 """
 
@@ -398,7 +398,7 @@ def comment(script: Script, runs: str, *tasks: str) -> str:
     """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py".
 
     It is empty if the site's own template sets a comment, which one on the command line would replace. All accounts of
-    the cluster may read these lists, so `tasks` are the names of open boards alone.
+    the cluster may read these lists, so `tasks` are the names of only open boards.
     """
     if "comment" not in script.options and _OWN_COMMENT.search(script.text):
         return ""

@@ -103,7 +103,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         batches = []
         for group in grouped_by_array(runs):
             numbers = [run.id for run in group]
-            # A throttle holds within an array alone.
+            # A throttle holds only within an array.
             least = 2 if group[0].options.max_running else ARRAY_LEAST
             batches += [numbers] if len(numbers) >= least else [[number] for number in numbers]
         tokens = drawn_tokens(batches)

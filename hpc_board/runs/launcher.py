@@ -298,7 +298,7 @@ class Launcher(msgspec.Struct, frozen=True):
 
     def _send_prepared(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
-        # After a limit was reached, one job alone shows whether there is room again.
+        # After a limit was reached, a single job shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
         whole = not sent and not any(
             _has_no_room(each.run) and is_full(each.run.status.reason) for each in prepared_jobs

@@ -246,7 +246,7 @@ class GpuFault(StrEnum):
 class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     """A kind of scheduler: all that is the same on each of its clusters.
 
-    A package has one value of it, which the registry names. The package's client is imported by `connect` alone, so
+    A package has one value of it, which the registry names. The package's client is imported only by `connect`, so
     that commands which ask no scheduler don't load it.
 
     Attributes:

@@ -47,7 +47,7 @@ class Answers:
             value = self._value(board, request)
             last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
             self._counts.answered(request.route, "ok")
-        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told only to its log
             last = self.failed(uid, request, error)
         return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
 

@@ -72,7 +72,7 @@ class Changes:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="changes")
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Of the thread alone:
+        # Only of the thread:
         self._marks: Marks | None = None
         self._viewers: dict[str, Viewer] = {}
         self._in_flight: dict[int, Run] = {}
@@ -163,7 +163,7 @@ class Changes:
         if additions is None:
             self._viewers = self._viewers_of(users)
             return dict.fromkeys(users, Change(anew=True))
-        # Leaderboards are hidden and shown by new rows alone.
+        # Leaderboards are hidden and shown only by new rows.
         if additions or not self._viewers.keys() >= set(users):
             self._viewers = self._viewers_of(users)
         return {user: self._viewers[user].change(additions, due) for user in users}
@@ -213,7 +213,7 @@ class _Stream:
         self.user = user
         self.news = asyncio.Event()
         self.has_begun = False
-        """True once a look knows the stream; of the thread of the looks alone."""
+        """True once a look knows the stream; only of the thread of the looks."""
         self._change: Change | None = None
 
     def add(self, change: Change) -> None:

@@ -352,7 +352,7 @@ class _Runs(_Part):
                 if change.anew:
                     stale = [*ids]
                 else:
-                    # Changes name the user's own runs alone.
+                    # Changes name only the user's own runs.
                     going = [run for run in runs if not run.state.ended]
                     stale = [run.id for run in going if run.id in change.runs or (change.facts and run.user != user)]
                 if not stale and shown:

@@ -103,7 +103,7 @@ class Conversations:
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
-        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+        except Exception:  # noqa: BLE001 - a fault of the service is told only to its log
             self._log("fault", uid=uid, traceback=traceback.format_exc())
         finally:
             await self._closed(writer)
@@ -199,7 +199,7 @@ class Conversations:
                 file = stack.enter_context(temporary_folder("hpc-board-send-")) / "file"
                 value = await loop.run_in_executor(self._pool, self._answers.write_file, user, request, file)
                 opened = stack.enter_context(file.open("rb"))
-            except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            except Exception as error:  # noqa: BLE001 - a fault of the service is told only to its log
                 await self._send(writer, self._answers.failed(uid, request, error))
                 return
             while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):

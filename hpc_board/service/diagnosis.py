@@ -65,7 +65,7 @@ def diagnose_start(settings: Settings) -> Iterator[Diagnostic]:
 
 
 def _owner(address: Path | SshAddress) -> str:
-    """Return the account of a service, "" if its host alone knows it; the client has checked the account."""
+    """Return the account of a service, "" if only its host knows it; the client has checked the account."""
     if isinstance(address, Path):
         with suppress(OSError):
             return user_name(address.lstat().st_uid)

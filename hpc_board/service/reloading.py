@@ -20,7 +20,7 @@ _FIXED: Final = {
     "web_host": "serve.web_host",
     "web_metrics": "serve.metrics",
 }
-"""The settings that count from a start alone, by their fields, as the file has them."""
+"""The settings that take effect only at a start, by their fields, as the file has them."""
 
 
 def changed(running: Settings, read: Settings) -> tuple[Settings, tuple[str, ...]]:

@@ -34,7 +34,7 @@ Marks = tuple[int, ...]
 class Addition(msgspec.Struct, frozen=True):
     """A new row, which concerns a `user`, and those who may see the leaderboard `task`.
 
-    Without both it concerns admins alone; with `everyone`, all. `run` and its `cluster` are those of a new state;
+    Without both it concerns only admins; with `everyone`, all. `run` and its `cluster` are those of a new state;
     `entry` is the number of an entry of the feed; `terms` is true for a change of the leaderboard itself.
     """
 

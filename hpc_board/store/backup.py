@@ -66,7 +66,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
     """Copy the database at `source`, of another board or a backup, to the folder `board`, which has none.
 
     The copy gets its place when the block ends; an error in the block leaves no database. Nothing is written to
-    `source`: other accounts may have written it and the files beside it, and SQLite would obey these. The copy alone
+    `source`: other accounts may have written it and the files beside it, and SQLite would obey these. Only the copy
     is checked, so no later change of `source` counts.
 
     Raises:

@@ -136,7 +136,7 @@ def _is_full(path: Path) -> bool:
         space = os.statvfs(path.parent)
     except OSError:
         return False
-    # One for reading alone has no space either.
+    # A read-only one has no space either.
     return not space.f_flag & os.ST_RDONLY and space.f_bavail * space.f_frsize < _FREE_BYTES_NEEDED
 
 

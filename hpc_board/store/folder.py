@@ -65,7 +65,7 @@ def make_board_folder(board: Path) -> Path:
 
 
 def check_own(board: Path) -> None:
-    """Require that the board's folder and its database, as far as they are there, are this account's alone.
+    """Require that the board's folder and its database, as far as they are there, are only this account's.
 
     An account that may write them chooses the code that this one runs.
 

@@ -77,7 +77,7 @@ class LocalJob(msgspec.Struct, frozen=True):
 def local_job(
     task: Task, gpu: Gpu, *, mode: Mode = Mode.TEST, file_name: str = "", code: bytes = b""
 ) -> Iterator[LocalJob]:
-    """Prepare a job that evaluates `code` for `task` on this machine, or checks the task alone."""
+    """Prepare a job that evaluates `code` for `task` on this machine, or only checks the task."""
     with temporary_folder("hpc-board-job-") as scratch:
         harness, folders = harness_bytes(), job_folder.Folders(scratch)
         run = unstored_run(task, gpu, mode, file_name or task.submission_name, harness)

@@ -115,7 +115,7 @@ class Connection:
         deadline = time.monotonic() + _FULL_SECONDS
         while True:
             try:
-                # One at a time: the library keeps the error of one session alone.
+                # One at a time: the library keeps the error of only one session.
                 with self._opening:
                     link = self.link(full)
                     return link, link.open_session(min(seconds, _OPEN_SECONDS))
@@ -247,7 +247,7 @@ class SshHost:
         ended = False
         with closed_after(max(seconds, 0) + _GRACE_SECONDS, link):
             try:
-                # Every login shell understands this; the script is for sh alone.
+                # Every login shell understands this; the script is only for sh.
                 channel.exec_command("exec /bin/sh")
                 channel.settimeout(_LOOK_SECONDS)
                 _send(channel, script.encode(), deadline)

@@ -15,7 +15,7 @@ from hpc_board.transport.ssh_config import Destination
 
 
 class MasterLink:
-    """The connection of a master, which belongs to the user: `close` ends the sessions alone."""
+    """The connection of a master, which belongs to the user: `close` ends only the sessions."""
 
     def __init__(self, place: Destination) -> None:
         self.destination = place

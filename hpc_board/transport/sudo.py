@@ -118,7 +118,7 @@ class SudoHost:
 
 
 class SharedFiles(LocalFiles):
-    """Files of this machine for the jobs of another account, which writes into job folders and into `cache` alone.
+    """Files of this machine for the jobs of another account, which writes only into job folders and `cache`.
 
     All folders have the group of the outermost one, in which both accounts are. A job can change no file of this
     account, and a file in a job folder that does not belong to the jobs' account is not read.

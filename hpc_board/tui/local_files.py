@@ -69,7 +69,7 @@ def _copies(number: int, name: str) -> list[Path]:
 
 
 def _named(names: Sequence[str], known: Sequence[Path]) -> list[Path]:
-    """Return the known files with one of these names, one in the current folder by its name alone."""
+    """Return the known files with one of these names, one in the current folder only by its name."""
     # A field of the form cuts the end of a long path.
     return [Path(path.name) if path == Path(path.name).absolute() else path for path in known if path.name in names]
 

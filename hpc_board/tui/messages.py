@@ -47,7 +47,7 @@ class RunsState(msgspec.Struct, frozen=True):
 
 
 class Tick(Message, bubble=False):
-    """The passage of about a second, upon which the screen in front updates; on a served board, its ages alone."""
+    """The passage of about a second, upon which the screen in front updates; on a served board, only its ages."""
 
 
 class Heard(Message, bubble=False):

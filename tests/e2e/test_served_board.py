@@ -84,7 +84,7 @@ def service(
 
 
 def socket_place(files: BoardFiles, uid: int) -> Path:
-    """The path of a socket in a folder that `uid` alone may write."""
+    """The path of a socket in a folder that only `uid` may write."""
     place = files.folder / "run"
     place.mkdir()
     os.chown(place, uid, -1)

@@ -50,7 +50,7 @@ def started(place: Path, unit: Path) -> Iterator[None]:
     """Start the command of a unit file under the service's account, with the unit's environment."""
     lines = dict(line.split("=", 1) for line in unit.read_text().splitlines() if "=" in line)
     command = shlex.split(lines["ExecStart"])
-    # The programs of this machine's tests: the unit itself finds those of the system alone.
+    # The programs of this machine's tests: the unit itself finds only those of the system.
     environ = environment(HOME=str(place))
     log = place / "serve.log"
     with log.open("w") as sink:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a virtual environment with NumPy alone."""
+    """The Python of a virtual environment with only NumPy."""
     numpy = pytest.importorskip("numpy")
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)

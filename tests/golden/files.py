@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DIFFERENCES = (
-    # A job runs under the service's account, in a folder that this account alone can enter.
+    # A job runs under the service's account, in a folder that only this account can enter.
     (re.compile(r'"trust": "(self-run|verified)"'), '"trust": "..."'),
     (re.compile(r'"account": (null|"\w+")'), '"account": "..."'),
     # Submissions of all users run under one account.

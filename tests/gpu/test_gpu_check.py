@@ -259,7 +259,7 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
         "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 12.34 | 11.90 | 0.60 | 50.00 | judge | -0.04 |"
         in page
     )
-    assert "| claimed | tasks | py | **no**: timed by the worker's clock alone: no handle | 12.34" in page
+    assert "| claimed | tasks | py | **no**: timed only by the worker's clock: no handle | 12.34" in page
     assert "| worker: no handle | -0.04 | S4 |" in page
     assert "| softmax | tasks | triton | **no**: crash: bad / news [2J |" in page
     assert "| none | pass | pass | yes | 19.00 | 20.00 | 9.5 |" in page

@@ -39,7 +39,7 @@ def check_implementation(data, output):
             return False, f"at {index}: {got} instead of {expected}"
     return True, ""
 """
-"""A task of the standard library alone, so that an evaluation starts in milliseconds."""
+"""A task of only the standard library, so that an evaluation starts in milliseconds."""
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 """The right answer to that task."""

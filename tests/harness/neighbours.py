@@ -14,7 +14,7 @@ def busy(count: int) -> Iterator[None]:
     """Have `count` processes use a processor each, wherever the system puts them."""
     with ExitStack() as held:
         for _ in range(count):
-            # In a session of its own, so that the terminal's interrupt reaches this process alone, which ends all.
+            # In a session of its own, so that the terminal's interrupt reaches only this process, which ends all.
             neighbour = subprocess.Popen([sys.executable, "-S", "-c", _SPIN], start_new_session=True)
             held.callback(neighbour.wait)
             held.callback(neighbour.kill)

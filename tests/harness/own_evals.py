@@ -87,7 +87,7 @@ def main():
 if __name__ == "__main__":
     sys.exit(main())
 """
-"""An eval of the standard library alone, which imports the submission into its own process as many do."""
+"""An eval of only the standard library, which imports the submission into its own process as many do."""
 
 
 def own_task(eval_text: str = EVAL, **changes: Any) -> Task:

@@ -368,7 +368,7 @@ def unallocated(error: str) -> tuple[Edit, ...]:
             REFERENCE.replace("(seed)), size", "(seed)), list(range(100))"),
             "",
             {},
-            "the inputs are not in tensors alone",
+            "the inputs are not all in tensors",
         ),
         (REFERENCE, "", {"change_ns_min": 1e12}, "less than a change between processes: is MPS in use?"),
         (REFERENCE, "", {"edits": (UNSHARED,)}, "memory of the GPU cannot be shared: it has none"),

@@ -7,7 +7,7 @@ from hpc_board.runs import reconciler
 
 
 class Impatient(reconciler.Reconciler, frozen=True, dict=True):
-    """A reconciler that waits for seconds alone."""
+    """A reconciler that waits only for seconds."""
 
     lookup_delay: timedelta = timedelta(seconds=3)
 

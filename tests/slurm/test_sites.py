@@ -34,7 +34,7 @@ H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Re
 
 @pytest.fixture(scope="module")
 def strict_lab() -> Iterator[SlurmLab]:
-    """A Slurm that enforces limits and associations, and shows partitions to its administrators alone."""
+    """A Slurm that enforces limits and associations, and shows partitions only to its administrators."""
     skip_without_slurm(accounting=True)
     rules = {"AccountingStorageEnforce": "limits,associations,qos", "PrivateData": "partitions"}
     with short_folder() as folder, SlurmLab(folder / "lab", configuration=rules, accounting=True) as lab:

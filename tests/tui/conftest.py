@@ -1,4 +1,4 @@
-"""The same clock, colours and folder for every test of the app, and no wait that is there for people alone."""
+"""The same clock, colours and folder for every test of the app, and no wait that is there only for people."""
 
 import tempfile
 import time

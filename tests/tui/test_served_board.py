@@ -1,4 +1,4 @@
-"""The app on a served board: it asks after a change alone, and a lost service is a notice until it is back."""
+"""The app on a served board: it asks only after a change, and a lost service is a notice until it is back."""
 
 import tempfile
 from collections.abc import Iterator

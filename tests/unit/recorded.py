@@ -65,7 +65,7 @@ gpus: [H100]
 """
 
 _OF_CLIENTS = frozenset({"TERM", "COLUMNS", "LINES", "NO_COLOR", "PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING"})
-"""Variables of the environment that matter to commands alone."""
+"""Variables of the environment that matter only to commands."""
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 

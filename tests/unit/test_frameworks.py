@@ -1,4 +1,4 @@
-"""Textual, Rich and click are used by their public parts alone; ruff finds `other._name` (SLF001), these the rest."""
+"""Textual, Rich and click are used only by their public parts; ruff finds `other._name` (SLF001), these the rest."""
 
 import ast
 import importlib

@@ -45,7 +45,7 @@ def nounless(text: str) -> list[str]:
     return [f"{line}: {value}" for line, value in found if NOUNLESS.search(QUOTED.sub("", value))]
 
 
-def faults(text: str, *, docstrings_alone: bool = False) -> list[str]:
+def faults(text: str, *, only_docstrings: bool = False) -> list[str]:
     """Return the strings of a module's text that break the rule, each with its line."""
     tree = ast.parse(text)
     docstrings = docstrings_of(tree)
@@ -54,7 +54,7 @@ def faults(text: str, *, docstrings_alone: bool = False) -> list[str]:
         for node, line, value in strings(tree)
         if (id(node) in docstrings and QUESTION.match(value))
         or (HIDDEN_ACTOR.search(QUOTED.sub("", value)) and value not in VALUES)
-        if id(node) in docstrings or not docstrings_alone
+        if id(node) in docstrings or not only_docstrings
     ]
 
 
@@ -84,7 +84,7 @@ def test_the_check_finds_what_in_the_place_of_a_noun() -> None:
 
 
 def test_no_docstring_of_a_test_is_a_question_or_hides_its_actor() -> None:
-    found = {path: faults(text, docstrings_alone=True) for path, text in modules("tests").items()}
+    found = {path: faults(text, only_docstrings=True) for path, text in modules("tests").items()}
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 

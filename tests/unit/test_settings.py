@@ -323,7 +323,7 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
             "request: {style: none, value: x}",
             "request.value: is set, but style none makes no request",
         ),
-        ("gpu_freq: high", "gpu_freq: needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"),
+        ("gpu_freq: high", "gpu_freq: needs a `request` for a number of GPUs: Slurm sets the clocks only of those"),
         ("gpu_freq: high, request: {style: constraint, value: a}", "gpu_freq: needs a `request` for a number of GPUs"),
         ("cpus_per_task: 0", 'cpus_per_task: expected a whole number from 1, found "0".'),
         ("memory: lots", 'memory: expected an amount of memory such as "16G", found "lots".'),

@@ -104,7 +104,7 @@ def _exported(library: bytes) -> set[str]:
 class BuildCache:
     """A folder of compiled submissions; a failure of the file system costs a compilation, never a result.
 
-    The supervisor alone writes it, and verifies an entry on every read. An entry is one file, named by the sha256 of
+    Only the supervisor writes it, and verifies an entry on every read. An entry is one file, named by the sha256 of
     everything that the library depends on: a line of JSON with the name, the sha256 of the library and the compiler's
     output, then the library. It is written whole under another name and renamed. An entry that belongs to another user,
     that others may write, or whose hashes differ counts as absent.

@@ -27,7 +27,7 @@ _CUDA_ARCH = re.compile(r"sm_(\d{2,3}[af]?)")
 _HIP_ARCH = re.compile(r"gfx[0-9a-f]{3,5}(:[a-z0-9+:-]{1,40})?")
 _CPU_ARCH = re.compile(r"[a-z0-9][a-z0-9.+-]{1,60}")
 _SPECIFIC_FROM = 90
-"""From compute capability 9.0 on, code for one architecture alone (sm_90a) may use all of its instructions."""
+"""From compute capability 9.0 on, code for a single architecture (sm_90a) may use all of its instructions."""
 
 # A source can name itself like such a message by #line, but a place and a colon would follow the name.
 _BROKEN = (
@@ -260,7 +260,7 @@ def _cuda_libraries(compiler: str, inside: Inside) -> list[str]:
     """Return the options that link those of the toolkit's libraries which a submission uses, found by their folder.
 
     A library that the toolkit lacks is left out, so that its absence fails only a submission that needs it. The folders
-    of stubs are for the linker alone: a loader that found the driver's stub would get no driver.
+    of stubs are only for the linker: a loader that found the driver's stub would get no driver.
     """
     said = inside.output_of(["/bin/sh", "-c", '"$1" --dryrun x.o 2>&1', "sh", compiler])
     told = re.search(r"^#\$ LIBRARIES=(.*)$", said, re.MULTILINE)
@@ -323,7 +323,7 @@ def unlike_arch(arch: str, environ: Mapping[str, str]) -> str:
     if wanted is None:
         return ""
     number, found = int(wanted[1].rstrip("af")), _capability(environ)
-    # nvcc's documentation, "GPU Feature List": code for `a` runs on this capability alone, for `f` on later ones too.
+    # nvcc's documentation, "GPU Feature List": code for `a` runs only on this capability, for `f` on later ones too.
     fits = found in (0, number) or (found // 10 == number // 10 and found > number and not wanted[1].endswith("a"))
     return "" if fits else f"{found // 10}.{found % 10}"
 

@@ -161,7 +161,7 @@ class Apptainer(Container):
     ) -> list[str]:
         found = [self.program, "--silent", "exec", "--containall", "--no-eval", "--net", "--network", "none"]
         found += [_GPU_OPTIONS[Device(device)]] if device in _GPU_OPTIONS else []
-        # With --no-home, --home sets the path alone; the folder exists inside because it is bound.
+        # With --no-home, --home sets only the path; the folder exists inside because it is bound.
         found += ["--no-home", "--home", str(home), "--pwd", str(home)]
         for folder in (home, *writable):
             found += ["--bind", f"{folder}:{folder}"]

@@ -100,7 +100,7 @@ _SHARED = ("/", "/usr", "/usr/local", "/opt", "/nix")
 
 _SYSTEM = (*_PROGRAMS, "/sys", "/run/opengl-driver")
 
-# Of /proc every file is read, as far as the kernel permits, and these folders alone are listed: no other process's.
+# Of /proc every file is read, as far as the kernel permits, and only these folders are listed: no other process's.
 _LISTED = ("/proc/self", "/proc/driver")
 
 # Files of /etc that programs need to be loaded, to look up users and the time zone, and to initialize OpenSSL and
@@ -211,8 +211,8 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
 
     It is also 0 if the process has several threads: Landlock would restrict only the calling one. `readable` are
     folders besides the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals and
-    connect to abstract sockets outside, and use TCP, as a process under a profiler must; with `network` it may use TCP
-    alone.
+    connect to abstract sockets outside, and use TCP, as a process under a profiler must; with `network` it may use only
+    TCP.
     """
     gpus = gpu_devices()
     devices = [*_devices(_PLAIN_DEVICES), *gpus]
@@ -251,7 +251,7 @@ def _copying(move: Callable[..., None]) -> Callable[..., None]:
 def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
     """Confine this process, which will import a task, like a worker, and return the isolation level.
 
-    It reads the folders `readable` besides the system's own, and writes `folder` alone. Two restrictions of a worker do
+    It reads the folders `readable` besides the system's own, and writes only `folder`. Two restrictions of a worker do
     not apply: the kernel does not kill this process first if memory runs out, and it may open as many files as the
     supervisor, since otherwise a worker that sends descriptors without end could keep it from sending any.
     """
@@ -264,7 +264,7 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
     """Confine this process, which will become a compiler, for good, and return the version of Landlock in force.
 
     The source may include any file by name, so a compiler reads less than a worker: of `/etc` only the files for
-    loading a program, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
+    loading a program, nothing of `/proc` and `/sys`, no GPU. It writes only `folder`.
     """
     return _confine(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
 
@@ -358,7 +358,7 @@ def _give_up_capabilities() -> None:
 
 def _has_one_thread() -> bool:
     try:
-        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - names alone
+        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - only names
     except OSError:
         return False
 

@@ -124,7 +124,7 @@ def copy(names: Iterable[str], source: Path, target: Path) -> None:
 
 
 def private(name: str) -> bool:
-    """Return whether a task's file is for the judge alone: the reference or the checks, in any language."""
+    """Return whether a task's file is only for the judge: the reference or the checks, in any language."""
     return any(part.partition(".")[0] in _PRIVATE_STEMS for part in PurePosixPath(name).parts)
 
 

@@ -155,7 +155,7 @@ class CpuDevice:
 class CudaDevice:
     """The first visible GPU, through PyTorch's CUDA interface, which ROCm builds offer as well.
 
-    Calls are timed on the default stream, even if another one is current when they return: it alone of all streams
+    Calls are timed on the default stream, even if another one is current when they return: of all streams only it
     waits for those created without `NonBlocking`, and these wait for it.
     """
 

@@ -1,7 +1,7 @@
 """The judge: generates inputs, keeps them, and checks a worker's outputs. It never sees the submission.
 
 Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `lay` and `fill` (with memory for the
-inputs of calls, whose layouts alone or with all bytes are written there) and `empty` (the caches) -> `filled` or
+inputs of calls, whose layouts, or these with all bytes, are written there) and `empty` (the caches) -> `filled` or
 `failed`; `compare` (with the inputs after the call, if they must be unchanged) and `check` (with the outputs) ->
 `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and no file of the
 participant.
@@ -384,7 +384,7 @@ class _Judge:
         return seed != first_seed
 
     def _fill(self, frame: Frame, descriptor: int) -> Frame:
-        """Write the inputs of calls, or with `lay` their layouts alone, each at its base.
+        """Write the inputs of calls, or with `lay` only their layouts, each at its base.
 
         With `cold`, then evict them from the caches, as far as these are shared.
         """

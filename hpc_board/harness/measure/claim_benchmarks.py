@@ -1,4 +1,4 @@
-"""Benchmarks of a GPU by the worker's claims alone, within the rules of consistency.py.
+"""Benchmarks of a GPU that rest only on the worker's claims, within the rules of consistency.py.
 
 No signal stops a GPU's work, and this GPU has no windows of the judge.
 """

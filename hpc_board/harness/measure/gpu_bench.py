@@ -2,7 +2,7 @@
 
 The call waits in the GPU's queue while all processes of the submission are stopped. The judge starts its clock, writes
 the inputs into the worker's memory of the GPU, gives the sign, takes the outputs, and stops its clock. A GPU computes
-for one process at a time, so that a submission could work outside of its time by a copy engine alone: blocks of the
+for one process at a time, so that a submission could work outside of its time with only a copy engine: blocks of the
 inputs that are wrong until the sign prevent that, and so does a challenge that no copy meets.
 """
 
@@ -55,8 +55,8 @@ _STOPPED_SECONDS = 5.0
 class Made(Enum):
     """The work of a window: the kernel's call, or that of a worker without a kernel.
 
-    `OUTPUT` is the response to the challenge, and returns an answer of the task's form; `RESPONSE` is the response
-    alone. With `NOTHING` the worker's GPU computes nothing.
+    `OUTPUT` is the response to the challenge, and returns an answer of the task's form; `RESPONSE` is only the
+    response. With `NOTHING` the worker's GPU computes nothing.
     """
 
     CALL = auto()
@@ -155,7 +155,7 @@ class GpuBench(Bench):
     ) -> Reserved:
         """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
         if not generated.in_tensors:
-            raise NoWindow("the inputs are not in tensors alone, and the rest would be known before the call")
+            raise NoWindow("the inputs are not all in tensors, and the rest would be known before the call")
         arena = closed_later(held, os.memfd_create("inputs", os.MFD_CLOEXEC))
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])

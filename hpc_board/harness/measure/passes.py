@@ -40,7 +40,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
 
     Each of the workers measures every case; if the interval of a case is wider than the limits allow, more workers
     measure it again, within `measure_seconds`. A subclass says how one worker measures one case. `_interval_ns_min` is
-    the width of an interval that its clock alone can cause.
+    the width of an interval that only its clock can cause.
     """
 
     _interval_ns_min = 0.0

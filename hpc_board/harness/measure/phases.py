@@ -20,7 +20,7 @@ Say = Callable[[str, int | None, int | None, str], None]
 def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool) -> Iterator[Case]:
     """Yield the verdict of each case, called with the task's own seed and, if `secret`, again with a secret one.
 
-    The message of a case that passes with the first seed alone says so, and the consequence for a `ranked` run. A case
+    The message of a case that passes only with the first seed says so, and the consequence for a `ranked` run. A case
     that ends the worker is the last one.
     """
     phase = bench.phase

@@ -87,7 +87,7 @@ class _Measured:
 
     `claims` holds the times of each worker's calls by its own clock, `windows` those by the judge's, and `reference_ns`
     those of the reference by its own. `overhead` is the overhead of the present worker's windows, and `host_overhead`
-    that of windows in which its processes run: that of copies alone, since a submission decides itself which other
+    that of windows in which its processes run: only that of copies, since a submission decides itself which other
     steps of such a window it takes. `overheads_ns` are those of all processes so far, `subtracted_ns` those of the
     workers whose windows there are, and `drift_ns` is the change of
     the trusted worker's from the begin to the end, None if it is unknown. `excess_ns` is the time by which the
@@ -179,7 +179,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         self._drift_fault = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the provenance of the times: the clock, the reason if it is the judge's alone, and its drift."""
+        """Return the provenance of the times: the clock, the reason if it is only the judge's, and its drift."""
         by_host = [str(index + 1) for index, each in self._measured.items() if each.by_host]
         loose = [str(index + 1) for index, each in self._measured.items() if each.is_loose]
         drifts_ns = [each.drift_ns for each in self._measured.values() if each.drift_ns is not None]

@@ -46,7 +46,7 @@ _PROFILE_MAX = 100_000
 def stages(job: JobSpec, secret: int) -> Iterator[Stage]:
     """Yield the starts of the eval in this mode, in order; the second half of a ranked run has the `secret` seed.
 
-    If the last benchmark alone makes the score, mode `leaderboard` gets no other: KernelBot's evals expect this.
+    If only the last benchmark makes the score, mode `leaderboard` gets no other: KernelBot's evals expect this.
     """
     tests, benchmarks = tuple(enumerate(job.tests)), tuple(enumerate(job.benchmarks))
     times = job.phase_seconds

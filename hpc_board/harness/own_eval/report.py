@@ -277,7 +277,7 @@ def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFail
     if len(cases) == sent == report.begun(stage.phase) and count in ("", str(sent)):
         return None
     if stage.mode == "leaderboard" and count == "1" and len(cases) == 1 < sent:
-        message = f"its eval times one benchmark of {sent} in mode leaderboard, which fits `ranking_by: last` alone"
+        message = f"its eval times one benchmark of {sent} in mode leaderboard, which fits only `ranking_by: last`"
         return CallFailed(Verdict.TASK_ERROR, message)
     told_of = max(len(cases), report.begun(stage.phase))
     message = f"it was sent {sent} cases, reported on {told_of}, and counts {one_line(count, 40) or 'none'}"

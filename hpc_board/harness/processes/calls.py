@@ -79,9 +79,9 @@ class Called:
     """A right answer to `calls` calls in a row.
 
     `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
-    ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
+    ran any more; `claimed_ns` is the worker's own time for just the calls. During `waited_ns` of the wall time other
     processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
-    supervisor and of the worker's first thread meanwhile, `thread_ns` that of this thread alone, and `processor_ns`
+    supervisor and of the worker's first thread meanwhile, `thread_ns` that of only this thread, and `processor_ns`
     that of the whole submission, infinite where it is unknown. `by_blocks`: the answers had the task's form; otherwise
     they were written out within the wall time.
     `message` is the judge's; `throttled`: the GPU had lowered its clocks for its own protection right after the call.
@@ -241,7 +241,7 @@ _REPORTABLE = {
 def _reported(failure: Failure, worker: Child) -> CallFailed:
     """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused.
 
-    A submission may say of any library that it is missing: the node is at fault for those in `lacking` alone. It may
+    A submission may say of any library that it is missing: the node is at fault only for those in `lacking`. It may
     say so of the device as well, and is not believed at all.
     """
     if failure.module in worker.lacking:

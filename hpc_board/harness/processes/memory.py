@@ -57,7 +57,7 @@ def mapped_at(pid: int, descriptors: Sequence[int]) -> list[tuple[int, int, int]
         files.add((f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}", str(found.st_ino)))
     mapped: list[tuple[int, int, int]] = []
     # proc_pid_maps(5): the range, the rights, the offset, the device, the inode, and the path, in which the kernel
-    # escapes "\n" alone.
+    # escapes only "\n".
     for line in Path(f"/proc/{pid}/maps").read_bytes().strip(b"\n").split(b"\n"):
         extent, _, offset, device, inode, *_ = line.decode("ascii", "replace").split(maxsplit=5)
         if (device, inode) in files:
@@ -98,7 +98,7 @@ def _read(pid: int, address: int, target: int, size: int) -> int:
 def status_value(pid: int, key: bytes) -> str:
     """Return the first word of a value in a process's status; "" if the process is gone.
 
-    The kernel escapes line feeds alone in the process's name, which a submission chooses, and which is the first line.
+    The kernel escapes only line feeds in the process's name, which a submission chooses, and which is the first line.
     """
     try:
         found = Path(f"/proc/{pid}/status").read_bytes().partition(b"\n" + key + b":")[2]

@@ -192,7 +192,7 @@ class Program(Process):
         finally:
             for _, writer in pipes:
                 os.close(writer)
-        # From here on it is waited for by its id alone.
+        # From here on it is waited for only by its id.
         process.returncode = 0
         readers = (reader for reader, _ in pipes)
         super().__init__(process.pid, dict(zip(readers, takers, strict=True)), contained=bool(room.prefix))

@@ -138,7 +138,7 @@ def started(
                 cwd=cwd,
                 start_new_session=True,
             )
-            # From here on it is waited for by its id alone.
+            # From here on it is waited for only by its id.
             process.returncode = 0
             connection = _connected(listener, process.pid, deadline)
             (cwd / _CHANNEL).unlink(missing_ok=True)

@@ -46,7 +46,7 @@ class Sanitize:
                 the board requires the system-call filter, under which the tool cannot work.
         """
         home, folder = self._workers.folders()
-        # A tool within the worker's process can write there alone; the file of another is out of the worker's reach.
+        # A tool within the worker's process can write only there; the file of another is out of the worker's reach.
         log = (folder if tool.traced else home) / _LOG
         printed = Printed(min(self._workers.limits.printed_bytes, _PRINTED_BYTES_MAX))
         marks = "nvtx" if tool.traced else "asan"

@@ -104,7 +104,7 @@ class Laid:
                 write_at(descriptor, base + self._start + at, source())
 
     def write_head(self, descriptor: int, base: int = 0) -> None:
-        """Write the layout alone, which holds no byte of a tensor or an array."""
+        """Write only the layout, which holds no byte of a tensor or an array."""
         # Not through a mapping: its new pages would be zeroed first and faulted in one by one, which takes longer.
         os.pwrite(descriptor, self._head, base)
 
@@ -402,7 +402,7 @@ def _on_gpu(value: Any, torch: Any) -> Any:
 
 
 def empty(form: Node, device: Any = "cpu") -> Any:
-    """Return a value of the form `form` (nested tensors and arrays alone) in new memory that holds NaN or the like."""
+    """Return a value of the form `form` (only nested tensors and arrays) in new memory that holds NaN or the like."""
     kind = form["k"]
     if kind in ("list", "tuple"):
         items = [empty(item, device) for item in form["items"]]

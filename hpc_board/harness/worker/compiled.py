@@ -105,7 +105,7 @@ class CompiledKernel:
         return memory
 
     def _workspace_bytes(self, entry: Any, arguments: tuple[Any, ...], context: _Context) -> int:
-        """Return the requested size of the workspace, from the forms of inputs and outputs alone, never their memory.
+        """Return the requested size of the workspace, only from the forms of inputs and outputs, never their memory.
 
         The request is not timed, and the submission could search memory for inputs that it is not given, if they are
         there by then. So it is asked once for the same forms and numbers, not for every call.

@@ -147,7 +147,7 @@ def _take_pool(queue: GpuQueue, connection: int) -> None:
 class _Worker:
     """A submission on a device; it has no `kernel` before the import.
 
-    `copies_inputs` gives it copies of its inputs: AddressSanitizer knows the ends of blocks of malloc alone.
+    `copies_inputs` gives it copies of its inputs: AddressSanitizer knows only the ends of blocks of malloc.
     """
 
     def __init__(self, device: Device, naming: "_Naming", *, copies_inputs: bool = False) -> None:

@@ -30,7 +30,7 @@ _START_PATIENCE_SECONDS = 60
 
 
 class LocalScheduler:
-    """A cluster of this machine alone. Jobs outlive the client; every client that polls sees to it that they run.
+    """A cluster that is only this machine. Jobs outlive the client; every client that polls sees to it that they run.
 
     `folder` holds the queue. One job at a time runs on the CPU, and one on each GPU. Queues with the same folder
     `devices` share the machine's devices: a job waits until no other queue's job has its own.
@@ -166,7 +166,7 @@ class LocalScheduler:
         return True
 
     def _run_spooler(self, slot: Slot, serving: int) -> None:
-        # Without the site module, which reads every package's start-up files, Python finds these two alone.
+        # Without the site module, which reads every package's start-up files, Python finds only these two.
         packages = [str(Path(file).absolute().parents[1]) for file in (hpc_board.__file__, msgspec.__file__)]
         queue = [str(self._queue.folder), self._queue.host, str(self._queue.devices)]
         place = [*queue, slot.pool, slot.device, str(serving)]

@@ -138,7 +138,7 @@ class Listing(msgspec.Struct, frozen=True):
 class SlurmScheduler:
     """A Slurm cluster, queried by its commands on `host`; it may be used from several threads.
 
-    It follows and cancels jobs of the account of `host` alone.
+    It follows and cancels only jobs of the account of `host`.
     """
 
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -349,7 +349,7 @@ class SlurmScheduler:
         return news
 
     def _above_a_limit(self, news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus]:
-        """Return the statuses of waiting jobs that exceed a limit of all jobs of their QOS alone, with that reason.
+        """Return the statuses of waiting jobs that exceed a limit of all jobs of their QOS by themselves, with it.
 
         Slurm's reason is that of a job which waits for others. Each job is examined once, as two questions are needed.
         """
@@ -368,7 +368,7 @@ class SlurmScheduler:
         }
 
     def _exceeded(self, job_ids: Sequence[str]) -> dict[str, str]:
-        """Return the limit of its QOS that each of these jobs exceeds alone, by the jobs' ids.
+        """Return the limit of its QOS that each of these jobs exceeds by itself, by the jobs' ids.
 
         Raises:
             SchedulerError: a question had no answer.
@@ -434,7 +434,7 @@ class SlurmScheduler:
     def _queue(self) -> Listing:
         """Return this account's jobs that the controller remembers.
 
-        `--me` has the controller send this account's jobs alone; without it, squeue gets those of all users and drops
+        `--me` has the controller send only this account's jobs; without it, squeue gets those of all users and drops
         them. `--name` would save nothing: squeue itself drops the others then, and renamed jobs with them.
         """
         argv = ["squeue", "--all", "--states=all", "--me", f"--Format={SQUEUE_FORMAT}"]
@@ -461,7 +461,7 @@ class SlurmScheduler:
             yield job.name, _account_news(job, rows, source)
 
     def _accounts(self, *which: str, earliest: datetime) -> list[AccountRow]:
-        """Return the rows of the accounts since `earliest`; without "--allusers" those of this account's jobs alone."""
+        """Return the rows of the accounts since `earliest`; without "--allusers" only those of this account's jobs."""
         argv = [
             "sacct",
             "--allocations",

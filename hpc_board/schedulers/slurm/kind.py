@@ -67,7 +67,7 @@ class SlurmGpuSection(GpuSection, frozen=True):
     partition: OptionValue | None = None
     """The Slurm partition, which must be given; commas separate several."""
     request: RequestSection | None = None
-    """The job's request for the GPU; without it, the partition alone decides."""
+    """The job's request for the GPU; without it, the partition alone determines it."""
     account: OptionValue | None = None
     """The account to charge."""
     qos: OptionValue | None = None
@@ -156,7 +156,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                 document.fault((*place, "sbatch", index), message)
         if section.gpu_freq is not None and (section.request is None or section.request.style in _UNCOUNTED):
             document.fault(
-                (*place, "gpu_freq"), "needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"
+                (*place, "gpu_freq"), "needs a `request` for a number of GPUs: Slurm sets the clocks only of those"
             )
         options = GpuOptions(
             request=_request(document, (*place, "request"), section.request),

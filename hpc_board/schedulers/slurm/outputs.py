@@ -68,7 +68,7 @@ class AccountRow(msgspec.Struct, frozen=True):
 class NodeRow(msgspec.Struct, frozen=True):
     """A node as sinfo lists it, once for each of its partitions.
 
-    `reserved` says that a reservation holds it now: the state tells that of an idle node alone.
+    `reserved` says that a reservation holds it now: the state tells that only of an idle node.
     """
 
     node: str

@@ -24,10 +24,10 @@ ANSWER_SECONDS: Final = 30.0
 """The time-out of an answer: Slurm's own time-out of a message is 10 seconds by default."""
 
 PAUSE_SECONDS: Final = 30.0
-"""The time that the commands alone are used after a failure; doubled after each further one in a row."""
+"""The time that only the commands are used after a failure; doubled after each further one in a row."""
 
 PAUSE_SECONDS_MAX: Final = 1800.0
-"""The longest time that the commands alone are used."""
+"""The longest time that only the commands are used."""
 
 _CONTROLLER_ERRORS: Final = frozenset(
     {

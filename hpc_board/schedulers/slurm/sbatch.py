@@ -111,7 +111,7 @@ def argument(name: str, value: str = "") -> str:
 def step(asked: GpuOptions) -> str:
     """Return the start of the shell command that runs its other words as one step of the job.
 
-    Slurm sets the clocks of a GPU for steps alone. An srun within a job does not take the job's --cpus-per-task.
+    Slurm sets the clocks of a GPU only for steps. An srun within a job does not take the job's --cpus-per-task.
     """
     words = 'srun --nodes=1 --ntasks=1 ${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"} --cpu-bind=none'
     return f"{words} {shlex.quote(argument('gpu-freq', asked.gpu_freq))}" if asked.gpu_freq else words
@@ -214,7 +214,7 @@ def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> Iterator[tuple[i
             meant = "" if managed == name else f" (short for --{managed})"
             yield index, f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one"
         if value == "":
-            yield index, f"--{name}= has no value; write --{name} alone if it is a flag"
+            yield index, f"--{name}= has no value; write only --{name} if it is a flag"
         if not extra.isprintable():
             yield index, f"--{name} has a line break or another control character in its value"
         if name in seen:

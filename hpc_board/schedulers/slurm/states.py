@@ -168,7 +168,7 @@ def pending_reason_text(reason: str) -> str:
 
 
 def above_limit_text(limit: str, reason: str) -> str:
-    """Return why a job never starts that exceeds the `limit` alone; `reason` ends with Slurm's own word."""
+    """Return why a job never starts that exceeds the `limit` by itself; `reason` ends with Slurm's own word."""
     word = reason[reason.rindex("(") :]
     return f"{NEVER_STARTS}: this job by itself exceeds the limit of {limit}; {_MEND_ASKED.format('qos')} {word}"
 

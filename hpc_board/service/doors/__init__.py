@@ -21,7 +21,7 @@ class ServiceError(BoardError):
 
 
 def door_to(address: "Path | SshAddress") -> "UnixDoor | SshDoor":
-    """Return the door at `address`; a client loads the modules of this one alone."""
+    """Return the door at `address`; a client loads only the modules of this one."""
     if isinstance(address, Path):
         from hpc_board.service.doors.unix import UnixDoor
 

@@ -68,7 +68,7 @@ class Pages:
         board = self._board()
         # One page at a time, so that many readers of a changed page make it once.
         with self._lock, board.session():
-            # A page says times by the minute alone, so that one that is made again for a closed board's rows stays
+            # A page says times only by the minute, so that one that is made again for a closed board's rows stays
             # the same. A former installation ends although a page of its time is kept.
             minute = datetime.now(UTC).replace(second=0, microsecond=0)
             mark = _PageMark(ref(board.context.installation), board.context.store.additions.marks(), minute)

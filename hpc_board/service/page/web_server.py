@@ -181,7 +181,7 @@ class WebServer:
             status = 403
         except BoardError as error:
             self._log("page failed", route=route, problem=error.message)
-        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told only to its log
             self._log("fault", route=f"page {route}", problem=repr(error))
         self._counts.answered(f"page {route}", str(status))
         if status >= 400:

@@ -343,7 +343,7 @@ class BoardScreen(Screen[None]):
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""
 
     def show_ages(self) -> None:
-        """Update the texts that time alone changes, about once a second while a served board's screen is in front."""
+        """Update the texts that only time changes, about once a second while a served board's screen is in front."""
         for pane in self.query(ListPane):
             pane.redraw_ages()
 

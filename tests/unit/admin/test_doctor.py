@@ -235,7 +235,7 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("mounts", "cluster", "words", "severity"),
     [
-        (EXT4, HERE, "ext4, of this machine alone; SQLite's journal is wal", Severity.OK),
+        (EXT4, HERE, "ext4, only of this machine; SQLite's journal is wal", Severity.OK),
         (EXT4, SLURM, "compute nodes must see", Severity.WARNING),
         ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Severity.OK),
         ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is lost when the machine reboots", Severity.WARNING),

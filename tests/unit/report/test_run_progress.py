@@ -90,7 +90,7 @@ def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> 
     found = [run_progress(Mode.RANKED, steps[:end], counts) for end in range(1, len(steps) + 1)]
     done = [each.done for each in found if each]
     assert {each.total for each in found if each} == {13}
-    # The last case is done at the end alone, as it may be measured again.
+    # The last case is done only at the end, as it may be measured again.
     assert done == [0, 0, 3, *range(4, 13), *[12] * 10]
     words = [each.step for each in found if each]
     assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "repeat 2 of 5, benchmark 3 of 3")

@@ -38,8 +38,8 @@ def command(board: Recorded, *argv: str) -> Result:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("cancel", "1"), "and it alone cancels runs"),
-        (("submit", "SUBMISSION", "--task", "vectoradd_py", "--gpu", "CPU"), "and it alone sends jobs"),
+        (("cancel", "1"), "and only the service cancels runs"),
+        (("submit", "SUBMISSION", "--task", "vectoradd_py", "--gpu", "CPU"), "and only the service sends jobs"),
         (("admin", "restore", "BACKUP", "--yes"), "which has the database open"),
     ],
 )

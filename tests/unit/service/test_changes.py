@@ -70,7 +70,7 @@ def test_a_new_state_is_told_to_its_user_by_number_and_to_others_without_one(boa
         assert told(own) == Change(runs=(run.id,))
         assert told(other) == Change()
         ranked = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user="sys")
-        change = told(none)  # of a user without a role, who sees their own runs alone
+        change = told(none)  # of a user without a role, who sees only their own runs
         assert (change.runs, change.anew) == ((ranked.id,), False)
         while not change.entry:
             change = told(other)

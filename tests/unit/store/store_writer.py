@@ -1,7 +1,7 @@
 """A process that writes into a store, until it is killed or is done: python -m tests.unit.store.store_writer ...
 
 `DATABASE MOUNTS write` writes until it is killed, `DATABASE MOUNTS NUMBER` adds that many submissions. It prints 0 when
-it begins, and a submission's id once all of it is stored. Many of these start, so they import the store alone.
+it begins, and a submission's id once all of it is stored. Many of these start, so they import only the store.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""The folder of a board: this account's alone, or every command refuses it and says how to move in."""
+"""The folder of a board: only this account's, or every command refuses it and says how to move in."""
 
 import os
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard prefixsum_py
-"""Keeps tables that depend on the shape of its input alone."""
+"""Keeps tables that depend only on the shape of its input."""
 
 from functools import cache
 
