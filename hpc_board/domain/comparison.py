@@ -41,6 +41,8 @@ _T_QUANTILES = (
 )
 
 _ROUNDING = 1e-6
+_HALF_TOLD = 50
+"""The least half of an interval, in percent, that is only told to be too wide: "± 95 %" reads as a confidence."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class Difference(msgspec.Struct, frozen=True):
             return f"{change_text(self.one_ns, self.other_ns)} (too few samples)"
         half = 100 * (math.sqrt(self.high / self.low) - 1)
         if not self.shown:
-            return f"{NO_DIFFERENCE} ({f'± {figures(half, 2)} %' if half < 100 else 'too much scatter'})"
+            return f"{NO_DIFFERENCE} ({f'± {figures(half, 2)} %' if half < _HALF_TOLD else 'too much scatter'})"
         factor, least, most = (
             (self.speedup, self.low, self.high) if self.speedup > 1 else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )

@@ -13,7 +13,7 @@ from hpc_board.report.formatting import speedup_text
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.run_words import short_specs
 
-_MACHINES_DIFFER = 0.05
+_REFERENCE_DIFFERS = 0.05
 
 
 def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
@@ -67,14 +67,16 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         if throttled:
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
             yield Paragraph(words, Tone.BAD)
-    if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
+    if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
         longer = (
             f"{figures(factor, 2)}x as long" if factor >= FACTOR_MIN else f"{figures(100 * (factor - 1), 2)} % longer"
         )
+        nodes = {run.status.node for run in runs}
+        what = "Machines differ" if len(nodes) == 2 and all(nodes) else "Conditions differed"
         yield Paragraph(
-            f"Machines differ: the task's reference took {longer} in the run of submission "
+            f"{what}: the task's reference took {longer} in the run of submission "
             f"{slower.submission}; differences of that size are not significant.",
             Tone.BAD,
         )

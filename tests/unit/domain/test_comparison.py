@@ -201,9 +201,12 @@ def test_runs_without_the_same_cases_have_no_score_to_compare() -> None:
 # The report
 
 
-def report(one: Case, other: Case) -> str:
+def report(one: Case, other: Case, nodes: tuple[str, str] = ("", "")) -> str:
     results = [result_of(Verdict.PASS, each) for each in (one, other)]
-    runs = [finished(result, submission=number) for number, result in enumerate(results, 1)]
+    runs = [
+        finished(result, submission=number, status=replace(status_of(RunState.FINISHED), node=node))
+        for number, (result, node) in enumerate(zip(results, nodes, strict=True), 1)
+    ]
     return plain(comparison_report(runs, results, compared([one], [other], Ranking.LAST)))
 
 
@@ -211,6 +214,11 @@ def test_the_report_says_where_its_error_comes_from() -> None:
     assert "from the scatter between processes." in report(steady(MS, MS), steady(2 * MS, 2 * MS))
     within = report(case([[MS, MS, MS]]), case([[MS, MS, MS]]))
     assert "within one process; mode ranked has several" in " ".join(within.split())
+
+
+@pytest.mark.parametrize(("half", "words"), [(1.4, "± 40 %"), (1.95, "too much scatter")])
+def test_a_wide_interval_is_no_figure_that_reads_as_a_confidence(half: float, words: str) -> None:
+    assert Difference(MS, MS, 1, 1 / half, half).text == f"no difference shown ({words})"
 
 
 def test_a_speedup_has_the_figures_of_the_standings() -> None:
@@ -224,6 +232,19 @@ def test_machines_that_differ_are_named() -> None:
     other = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS))
     assert "reference" not in same
     assert "the task's reference took 50 % longer in the run of submission 2" in " ".join(other.split())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        (("n1", "n1"), "Conditions differed"),
+        (("n1", ""), "Conditions differed"),
+        (("n1", "n2"), "Machines differ"),
+    ],
+)
+def test_machines_differ_only_where_the_nodes_do(nodes: tuple[str, str], words: str) -> None:
+    text = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS), nodes)
+    assert f"{words}: the task's reference took 50 % longer" in text
 
 
 # The command, on a board
