@@ -174,8 +174,9 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool
     see the admin, the time and the reason.
     """
     open_().moderation.remove(submissions, reason)
-    text = f"{_named(submissions)} removed from the standings; undo: `hpc-board admin readmit`."
     numbers = list(dict.fromkeys(submissions))
+    undo = " ".join(["hpc-board admin readmit", *map(str, numbers)])
+    text = f"{_named(submissions)} removed from the standings; undo: `{undo}`."
     print_done(RemovalsView(action="remove", submissions=numbers), text, as_json=as_json)
 
 

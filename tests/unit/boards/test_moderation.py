@@ -471,7 +471,8 @@ def call(board: Recorded, user: str, *argv: str) -> Result:
 def test_the_owner_sees_who_removed_a_run_and_why(board: Recorded) -> None:
     run = timed(board, "ada", 1e-6)
     other = timed(board, "ada", 2e-6)
-    call(board, ADMIN, "admin", "remove", str(run.submission), "--reason", "returns a cached answer")
+    removed = call(board, ADMIN, "admin", "remove", str(run.submission), "--reason", "returns a cached answer")
+    assert f"undo: `hpc-board admin readmit {run.submission}`." in removed.stderr
     why = f"removed by {ADMIN} at "
     shown = call(board, "ada", "run", str(run.id)).stdout
     assert f"Not in the standings: {why}" in shown
