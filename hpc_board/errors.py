@@ -7,6 +7,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 │       └── UnreadableError exit code 2: the board's database cannot be read
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
+│       ├── NotAvailable    exit code 2: this machine has no scheduler, or no configuration of it
 │       └── NotAccepting    exit code 2: the scheduler accepts no such job at the moment
 ├── WaitExpired             exit code 4: gave up waiting, the runs go on
 └── Refused                 exit code 5: deadline, rate limit, ban, not allowed
@@ -87,10 +88,16 @@ class SchedulerError(BoardError):
 
 
 class SchedulerRefused(SchedulerError):
-    """The scheduler understood the request and refused it, or is not there at all: settings or request are wrong."""
+    """The scheduler understood the request and refused it, or is not available: settings or request are wrong."""
 
     exit_code = 2
     title = "The scheduler refused"
+
+
+class NotAvailable(SchedulerRefused):
+    """This machine has no scheduler, or no configuration of it."""
+
+    title = "The scheduler is not available"
 
 
 class NotAccepting(SchedulerRefused):

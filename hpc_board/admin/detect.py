@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
-from hpc_board.errors import SchedulerRefused
+from hpc_board.errors import NotAvailable, SchedulerRefused
 from hpc_board.model.gpu import Device
 from hpc_board.schedulers import kinds
 from hpc_board.schedulers.settings_text import Detected
@@ -24,7 +24,7 @@ def detected_settings(
     this machine's own devices, each with its kind: without any, the schedulers of one machine are left out.
 
     Raises:
-        SchedulerRefused: this machine has none.
+        NotAvailable: this machine has none.
         SchedulerError: a scheduler failed, or answered something else.
     """
     refusals: dict[str, SchedulerRefused] = {}
@@ -47,7 +47,7 @@ def detected_settings(
             message = "No entry is certain, so all lines are comments: read them and uncomment the right ones."
             diagnostics.append(Diagnostic(Severity.WARNING, "gpus", message))
         return replace(found, diagnostics=tuple(diagnostics))
-    raise next(iter(refusals.values()), None) or SchedulerRefused(
+    raise next(iter(refusals.values()), None) or NotAvailable(
         "no scheduler was detected", hint="Write the settings by hand; the manual has a page on them."
     )
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from hpc_board.domain.run import FULL, PROLOG_FAILED, JobState, JobStatus, array_of, log_name
-from hpc_board.errors import AnswerTooLarge, InputError, QueueFull, SchedulerError, SchedulerRefused
+from hpc_board.errors import AnswerTooLarge, InputError, NotAvailable, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Change, Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
@@ -510,8 +510,8 @@ class SlurmScheduler:
             )
         return done.stdout
 
-    def _missing(self, program: str, error: CommandMissing) -> SchedulerRefused:
-        return SchedulerRefused(
+    def _missing(self, program: str, error: CommandMissing) -> NotAvailable:
+        return NotAvailable(
             f"{program} cannot be run: {error}",
             hint=f"Run hpc-board on a login node of cluster {self._cluster.name} with Slurm's commands on PATH."
             if self._cluster.ssh is None

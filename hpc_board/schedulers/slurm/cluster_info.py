@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition, Share
-from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.errors import NotAvailable, SchedulerError
 from hpc_board.schedulers.slurm.outputs import table
 from hpc_board.schedulers.slurm.refusals import query_failed
 from hpc_board.transport import CommandMissing, CommandTimeout, Host
@@ -30,7 +30,7 @@ def site(host: Host, timeout_seconds: float = 60.0, cluster: str = "NAME") -> Cl
     Values that only `scontrol` has may be missing; `ClusterInfo.unknown` names the failed queries.
 
     Raises:
-        SchedulerRefused: sinfo is missing, or has no configuration.
+        NotAvailable: sinfo is missing, or has no configuration.
         SchedulerError: sinfo failed, or printed something else.
     """
     answers: dict[tuple[str, ...], str] = {}
@@ -172,7 +172,7 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float, cluster: 
     try:
         done = host.run(argv, timeout_seconds=timeout_seconds, env={"SLURM_TIME_FORMAT": "%s"})
     except CommandMissing as error:
-        raise SchedulerRefused(
+        raise NotAvailable(
             f"{argv[0]} cannot be run: {error}", hint="Run hpc-board on a login node with Slurm's commands on PATH."
         ) from error
     except CommandTimeout as error:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from hpc_board.domain.run import TOO_MANY_JOBS
-from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
+from hpc_board.errors import NotAccepting, NotAvailable, SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.transport import Completed
 
@@ -156,7 +156,7 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
     said = one_line(done.stderr, 300)
     if UNCONFIGURED.search(done.stderr):
         words = _UNCONFIGURED.format(program, cluster)
-        return SchedulerRefused(words, hint="Or run hpc-board on a login node of the cluster.")
+        return NotAvailable(words, hint="Or run hpc-board on a login node of the cluster.")
     if "access/permission denied" in done.stderr.lower():
         return SchedulerError(
             f"{program} failed: {said}",

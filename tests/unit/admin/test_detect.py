@@ -10,7 +10,7 @@ from hpc_board import settings
 from hpc_board.admin import detect
 from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.domain.diagnostic import Severity
-from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.errors import NotAvailable, SchedulerError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, NODES, PARTITIONS, seconds, site
@@ -172,12 +172,12 @@ def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (CommandMissing("sinfo is not here"), SchedulerRefused, "cannot be run"),
+        (CommandMissing("sinfo is not here"), NotAvailable, "cannot be run"),
         (CommandTimeout("late"), SchedulerError, "did not answer within 60 s"),
         (Completed(1, "", "slurm_load_partitions: Unable to contact slurm controller"), SchedulerError, "Unable to"),
         (
             Completed(1, "", "sinfo: error: fetch_config: DNS SRV lookup failed\nsinfo: fatal: Could not establish"),
-            SchedulerRefused,
+            NotAvailable,
             "sinfo finds no slurm.conf here",
         ),
         (Completed(0, "Welcome to the cluster\n", ""), SchedulerError, "something other than its table"),
@@ -189,8 +189,9 @@ def test_a_sinfo_that_fails_is_an_error_with_its_words(
 ) -> None:
     recording = Recording("")
     recording.answers[" ".join(NODES)] = answer
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=words) as raised:
         site(recording)
+    assert raised.value.title == ("The scheduler is not available" if error is NotAvailable else "The scheduler failed")
 
 
 def test_no_more_cpus_are_proposed_than_a_node_has() -> None:
