@@ -1,6 +1,7 @@
 """`admin init`: a new board's folder and settings file, for one account or for a service."""
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from hpc_board.settings_file import FILE_MODE
 from hpc_board.store.folder import create_board_folder
 
 _FILE = Path("hpc-board.yaml")
+_COMMENTED_KEY = re.compile(r"^ *# *[a-z_]+: ", re.MULTILINE)
 
 
 @click.command(
@@ -92,7 +94,9 @@ def init(
     if not serve or view.gpus:
         remark(f"Settings written to {view.settings}, with {', '.join(view.gpus) or 'no GPU'}.")
     if not serve:
-        remark(f"Fill in the commented-out keys (#). Then run: {view.steps[0].lines[0]}")
+        to_fill = _COMMENTED_KEY.search(Path(view.settings).read_text(encoding="utf-8"))
+        first = "Fill in the commented-out keys (#). Then run" if to_fill else view.steps[0].what
+        remark(f"{first}: {view.steps[0].lines[0]}")
         return
     for step in view.steps:
         click.echo(f"{step.number}. {step.what}")

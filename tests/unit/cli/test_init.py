@@ -25,11 +25,24 @@ def test_a_machine_without_slurm_gets_settings_that_work(tmp_path: Path) -> None
     done = run(str(board), "-o", str(file))
     assert (done.exit_code, done.stdout) == (0, "")
     assert "No Slurm here" in done.stderr
+    assert "#" not in done.stderr
+    assert f"Test the GPUs: hpc-board --config {file} admin check" in done.stderr
     assert stat.S_IMODE(board.stat().st_mode) == 0o700
     read = settings.load(file, {})
     assert read.board == board
     assert "CPU" in [gpu.name for gpu in read.gpus]
     assert {cluster.scheduler for cluster in read.clusters} == {"local"}
+
+
+def test_keys_that_are_commented_out_are_named(tmp_path: Path) -> None:
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text("#!/bin/sh\necho 'n1|gpu|up|idle|8|infinite|gpu:h100:4|(null)|'\n")
+    sinfo.chmod(0o755)
+    file = tmp_path / "hpc-board.yaml"
+    done = run(str(tmp_path / "board"), "-o", str(file), environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert done.exit_code == 0, done.output
+    assert "# python: " in file.read_text()
+    assert f"Fill in the commented-out keys (#). Then run: hpc-board --config {file} admin check" in done.stderr
 
 
 def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> None:
