@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.device.faults import LIBRARIES, install_command
+from hpc_board.harness.device.faults import LIBRARIES, needs_gpu
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Timeouts
@@ -75,7 +75,16 @@ def test_a_library_that_the_node_lacks_is_not_the_submission_s_fault(tmp_path: P
     result = evaluate(tmp_path, submission.replace("{}", module)).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
     assert f"has no {LIBRARIES[module].title}, which the submission imports ({module})" in result.message
-    assert f"`{install_command(module)}` installs it" in result.message
+    assert ("installs it" in result.message) is not needs_gpu(module)
+
+
+def test_a_library_for_gpus_alone_is_not_advised_on_a_cpu(tmp_path: Path) -> None:
+    if find_spec("triton") is not None:
+        pytest.skip("this Python has Triton")
+    result = evaluate(tmp_path, "import triton\n" + RIGHT).result
+    assert result.verdict is Verdict.INFRA_ERROR, result.message
+    assert "its kernels run on GPUs alone, and this job runs on a CPU" in result.message
+    assert "pip install" not in result.message
 
 
 @pytest.mark.parametrize(

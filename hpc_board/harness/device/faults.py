@@ -3,6 +3,7 @@
 Exceptions come from submissions and tasks, and even reading their messages may fail.
 """
 
+import os
 import re
 import sys
 from importlib.machinery import PathFinder
@@ -69,6 +70,15 @@ def fault(error: BaseException) -> Verdict | None:
     if device_fault(text):
         return Verdict.DEVICE_ERROR
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
+
+
+_WITHOUT_CPU = ("triton", "helion", "cutlass", "cuda", "cuda.bindings", "cuda.tile", "cupy")
+"""The libraries of which no kernel runs on a CPU, but for Triton's in its interpreter."""
+
+
+def needs_gpu(module: str) -> bool:
+    """Return whether no kernel of a module of `LIBRARIES` runs on this job's CPU, so that installing it is no help."""
+    return module in _WITHOUT_CPU and not (module == "triton" and "TRITON_INTERPRET" in os.environ)
 
 
 def install_command(module: str) -> str:

@@ -35,7 +35,7 @@ from typing import Any, cast
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.device.device import CudaDevice, Device, open_device
-from hpc_board.harness.device.faults import LIBRARIES, absent, fault, install_command, lacking, message_of
+from hpc_board.harness.device.faults import LIBRARIES, absent, fault, install_command, lacking, message_of, needs_gpu
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
@@ -68,7 +68,8 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects(others=frame["others"]))
     # Not later: a frame sent after the import may come from the submission.
-    channel.send({"type": "confined", "isolation": level, "lacking": {name: _lacks(name) for name in absent()}})
+    lacks = {name: _lacks(name, frame["device"]) for name in absent()}
+    channel.send({"type": "confined", "isolation": level, "lacking": lacks})
     # Not earlier: their import may start threads, and a thread keeps its privileges.
     preload(modules)
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"], frame["device"])
@@ -464,11 +465,11 @@ def _needs_shared_memory(error: BaseException) -> bool:
     return isinstance(error, PermissionError) and isinstance(places[-1], str) and "multiprocessing" in places[-1]
 
 
-def _lacks(module: str) -> str:
-    return (
-        f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); "
-        f"`{install_command(module)}` installs it"
-    )
+def _lacks(module: str, device: str) -> str:
+    advice = f"`{install_command(module)}` installs it"
+    if device == "cpu" and needs_gpu(module):
+        advice = "its kernels run on GPUs alone, and this job runs on a CPU"
+    return f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); {advice}"
 
 
 def _as_text(handles: Sequence[bytes]) -> list[str]:
