@@ -101,9 +101,16 @@ class NotAvailable(SchedulerRefused):
 
 
 class NotAccepting(SchedulerRefused):
-    """The scheduler accepts no such job at the moment, though it may later: no job exists."""
+    """The scheduler accepts no such job at the moment, though it may later: no job exists.
+
+    A `full` one has reached a limit on the number of jobs, so that fewer may have room.
+    """
 
     title = "The scheduler accepts no jobs at the moment"
+
+    def __init__(self, message: str, *, hint: str = "", throttled: bool = False, full: bool = False) -> None:
+        super().__init__(message, hint=hint, throttled=throttled)
+        self.full = full
 
 
 class QueueFull(SchedulerError):

@@ -485,7 +485,8 @@ def _cancel_commands(probes: Sequence[_Probe]) -> str:
     """Return how a user ends these jobs, of one cluster, after a scheduler that has not answered; empty if unknown."""
     cluster = probes[0].gpu.cluster
     scheduler = kind_of(cluster)
-    commands = filter(None, (scheduler.cancel_command(cluster, probe.job.name) for probe in probes))
+    ids = {probe.job.name: probe.key.job_id if probe.key else "" for probe in probes}
+    commands = filter(None, (scheduler.cancel_command(cluster, *each) for each in ids.items()))
     told = "; ".join(commands)
     return f" When {scheduler.title} answers: {told}" if told else ""
 

@@ -292,6 +292,9 @@ class Cancellation(msgspec.Struct, frozen=True):
 NOT_ACCEPTED = "not accepted at the moment"
 """The prefix of an unsent run's reason if the scheduler accepts no such job at the moment."""
 
+FULL = f"{NOT_ACCEPTED}, as there is no room"
+"""The prefix of such a reason if there are too many jobs, so that fewer may have room."""
+
 NEVER_STARTS = "will never start"
 """The prefix of a pending job's reason if the job will never start."""
 
@@ -315,15 +318,6 @@ RETRIED = frozenset({RunState.NODE_FAIL, RunState.PREEMPTED})
 def log_name(job_id: str) -> str:
     """Return the name of the file in the job folder that takes the job's output: sbatch's own, for which users look."""
     return f"slurm-{job_id}.out"
-
-
-TOO_MANY_JOBS = "a limit on the submitted jobs"
-FULL = "the cluster takes no more jobs now"
-
-
-def is_full(reason: str) -> bool:
-    """Return whether a scheduler accepts no job for the `reason` that there are too many."""
-    return TOO_MANY_JOBS in reason or FULL in reason
 
 
 def array_of(token: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
-from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array, is_full
+from hpc_board.domain.run import FULL, NOT_ACCEPTED, Run, RunState, grouped_by_array
 from hpc_board.errors import (
     AnswerTooLarge,
     BoardError,
@@ -142,7 +142,7 @@ class Launcher(msgspec.Struct, frozen=True):
                 if isinstance(error, NotAccepting):
                     held[gpu] = error
                 elif isinstance(error, QueueFull):
-                    held[gpu] = NotAccepting(error.message, hint=error.hint)
+                    held[gpu] = NotAccepting(error.message, hint=error.hint, full=True)
                 else:
                     errors.append(error)
             if any(_is_silence(each) for each in found):
@@ -195,14 +195,14 @@ class Launcher(msgspec.Struct, frozen=True):
         if run.status.cancel_requested:
             self.store.runs.move(run, RunState.CANCELLED, reason=_UNSENT)
         elif run.state.unsent:
-            self.store.runs.move(run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
+            self.store.runs.move(run, RunState.CREATED, reason=_words(error), source=error.hint)
 
     def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
         """Record that the scheduler has not confirmed the job of a run that may have been sent."""
         if run.state is RunState.CREATED:
             self._record_problem(run, error)
         elif run.state is RunState.SUBMITTING:
-            reason = f"{NOT_ACCEPTED}: {error.message}" if isinstance(error, QueueFull) else _UNCONFIRMED
+            reason = _words(error) if isinstance(error, QueueFull) else _UNCONFIRMED
             reason = run.status.reason if run.status.cancel_requested else reason
             self.store.runs.move(run, run.state, reason=reason, source=error.message, unanswered=True)
 
@@ -300,16 +300,14 @@ class Launcher(msgspec.Struct, frozen=True):
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, a single job shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
-        whole = not sent and not any(
-            _has_no_room(each.run) and is_full(each.run.status.reason) for each in prepared_jobs
-        )
+        whole = not sent and not any(each.run.status.reason.startswith(FULL) for each in prepared_jobs)
         script = self._array_script(prepared_jobs) if whole else None
         if script is not None:
             try:
                 self._submit(self._array(prepared_jobs, script), prepared_jobs)
             except BoardError as error:
                 # A refusal may concern arrays, or this many jobs, and not their request: the first job will show.
-                passes = isinstance(error, NotAccepting) and not is_full(error.message)
+                passes = isinstance(error, NotAccepting) and not error.full
                 if passes or not isinstance(error, SchedulerRefused):
                     return self._record_failure([prepared.run for prepared in prepared_jobs], error)
             else:
@@ -477,6 +475,12 @@ def _attempted(run: Run, attempt: int, now: datetime) -> Run:
     """Return `run` with another attempt to send its job, which begins `now`."""
     status = run.moved(RunState.SUBMITTING).status
     return replace(run, status=replace(status, at=now, attempt=attempt))
+
+
+def _words(error: NotAccepting | QueueFull) -> str:
+    """Return the reason of an unsent run whose job the scheduler does not accept at the moment."""
+    full = isinstance(error, QueueFull) or error.full
+    return f"{FULL if full else NOT_ACCEPTED}: {error.message}"
 
 
 def _has_no_room(run: Run) -> bool:

@@ -357,9 +357,9 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
 
-    def cancel_command(self, cluster: Cluster, name: str) -> str:
-        """Return the command by which a user ends the job called `name`; empty without such a command."""
-        del cluster, name
+    def cancel_command(self, cluster: Cluster, name: str, job_id: str) -> str:
+        """Return the command by which a user ends the job `job_id`, "" for the one called `name`; or ""."""
+        del cluster, name, job_id
         return ""
 
     def detect(

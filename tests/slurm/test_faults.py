@@ -482,7 +482,7 @@ def test_a_run_over_a_submit_limit_waits_and_goes_when_there_is_room(limited: Si
         RunState.CREATED,
     ]
     reason = limited.now(third).status.reason
-    assert reason.startswith("not accepted at the moment: a limit on the submitted jobs")
+    assert reason.startswith("not accepted at the moment, as there is no room: a limit on the submitted jobs")
     assert "AssocMaxSubmitJobLimit" in reason
     limited.released()
     limited.finished(first, second)
@@ -507,7 +507,9 @@ def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
         (run,) = site.submit("CPU")
         waiting = site.now(run)
         assert (waiting.state, waiting.status.unanswered) == (RunState.SUBMITTING, True)
-        assert waiting.status.reason.startswith("not accepted at the moment: the cluster takes no more jobs now")
+        assert waiting.status.reason.startswith(
+            "not accepted at the moment, as there is no room: the cluster takes no more jobs now"
+        )
         # More often than a run is sent that gets no answer at all.
         most = 2 * (ATTEMPTS_MAX + 1)
         site.until(run, fits=lambda run: len(site.board.runs.whole(run.id).history) > most)

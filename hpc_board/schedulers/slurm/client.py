@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from hpc_board.domain.run import FULL, PROLOG_FAILED, JobState, JobStatus, array_of, log_name
+from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of, log_name
 from hpc_board.errors import AnswerTooLarge, InputError, NotAvailable, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.text import one_line
@@ -52,7 +52,7 @@ from hpc_board.schedulers.slurm.refusals import (
     words_of,
 )
 from hpc_board.schedulers.slurm.sbatch import argument, ranges
-from hpc_board.schedulers.slurm.states import above_limit_text, exceeded, job_state, pending_reason_text
+from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
 from hpc_board.transport.time_budget import is_out_of_time, time_limit, without_budget
 
@@ -67,9 +67,6 @@ _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
 """Reasons of jobs that could not be started; the second one is also that of a job killed for its memory."""
-
-_GROUP = re.compile(r"\(QOSGrp(?:Cpu|Mem|Node|GRES|Billing|Unknown)[A-Za-z]*\)$")
-"""Reasons of jobs that wait for a limit on the resources of all jobs of their QOS."""
 
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
@@ -144,7 +141,6 @@ class SlurmScheduler:
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
         self._host = AddressedHost(host, cluster_options(cluster))
-        self._above: dict[str, str] = {}
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
@@ -183,7 +179,7 @@ class SlurmScheduler:
                 )
         except CommandStopped as error:
             raise QueueFull(
-                f"{FULL} (MaxJobCount, or submissions are disabled)",
+                "the cluster takes no more jobs now (MaxJobCount, or submissions are disabled)",
                 hint="It is sent when earlier jobs have ended; `scontrol show config` and the site's news know more.",
             ) from error
         except CommandTimeout as error:
@@ -332,7 +328,6 @@ class SlurmScheduler:
                 gone.append(job)
             else:
                 news[job.name] = _queue_news(row, listing.source)
-        news |= self._above_a_limit(news)
         allocations: dict[str, list[JobKey]] = {}
         for job in gone:
             allocations.setdefault(_allocation(job.job_id), []).append(job)
@@ -347,38 +342,6 @@ class SlurmScheduler:
                 news |= {job.name: msgspec.structs.replace(silent, job_id=job.job_id) for job in rest}
                 break
         return news
-
-    def _above_a_limit(self, news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus]:
-        """Return the statuses of waiting jobs that exceed a limit of all jobs of their QOS by themselves, with it.
-
-        Slurm's reason is that of a job which waits for others. Each job is examined once, as two questions are needed.
-        """
-        waiting = {name: one for name, one in news.items() if one.reason.endswith(")") and _GROUP.search(one.reason)}
-        new = {_allocation(one.job_id) for one in waiting.values()} - self._above.keys()
-        try:
-            if new:
-                self._above |= dict.fromkeys(new, "") | self._exceeded(sorted(new)[:_ACCOUNTED_AT_ONCE])
-        except SchedulerError:
-            return {}
-        words = {name: self._above.get(_allocation(one.job_id), "") for name, one in waiting.items()}
-        return {
-            name: msgspec.structs.replace(one, reason=above_limit_text(words[name], one.reason))
-            for name, one in waiting.items()
-            if words[name]
-        }
-
-    def _exceeded(self, job_ids: Sequence[str]) -> dict[str, str]:
-        """Return the limit of its QOS that each of these jobs exceeds by itself, by the jobs' ids.
-
-        Raises:
-            SchedulerError: a question had no answer.
-        """
-        argv = ["squeue", "--all", f"--jobs={','.join(job_ids)}", "--Format=JobArrayID:|,QOS:|,tres-alloc: "]
-        jobs = table("squeue", below_header("squeue", self._answer(argv)), 3)
-        argv = ["sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name,GrpTRES"]
-        limits = dict(table("sacctmgr", self._answer(argv), 2))
-        found = {_allocation(job_id): (qos, exceeded(tres, limits.get(qos, ""))) for job_id, qos, tres in jobs}
-        return {job_id: f"QOS {one_line(qos, 60)} ({words})" for job_id, (qos, words) in found.items() if words}
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone.

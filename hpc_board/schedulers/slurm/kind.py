@@ -243,12 +243,11 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return with_gpus(gpu, count)
 
-    def cancel_command(self, cluster: Cluster, name: str) -> str:
-        """Return an scancel by the name of the job, which may be known when its id is not."""
+    def cancel_command(self, cluster: Cluster, name: str, job_id: str) -> str:
         options = cluster_options(cluster)
         variables = f"SLURM_CONF={shlex.quote(options.slurm_conf)} " if options.slurm_conf else ""
         of_cluster = f"--clusters={options.slurm_cluster} " if options.slurm_cluster else ""
-        return f"{variables}scancel {of_cluster}--user=$USER --name={name}"
+        return f"{variables}scancel {of_cluster}{job_id or f'--user=$USER --name={name}'}"
 
     def detect(
         self,

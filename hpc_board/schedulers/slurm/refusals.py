@@ -3,7 +3,6 @@
 import re
 from typing import Final
 
-from hpc_board.domain.run import TOO_MANY_JOBS
 from hpc_board.errors import NotAccepting, NotAvailable, SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.transport import Completed
@@ -84,10 +83,11 @@ QUEUE_FULL: Final = (
 )
 """The words of an sbatch that was refused and tries again by itself, for two minutes."""
 
+_SUBMIT_LIMIT: Final = re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})")
 _NOT_NOW: Final = (
     (
-        re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})"),
-        TOO_MANY_JOBS + " of its account, user or QOS is reached ({0})",
+        _SUBMIT_LIMIT,
+        "a limit on the submitted jobs of its account, user or QOS is reached ({0})",
         "It is sent when earlier jobs have ended; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` list them.",
     ),
     (
@@ -197,8 +197,9 @@ def not_accepted(stderr: str, gpu: str, cluster: str) -> SchedulerError:
         )
     for pattern, reason, passes in _NOT_NOW:
         if found := pattern.search(stderr):
+            words = reason.format(one_line(found[1], 80))
             limited = bool(RATE_LIMIT.search(found[1]))
-            return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes, throttled=limited)
+            return NotAccepting(words, hint=passes, throttled=limited, full=pattern is _SUBMIT_LIMIT)
     # No phrase begins within a word, such as "gres" in "progress".
     found_hints = (text for phrase, text in _HINTS if re.search(rf"(?<![a-z]){re.escape(phrase)}", folded))
     hint = next(found_hints, _GENERAL_HINT)

@@ -121,10 +121,11 @@ Slurm 22.05 begins them with the daemon's name, 26.05 with the time.
 _PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1,6}\s*){1,20}", re.IGNORECASE)
 """The words of slurmd in the output of a job whose script it did not start; nothing else is there then."""
 
-_AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGTP])?")
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp(?![A-Za-z]*RunMinutes)[A-Za-z]*Minutes")
 """Limits on the minutes used so far; those on the minutes of running jobs are free again when these end."""
+_GROUP: Final = re.compile(r"(QOS|Assoc)Grp(?:Cpu|CPU|Mem|Node|GRES|Billing|Unknown)(?![A-Za-z]*Minutes)")
+"""Limits on the resources of all jobs: one reason for a job that waits for others, and for one that exceeds it."""
 
 
 def memory_exceeded(log: str) -> str:
@@ -167,27 +168,6 @@ def pending_reason_text(reason: str) -> str:
     return f"{text} ({word})"
 
 
-def above_limit_text(limit: str, reason: str) -> str:
-    """Return why a job never starts that exceeds the `limit` by itself; `reason` ends with Slurm's own word."""
-    word = reason[reason.rindex("(") :]
-    return f"{NEVER_STARTS}: this job by itself exceeds the limit of {limit}; {_MEND_ASKED.format('qos')} {word}"
-
-
-def exceeded(tres: str, limits: str) -> str:
-    """Return the first of the resources `tres` that is above its limit: "cpu 2, at most 1"; empty if none is."""
-    most = dict(each.partition("=")[::2] for each in limits.split(","))
-    for name, _, amount in (each.partition("=") for each in tres.split(",")):
-        asked, allowed = _amount(amount), _amount(most.get(name, ""))
-        if asked is not None and allowed is not None and asked > allowed:
-            return one_line(f"{name} {amount}, at most {most[name]}", 80)
-    return ""
-
-
-def _amount(text: str) -> float | None:
-    match = _AMOUNT.fullmatch(text)
-    return float(match[1]) * 1024 ** " KMGTP".index(match[2] or " ") if match else None
-
-
 def _limit_text(word: str) -> str:
     """Return the words for the large family of limits: Slurm's names encode the owner, the kind and the resource."""
     whose = "QOS" if word.startswith("QOS") else "account or user"
@@ -197,6 +177,11 @@ def _limit_text(word: str) -> str:
         return f"{NEVER_STARTS}: a limit of its {whose} for each job forbids it; {_MEND.format('request')}"
     if _BUDGET.match(word):
         return f"waiting for the budget of its {whose}; ask an administrator"
+    if group := _GROUP.match(word):
+        return (
+            f"waiting for a limit on all jobs of its {whose}; if this job by itself exceeds it, it never starts: "
+            f"`sacctmgr show {group[1].lower()}` lists the limits"
+        )
     if word.startswith(("QOS", "Assoc", "MaxJobs")):
         return f"waiting for a limit of its {whose}"
     return ""

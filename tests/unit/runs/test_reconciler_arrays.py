@@ -244,14 +244,14 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
 
     def on_submit(job: Job) -> None:
         if job.indexes or len(world.scheduler.jobs) >= room:
-            raise NotAccepting("a limit on the submitted jobs is reached", hint="It is sent later.")
+            raise NotAccepting("QOSMaxSubmitJobPerUserLimit", hint="It is sent later.", full=True)
 
     world.scheduler.on_submit = on_submit
     runs = world.runs(4)
     assert world.advance.launch(runs) == []
     assert world.states(runs) == [RunState.QUEUED, RunState.CREATED, RunState.CREATED, RunState.CREATED]
     waiting = world.store.runs.get(runs[3].id).status
-    assert waiting.reason == "not accepted at the moment: a limit on the submitted jobs is reached"
+    assert waiting.reason == "not accepted at the moment, as there is no room: QOSMaxSubmitJobPerUserLimit"
     assert world.indexes() == [(0, 1, 2, 3), (), ()]
     world.scheduler.status = JobStatus(JobState.PENDING)
     room = 3
@@ -270,7 +270,7 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
     "error",
     [
         NotAccepting("the controller asks to try again later (Rate limit exceeded)", throttled=True),
-        NotAccepting("the partition takes no jobs (inactive)"),
+        NotAccepting("the partition of a limit on the submitted jobs is inactive"),
     ],
     ids=["throttled", "inactive"],
 )

@@ -381,14 +381,14 @@ def test_a_run_waits_for_a_full_cluster_and_is_looked_up_before_it_is_sent_again
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher, "HELD_SECONDS", 0)
-    world.scheduler.submit_error = QueueFull("the cluster takes no more jobs now")
+    world.scheduler.submit_error = QueueFull("MaxJobCount")
     run = world.run()
     assert world.advance.launch([run]) == []
     for _ in range(2 * ATTEMPTS_MAX):
         world.advance()
     waiting = now(world, run)
     assert waiting.state is RunState.SUBMITTING
-    assert waiting.status.reason == "not accepted at the moment: the cluster takes no more jobs now"
+    assert waiting.status.reason == "not accepted at the moment, as there is no room: MaxJobCount"
     assert len(world.scheduler.looked_up) >= 2 * ATTEMPTS_MAX
     world.scheduler.submit_error = None
     world.advance()
@@ -419,7 +419,7 @@ def test_a_throttled_array_that_is_refused_goes_one_by_one_as_many_as_may_run(ar
     def refuse(job: Job) -> None:
         if job.indexes:
             assert job.max_running == 2
-            raise NotAccepting("a limit on the submitted jobs")
+            raise NotAccepting("a limit on the submitted jobs", full=True)
 
     arrays.scheduler.on_submit = refuse
     runs = throttled(arrays, arrays.runs(4), "2")
@@ -433,7 +433,7 @@ def test_a_throttled_array_that_is_refused_goes_one_by_one_as_many_as_may_run(ar
 
 def test_a_throttle_holds_after_a_limit_too(arrays: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Job) -> None:
-        raise NotAccepting("a limit on the submitted jobs")
+        raise NotAccepting("a limit on the submitted jobs", full=True)
 
     arrays.scheduler.on_submit = refuse
     runs = throttled(arrays, arrays.runs(4), "2")

@@ -31,6 +31,10 @@ from tests.values import replace
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 MEND = "; cancel it, and correct `{}` of this GPU in the settings ({})"
+GROUP_LIMIT = (
+    "waiting for a limit on all jobs of its {}; if this job by itself exceeds it, it never starts: "
+    "`sacctmgr show {}` lists the limits ({})"
+)
 CLUSTER = Cluster("main", "slurm")
 H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1")))
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
@@ -125,6 +129,13 @@ def test_recorded_nodes_of_sinfo_are_read() -> None:
 def test_a_separator_in_the_last_column_stays_in_it() -> None:
     (row,) = queue_rows("7|hb|PENDING|1|N/A||2|None|/|a|b \n")
     assert (row.restarts, row.comment) == (2, "a|b")
+
+
+def test_a_job_that_waits_for_a_limit_of_all_jobs_takes_no_further_question() -> None:
+    host = Programs(squeue=f"7|hb-1|PENDING|{int(NOW.timestamp())}|N/A||0|QOSGrpCpuLimit|/|\n")
+    news = SlurmScheduler(CLUSTER, host).poll([JobKey("hb-1", "7", NOW)])["hb-1"]
+    assert "if this job by itself exceeds it, it never starts" in news.reason
+    assert [argv[0] for argv in host.commands] == ["squeue"]
 
 
 @pytest.mark.parametrize("count", ["", "N/A", "-1", "٤", "9" * 5000])
@@ -826,7 +837,9 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
             "waiting for a node that is down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-3])",
         ),
         ("QOSMaxGRESPerUser", "waiting for a limit of its QOS (QOSMaxGRESPerUser)"),
-        ("AssocGrpGRES", "waiting for a limit of its account or user (AssocGrpGRES)"),
+        ("AssocMaxJobsLimit", "waiting for a limit of its account or user (AssocMaxJobsLimit)"),
+        ("AssocGrpGRES", GROUP_LIMIT.format("account or user", "assoc", "AssocGrpGRES")),
+        ("QOSGrpCpuLimit", GROUP_LIMIT.format("QOS", "qos", "QOSGrpCpuLimit")),
         (
             "AssocMaxWallDurationPerJobLimit",
             "will never start: its time limit is above what the QOS or account allows"
