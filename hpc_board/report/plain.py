@@ -128,13 +128,14 @@ def _fit(table: Table, width: int | None) -> tuple[list[int], list[int]]:
     """Return the indexes of the columns that are shown, and their widths.
 
     A table that is too wide with its least widths loses columns that leave. Then the widest flexible column is narrowed
-    until the table fits, and at last any. Without a `width`, one long cell does not move all others of its column: it
-    reaches into the next ones.
+    until the table fits, and at last any. Without a `width`, one long cell that does not wrap reaches into the next
+    columns, and moves no others of its own.
     """
     columns, kept = table.columns, list(range(len(table.columns)))
     full = [max(cells(columns[index].title), *(cells(row[index]) for row in table.rows)) for index in kept]
     if width is None:
-        return kept, [min(each, _PADDED_MAX) if columns[index].flexible else each for index, each in enumerate(full)]
+        reaching = [column.flexible and not column.wraps for column in columns]
+        return kept, [min(each, _PADDED_MAX) if reaches else each for each, reaches in zip(full, reaching, strict=True)]
     least = [min(each, column.least) if column.flexible else each for each, column in zip(full, columns, strict=True)]
     leaving = sorted((index for index in kept if columns[index].leaves), key=lambda index: columns[index].leaves)
     kept = fitting(least, leaving, width)

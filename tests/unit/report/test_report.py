@@ -144,6 +144,14 @@ def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
     assert len(row) < 250
 
 
+def test_the_columns_after_a_long_message_are_aligned_where_no_terminal_wraps_it() -> None:
+    cases = [Case("test", index, f"size: {index}7", Verdict.WRONG_VALUE, "x" * (40 + 30 * index)) for index in range(3)]
+    lines = text_of(run_report(finished(result := result_of(Verdict.WRONG_VALUE, *cases)), result)).splitlines()
+    heading = next(line for line in lines if "MESSAGE" in line)
+    rows = [line for line in lines if re.match(r"[123]  wrong value", line)]
+    assert {row.rindex("  ") + 2 for row in rows} == {heading.index("CASE")}
+
+
 def test_a_long_traceback_keeps_its_beginning_and_its_end() -> None:
     message = "".join(f"frame {number}\n" for number in range(200)) + "ValueError: bad"
     result = result_of(Verdict.EXCEPTION, Case("test", 0, "a", Verdict.EXCEPTION, message))
