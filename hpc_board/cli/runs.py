@@ -260,7 +260,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
 
     Runs that have ended stay as they are.
     """
-    from hpc_board.report.run_words import outcome
+    from hpc_board.report.run_words import ended_before_text
 
     board = open_()
     failures: list[BoardError] = []
@@ -274,10 +274,11 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         cancelled.append(answer.run)
         if as_json:
             continue
-        words = ": cancel requested; the service cancels its job." if board.served else ": cancel requested."
         if answer.ended_before:
-            words = f" has already ended: {outcome(answer.run)}."
-        elif answer.run.state.ended:
+            click.echo(ended_before_text(answer.run))
+            continue
+        words = ": cancel requested; the service cancels its job." if board.served else ": cancel requested."
+        if answer.run.state.ended:
             words = " cancelled."
         click.echo(f"Run {id_}{words}")
     if as_json:

@@ -70,6 +70,11 @@ def outcome_words(outcome: Verdict | RunState) -> str:
     return verdict_text(outcome) if isinstance(outcome, Verdict) else state_text(outcome)
 
 
+def ended_before_text(run: Run) -> str:
+    """Return the answer to the cancellation of a run that had ended already."""
+    return f"Run {run.id} has already ended: {outcome(run)}."
+
+
 def outcome(run: Run) -> str:
     """Return the verdict of a finished run in words, else the state of the run."""
     return outcome_words(run.verdict or run.state)

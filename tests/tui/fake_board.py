@@ -421,7 +421,8 @@ class FakeBoard(Board):
         answers = []
         for number in runs:
             try:
-                answers.append(Cancellation(self.cancel(number)))
+                ended = (found := self.run(number)).state.ended
+                answers.append(Cancellation(found if ended else self.cancel(number), ended_before=ended))
             except BoardError as error:
                 answers.append(Cancellation(error=error))
         return tuple(answers)

@@ -10,6 +10,7 @@ from textual.widgets import Button, Static
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import Refused, StorageError
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
@@ -277,6 +278,19 @@ async def test_the_runs_that_are_not_cancelled_are_told_beside_those_that_are() 
         told = " ".join(notification.message for notification in pilot.app._notifications)
         assert "1 of 3 runs are not cancelled: run 43 belongs to eve." in told
         assert "Cancel requested for 2 runs: 44, 42." in told
+
+
+async def test_a_run_that_ends_before_the_confirmation_is_not_cancelled() -> None:
+    board = many()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "asterisk", "c")
+        board.replace_run(
+            replace(board.run(44), verdict=Verdict.PASS, status=replace(board.run(44).status, state=RunState.FINISHED))
+        )
+        await press(pilot, "enter")
+        (told,) = [notification.message for notification in pilot.app._notifications]
+        assert told == "Cancel requested for 2 runs: 43, 42.\nRun 44 has already ended: pass."
 
 
 async def test_selected_runs_are_submitted_again_in_one_go() -> None:

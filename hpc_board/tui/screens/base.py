@@ -18,11 +18,12 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Cancellation, Run
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
+from hpc_board.report.run_words import ended_before_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.local_files import known_files, remember_sent, sent_as
@@ -447,15 +448,15 @@ class BoardScreen(Screen[None]):
         if event.failure is None:
             self._catch_up()
 
-    def _cancelled(self, numbers: Sequence[int]) -> Sequence[int]:
-        """Request the cancellation of these runs, and return their numbers without those that were refused.
+    def _cancelled(self, numbers: Sequence[int]) -> Sequence[Cancellation]:
+        """Request the cancellation of these runs, and return the answers without those that were refused.
 
         Raises:
             BoardError: none of them could be cancelled.
         """
-        answers = dict(zip(numbers, self.board.runs.cancel_each(numbers), strict=True))
-        errors = [answer.error for answer in answers.values() if answer.error is not None]
-        done = [number for number, answer in answers.items() if answer.error is None]
+        answers = self.board.runs.cancel_each(numbers)
+        errors = [answer.error for answer in answers if answer.error is not None]
+        done = [answer for answer in answers if answer.error is None]
         if errors and not done:
             raise errors[0]
         if errors:
@@ -463,9 +464,14 @@ class BoardScreen(Screen[None]):
             self.app.call_from_thread(self.notify, words, severity="warning", markup=False)
         return done
 
-    def _notify_cancelled(self, numbers: Sequence[int]) -> None:
-        what = "run" if len(numbers) == 1 else f"{len(numbers)} runs:"
-        self.notify(f"Cancel requested for {what} {', '.join(map(str, numbers[:_LISTED_MAX]))}.", markup=False)
+    def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
+        ended = [answer.run for answer in answers if answer.run is not None and answer.ended_before]
+        numbers = [answer.run.id for answer in answers if answer.run is not None and not answer.ended_before]
+        words = [ended_before_text(run) for run in ended[:_LISTED_MAX]]
+        if numbers:
+            what = "run" if len(numbers) == 1 else f"{len(numbers)} runs:"
+            words.insert(0, f"Cancel requested for {what} {', '.join(map(str, numbers[:_LISTED_MAX]))}.")
+        self.notify("\n".join(words), markup=False)
         self.look_again()
 
     @on(ListPane.Wanted)

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Case, Verdict
@@ -301,9 +301,9 @@ class RunsScreen(BoardScreen):
             places.append(f"{span_text(old)} old")
         self.show_place("Runs", " · ".join(places))
 
-    def _notify_cancelled(self, numbers: Sequence[int]) -> None:
+    def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
         self.pane.unchoose()
-        super()._notify_cancelled(numbers)
+        super()._notify_cancelled(answers)
 
     def _show_sent(self, runs: Sequence[Run]) -> None:
         self.pane.select_once_read(str(runs[0].id))
