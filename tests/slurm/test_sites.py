@@ -67,7 +67,9 @@ def job(folder: Path, gpu: Gpu = CPU, **options: str) -> Job:
     return Job(f"hb-{os.urandom(6).hex()}", folder, "job.sh", gpu, options_for(gpu, 600) | options, 600)
 
 
-def test_a_job_that_exceeds_a_limit_of_all_jobs_alone_never_starts(strict_lab: SlurmLab, tmp_path: Path) -> None:
+def test_a_job_that_waits_for_a_limit_of_all_jobs_says_how_to_tell_whether_it_starts(
+    strict_lab: SlurmLab, tmp_path: Path
+) -> None:
     scheduler = SlurmScheduler(CLUSTER, ThisHost(strict_lab.environment))
     mine = job(tmp_path / "job", qos="small")
     key = JobKey(mine.name, scheduler.submit(mine), datetime.now(UTC))
@@ -76,8 +78,8 @@ def test_a_job_that_exceeds_a_limit_of_all_jobs_alone_never_starts(strict_lab: S
     finally:
         strict_lab.cancel_jobs()
     assert news.reason == (
-        "will never start: this job by itself exceeds the limit of QOS small (cpu 2, at most 1); cancel it, and "
-        "correct `request`, `cpus_per_task`, `memory` or `qos` of this GPU in the settings (QOSGrpCpuLimit)"
+        "waiting for a limit on all jobs of its QOS; if this job by itself exceeds it, it never starts: "
+        "`sacctmgr show qos` lists the limits (QOSGrpCpuLimit)"
     )
     with pytest.raises(SchedulerRefused, match="QOSGrpCpuLimit") as refusal:
         scheduler.submit(job(tmp_path / "job", qos="deny"))
@@ -106,7 +108,7 @@ def test_an_account_without_an_association_is_told_the_administrator_s_command(s
 @as_root
 @pytest.mark.parametrize("ask", [lambda nobody: SlurmScheduler(CLUSTER, nobody).availability([CPU]), site])
 def test_private_partitions_are_named_as_the_cause(strict_lab: SlurmLab, ask: Callable[[ThisHost], object]) -> None:
-    with pytest.raises(SchedulerRefused, match="permission denied") as error:
+    with pytest.raises(SchedulerError, match="permission denied") as error:
         ask(AsNobody(strict_lab.environment))
     assert "PrivateData" in error.value.hint
 
