@@ -269,8 +269,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 with writing(self.folder):
                     scan.begin(utc_now(), pause_seconds)
             # An answer would end the rest that a throttled command has begun.
-            throttled = any(map(is_throttled, unsent)) or (asks and self._table.backoff(cluster).rests(utc_now()))
-            if asks and not is_limited and not throttled:
+            rests = bool(sendable) and asks and self._table.backoff(cluster).rests(utc_now())
+            if asks and not is_limited and not (rests or any(map(is_throttled, unsent))):
                 errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
             if silent_seconds is not None:
                 self._table.note_silence(cluster, silent_seconds, unsent)
