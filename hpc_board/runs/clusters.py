@@ -36,7 +36,7 @@ _KNOWN_SECONDS = 86_400.0
 """The time for which an answer about a cluster's configuration counts."""
 
 _ARRAY_SIZE = 1000
-"""The size of arrays on a cluster that has never told its own: Slurm's default."""
+"""The size of arrays on a cluster that has never told its own: Slurm's default. No larger ones are sent."""
 
 _ANSWERS_BYTES_MAX = 1024 * 1024
 _LAST_WORDS_BYTES = 4096
@@ -223,7 +223,7 @@ class _Known(msgspec.Struct, frozen=True):
     """The last answer about a cluster's configuration, and its time."""
 
     at: Moment
-    array_size: Annotated[int, msgspec.Meta(ge=0)]
+    array_size: Annotated[int, msgspec.Meta(ge=0, le=_ARRAY_SIZE)]
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -192,7 +192,7 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         (
             "    if in_window():\n        queue().place = lambda part: (0, 0, 3996)\n",
             Verdict.PROTOCOL_VIOLATION,
-            "its output has other parts than the reference's answer",
+            "the parts of its output differ from those of the reference's answer",
         ),
         (
             "    if in_window():\n        queue().place = lambda part: (0, 0, 0)\n",

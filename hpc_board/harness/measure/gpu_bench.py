@@ -215,7 +215,7 @@ def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int
     """Return the checked places of an answer's blocks for the judge, each with its offset in the payload."""
     wanted = [(at, size, each) for (at, size), each in zip(form.blocks, own, strict=True) if size] if answered else []
     if [size for _, size, _ in wanted] != [place.size for place in queued.blocks]:
-        raise misplaced("its output has other parts than the reference's answer")
+        raise misplaced("the parts of its output differ from those of the reference's answer")
     inputs, blocks = _spans(reserved.handles, reserved.inputs), _spans(queued.handles, queued.blocks)
     new = [
         span for span, (_, _, each) in zip(blocks, wanted, strict=True) if each < 0 or [span] != inputs[each : each + 1]

@@ -241,7 +241,7 @@ def table(program: str, stdout: str, columns: int) -> list[list[str]]:
             f"{program} stopped within a line: {one_line(end, 100)!r}",
             hint=f"Run `{program}` yourself: it, or a wrapper around it, may have been ended.",
         )
-    lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.splitlines()]
+    lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.split("\n")]
     rows = [fields for fields in lines if len(fields) == columns]
     if stdout.strip() and not rows:
         raise SchedulerError(

@@ -212,7 +212,7 @@ def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> Iterator[tuple[i
             yield index, "--requeue needs `retries` of this GPU, which limit how often Slurm sends a job again"
         elif managed:
             meant = "" if managed == name else f" (short for --{managed})"
-            yield index, f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one"
+            yield index, f"--{name}{meant} is set by hpc-board itself: use its own setting, if there is one"
         if value == "":
             yield index, f"--{name}= has no value; write only --{name} if it is a flag"
         if not extra.isprintable():

@@ -22,6 +22,7 @@ from hpc_board.schedulers.slurm.outputs import (
     node_rows,
     queue_rows,
     submitted_job_id,
+    table,
 )
 from hpc_board.schedulers.slurm.refusals import not_accepted
 from hpc_board.schedulers.slurm.states import job_state, memory_exceeded, pending_reason_text, prolog_failed
@@ -538,6 +539,11 @@ def test_output_without_a_header_is_no_answer(tmp_path: Path, program: str, prin
     for ask in questions[program]:
         with pytest.raises(SchedulerError, match=f"{program} printed "):
             ask()
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0b", "\x1e"])
+def test_a_name_with_a_separator_of_lines_is_no_second_row(separator: str) -> None:
+    assert table("squeue", f"1|a{separator}2|b\n3|c\n", 2) == [["1", f"a{separator}2|b"], ["3", "c"]]
 
 
 def test_a_job_and_an_array_of_the_same_name_are_told_apart() -> None:
