@@ -166,7 +166,7 @@ class Backoff:
             rest = replace(rest, seconds=max(rest.seconds, THROTTLED_SECONDS, at - (last.silent_since or at)))
         # A quick failure does not end the rest that a slow one has begun.
         rest = max(rest, last.rest, key=lambda each: each.at + each.seconds)
-        silent_since = last.pause.at if last.silent_since is None else last.silent_since
+        silent_since = at - seconds if last.silent_since is None else last.silent_since
         self._shared.write(_Question(self._longer(last.pause, at), rest, silent_since))
 
     def settle(self, *, news: bool) -> None:

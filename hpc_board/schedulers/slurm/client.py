@@ -72,6 +72,7 @@ _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
 """The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
 
+_TOKEN = re.compile("hb-[0-9a-f]{16}")
 _COMMENT = re.compile(r"hpc-board run .{1,2000} \((hb-[^\s()]{1,100})\)\Z")
 """The end of the comment of each job, which has the job's name; a user's own words come before it."""
 
@@ -528,6 +529,9 @@ def _as_sent(rows: Sequence[RowT], jobs: Sequence[JobKey]) -> list[RowT]:
             name = comment[1]
         elif name not in names:
             name = scripts.get(row.script, "")
+            # A board that was made anew in its former folder gives the same paths again.
+            if (other := _TOKEN.match(row.name)) and not name.startswith(other[0]):
+                continue
         if name in names:
             found.append(row if name == row.name else msgspec.structs.replace(row, name=name))
     return found

@@ -163,9 +163,10 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
             hint=f"The site hides this from the account (PrivateData in slurm.conf): ask the administrators to allow "
             f"{program}.",
         )
-    # A command that is refused for its rate ends with status 1, often without words; sinfo is no question about jobs,
-    # and an empty answer of it delays none.
-    wordless = done.returncode == 1 and program != "sinfo" and not (done.stderr.strip() or done.stdout.strip())
+    # A command that is refused for its rate ends with status 1, often without words. slurmdbd, which sacct asks, limits
+    # no rate; sinfo is no question about jobs, and an empty answer of it delays none.
+    asks = program in ("squeue", "scontrol", "scancel")
+    wordless = asks and done.returncode == 1 and not (done.stderr.strip() or done.stdout.strip())
     if wordless or RATE_LIMIT.search(done.stderr):
         return SchedulerError(
             f"{program} failed: {said or f'status {done.returncode}, without a word'}",

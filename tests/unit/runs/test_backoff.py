@@ -81,6 +81,18 @@ def test_a_controller_that_asks_for_less_is_left_alone_for_longer_and_longer(tmp
     assert not backoff.rests(now)
 
 
+def test_a_rest_after_hours_without_a_question_is_a_short_one(tmp_path: Path) -> None:
+    backoff = Backoff(tmp_path / "asked", 10)
+    backoff.begin(AT - timedelta(hours=3))
+    backoff.settle(news=True)
+    # Questions about free GPUs begin no pause.
+    for minutes in (0, 1):
+        now = AT + timedelta(minutes=minutes)
+        backoff.fail(now, 0, throttled=True)
+        assert backoff.silent_since == AT
+        assert not backoff.rests(now + timedelta(seconds=60))
+
+
 def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_ten_minutes(tmp_path: Path) -> None:
     backoff = Backoff(tmp_path / "asked", 10)
     for seconds, until in ((0.0, 0), (15.0, 60), (1e9, 600)):

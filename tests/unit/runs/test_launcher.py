@@ -176,7 +176,7 @@ def test_a_silent_scheduler_gets_no_jobs_during_its_rest(
     advance.launch([world.run(cluster="hangs")])
     later, other = world.run(cluster="hangs"), world.run(cluster="hangs")
     (error,) = advance.launch([later, other])
-    assert error.message == "the scheduler of cluster hangs has not answered since 12:01 UTC"
+    assert error.message == "the scheduler of cluster hangs has not answered since 12:00 UTC"
     assert (len(hanging.sent), clock[0]) == (1, 60)
     for run in (later, other):
         assert (world.state(run), world.store.runs.get(run.id).status.reason) == (RunState.CREATED, error.message)

@@ -24,7 +24,7 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
     table,
 )
-from hpc_board.schedulers.slurm.refusals import not_accepted
+from hpc_board.schedulers.slurm.refusals import not_accepted, query_failed
 from hpc_board.schedulers.slurm.states import job_state, memory_exceeded, pending_reason_text, prolog_failed
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
@@ -469,6 +469,7 @@ SCRIPT = "/board/runs/1/job.sh"
         ("site-job", "/elsewhere/job.sh", "hpc-board run 17, vectoradd_py (hb-1); hpc-board run 18, x (hb-2)", False),
         ("site-job", SCRIPT, "hpc-board run 17, vectoradd_py (hb-2)", False),
         ("site-job", "/elsewhere/job.sh", "(null)", False),
+        ("hb-00000000000000ff", SCRIPT, "(null)", False),
         ("bash", "bash", "(null)", False),
         ("site-job", "/board/runs/1", "(null)", False),
     ],
@@ -646,6 +647,8 @@ def test_a_question_about_jobs_without_a_word_is_one_too_many() -> None:
     with pytest.raises(SchedulerError, match="sinfo failed: status 1") as error:
         scheduler.availability([H100])
     assert not error.value.throttled
+    # slurmdbd limits no rate.
+    assert not query_failed("sacct", Completed(1, "", ""), "main").throttled
 
 
 @pytest.mark.parametrize(
