@@ -372,8 +372,9 @@ class SlurmScheduler:
         argv = ["sinfo", "--Node"]
         avoided: set[str] = set()
         if options.exclude:
-            excluded = [*argv, "--noheader", "--all", f"--nodes={options.exclude}", "--format=%N"]
-            avoided.update(self._answer(excluded).split())
+            excluded = [*argv, "--all", f"--nodes={options.exclude}", "--format=%N|"]
+            rows = below_header("sinfo", self._answer(excluded)).splitlines()
+            avoided.update(row.strip(" |") for row in rows)
         of_partition = [f"--partition={gpu.partition}"] if gpu.partition else ["--all"]
         among = [f"--nodes={options.nodelist}"] if options.nodelist else []
         printed = self._answer([*argv, *of_partition, *among, f"--Format={NODE_LIST_FORMAT}"])
@@ -383,9 +384,8 @@ class SlurmScheduler:
     def prolog_failure(self, node: str) -> str:
         if not _NODE.fullmatch(node):
             return ""
-        rows = self._answer(["sinfo", "--all", "--noheader", "--Node", f"--nodes={node}", "--format=%T|%E"])
-        for row in rows.splitlines():
-            state, _, reason = row.partition("|")
+        printed = self._answer(["sinfo", "--all", "--Node", f"--nodes={node}", "--format=%N|%T|%E"])
+        for _, state, reason in table("sinfo", below_header("sinfo", printed), 3):
             if state.lower().startswith("drain") and "prolog" in reason.lower():
                 return f"{PROLOG_FAILED} ({node} is drained: {one_line(reason, 80)})"
         return ""

@@ -793,9 +793,11 @@ def test_a_number_of_another_job_is_evidence_and_not_believed() -> None:
     ],
 )
 def test_a_node_tells_of_a_failed_prolog_while_it_is_drained(told: str, found: str) -> None:
-    host = Programs(sinfo=told)
+    host = Programs(sinfo="NODELIST|STATE|REASON\n" + (f"cpu-1|{told}\n" if told else ""))
     assert SlurmScheduler(CLUSTER, host).prolog_failure("cpu-1") == found
     assert SlurmScheduler(CLUSTER, host).prolog_failure("cpu-1,x --help") == ""
+    with pytest.raises(SchedulerError, match="sinfo printed nothing"):
+        SlurmScheduler(CLUSTER, Programs()).prolog_failure("cpu-1")
 
 
 def test_a_log_with_nothing_but_a_failed_prolog_is_of_a_script_that_never_began() -> None:
