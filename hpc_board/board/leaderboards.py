@@ -199,7 +199,7 @@ class Leaderboards:
     def _tasks_of(self, source: str | Path) -> tuple[Task, ...]:
         """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first.
 
-        A text can only be a name if the board is served, whose folder is not that of the user who gave the text.
+        If the board is served, a text is only a name: the service's folder is not that of the user who gave the text.
         """
         from hpc_board.catalog import sources as task_sources
 

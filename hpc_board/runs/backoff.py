@@ -153,8 +153,7 @@ class Backoff:
     def fail(self, now: datetime, seconds: float, *, throttled: bool = False) -> None:
         """Note that there was no answer after `seconds`; if they were many, a rest of four times as many follows.
 
-        A rest follows also if the scheduler asked for fewer questions. The board's lock is held meanwhile, and the
-        board may have other clusters.
+        A rest follows also if the scheduler asked for fewer questions. A client that waits holds the cluster's lock.
 
         Raises:
             OSError: the file cannot be written.

@@ -105,9 +105,7 @@ class Clusters:
         try:
             size = scheduler.array_size()
         except SchedulerError as error:
-            if error.throttled:
-                with suppress(OSError):
-                    backoff.fail(utc_now(), 0, throttled=True)
+            _note_limit(backoff, error)
             return last
         with suppress(OSError):  # a board that is only read, or has no folder yet
             shared.write(_Known(utc_now().timestamp(), size))
@@ -162,9 +160,7 @@ class Clusters:
             try:
                 available = scheduler.availability(gpus)
             except SchedulerError as error:
-                if error.throttled:
-                    with writing(self._settings.board):
-                        backoff.fail(utc_now(), 0, throttled=True)
+                _note_limit(backoff, error)
                 raise
             if cluster.board_folder:
                 self.folders[cluster.name].check_writable()
@@ -406,6 +402,13 @@ class ClusterTable(msgspec.Struct, frozen=True):
 def is_throttled(error: BoardError) -> bool:
     """Return whether a scheduler asked for fewer questions."""
     return isinstance(error, SchedulerError) and error.throttled
+
+
+def _note_limit(backoff: Backoff, error: SchedulerError) -> None:
+    """Begin a rest if the scheduler asked for fewer questions."""
+    if error.throttled:
+        with suppress(OSError):  # a board that is only read, or has no folder yet
+            backoff.fail(utc_now(), 0, throttled=True)
 
 
 def _backoff(folder: Path, cluster: Cluster) -> Backoff:

@@ -398,7 +398,7 @@ def comment(script: Script, runs: str, *tasks: str) -> str:
     """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py".
 
     It is empty if the site's own template sets a comment, which one on the command line would replace. All accounts of
-    the cluster may read these lists, so `tasks` are the names of only open boards.
+    the cluster may read these lists, so `tasks` are only the names of open boards.
     """
     if "comment" not in script.options and _OWN_COMMENT.search(script.text):
         return ""

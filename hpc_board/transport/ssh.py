@@ -115,7 +115,7 @@ class Connection:
         deadline = time.monotonic() + _FULL_SECONDS
         while True:
             try:
-                # One at a time: the library keeps the error of only one session.
+                # One at a time: the library keeps only the error of one session.
                 with self._opening:
                     link = self.link(full)
                     return link, link.open_session(min(seconds, _OPEN_SECONDS))

@@ -81,7 +81,7 @@ class Called:
     `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
     ran any more; `claimed_ns` is the worker's own time for just the calls. During `waited_ns` of the wall time other
     processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
-    supervisor and of the worker's first thread meanwhile, `thread_ns` that of only this thread, and `processor_ns`
+    supervisor and of the worker's first thread meanwhile, `thread_ns` only that of this thread, and `processor_ns`
     that of the whole submission, infinite where it is unknown. `by_blocks`: the answers had the task's form; otherwise
     they were written out within the wall time.
     `message` is the judge's; `throttled`: the GPU had lowered its clocks for its own protection right after the call.

@@ -54,7 +54,7 @@ class Aliased(PayloadError):
 
 
 class Form:
-    """The form of a right answer: nested lists, tuples and dicts of only tensors and arrays.
+    """The form of a right answer: nested lists, tuples and dicts that contain only tensors and arrays.
 
     `node` is its layout in row-major order, `head` the beginning of the payload of such an answer, `size` that
     payload's size in bytes. `blocks` has for each block its offset in that payload, and its size.

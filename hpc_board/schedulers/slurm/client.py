@@ -60,7 +60,9 @@ TIMEOUT_SECONDS: Final = 60.0
 """The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
 
 _ACCOUNTED_AT_ONCE = 50
-_CANCELLED_AT_ONCE = 1_000
+_NAMED_AT_ONCE = 1_000
+"""The most jobs that one command names: the kernel takes an argument of up to 128 KiB."""
+
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
@@ -95,7 +97,7 @@ class AddressedHost:
     """A host whose commands are Slurm's, each with the address of one cluster."""
 
     def __init__(self, host: Host, options: ClusterOptions) -> None:
-        self.host = host
+        self._host = host
         self._clusters = [f"--clusters={options.slurm_cluster}"] if options.slurm_cluster else []
         self._variables = {"SLURM_CONF": options.slurm_conf} if options.slurm_conf else {}
 
@@ -111,7 +113,7 @@ class AddressedHost:
     ) -> Completed:
         # Accounts are of all clusters.
         clusters = [] if argv[0] == "sacctmgr" else self._clusters
-        return self.host.run(
+        return self._host.run(
             [argv[0], *clusters, *argv[1:]],
             timeout_seconds=timeout_seconds,
             env={**(env or {}), **self._variables},
@@ -290,9 +292,10 @@ class SlurmScheduler:
         found = _found(jobs, _as_sent(self._queue().rows, jobs), earliest)
         absent = [job for job in jobs if job.name not in found]
         with suppress(_AccountingAbsentError):
-            if absent:
-                names = dict.fromkeys(each for job in absent for each in (job.name, array_of(job.name)) if each)
-                found |= self._accounted(absent, earliest, f"--name={','.join(names)}")
+            names = list(dict.fromkeys(each for job in absent for each in (job.name, array_of(job.name)) if each))
+            for start in range(0, len(names), _NAMED_AT_ONCE):
+                some = ",".join(names[start : start + _NAMED_AT_ONCE])
+                found |= self._accounted(absent, earliest, f"--name={some}")
             # The accounts of a busy account are long; its renamed jobs are in no shorter list.
             absent = [job for job in absent if job.name not in found and job.script]
             if absent:
@@ -356,8 +359,8 @@ class SlurmScheduler:
         rows = _as_sent(self._queue().rows, jobs)
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         ids = _grouped(live)
-        for start in range(0, len(ids), _CANCELLED_AT_ONCE):
-            self._answer(["scancel", "--quiet", "--ctld", *ids[start : start + _CANCELLED_AT_ONCE]])
+        for start in range(0, len(ids), _NAMED_AT_ONCE):
+            self._answer(["scancel", "--quiet", "--ctld", *ids[start : start + _NAMED_AT_ONCE]])
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         if not gpus:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -67,6 +68,23 @@ class Bench:
     def submit(self, name: str, script: str, *, gpu: Gpu = CPU, limit_seconds: int = 600) -> JobKey:
         job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
         return self.key(name, job_id)
+
+    @contextmanager
+    def queued(self, job: Job) -> Iterator[tuple[Queue, int]]:
+        """Add a job as a client that starts no spooler; yield the queue, which is locked, and the job's number."""
+        queue = Queue(self.folder, os.uname().nodename)
+        with queue.locked():
+            yield (
+                queue,
+                queue.add(
+                    name=job.name,
+                    pool=Device.CPU,
+                    folder=job.folder,
+                    script=job.script,
+                    time_limit_seconds=60,
+                    environment=path(),
+                ),
+            )
 
     def news(self, key: JobKey) -> JobStatus:
         return self.scheduler.poll([key])[key.name]
@@ -227,17 +245,8 @@ def test_a_job_that_outlives_its_client_is_found_again(bench: Bench) -> None:
 
 
 def test_a_job_whose_client_died_before_starting_a_spooler_runs_at_the_next_poll(bench: Bench) -> None:
-    job = bench.job("a", "exit 0")
-    queue = Queue(bench.folder, os.uname().nodename)
-    with queue.locked():
-        number = queue.add(
-            name=job.name,
-            pool=Device.CPU,
-            folder=job.folder,
-            script="job.sh",
-            time_limit_seconds=60,
-            environment=path(),
-        )
+    with bench.queued(bench.job("a", "exit 0")) as (_, number):
+        pass
     assert bench.news(bench.key("a", str(number))).reason == "position 1 in the queue"
     bench.await_state(bench.key("a", str(number)), JobState.ENDED)
 
@@ -495,16 +504,7 @@ def test_a_board_whose_user_has_no_folder_for_devices_runs_its_jobs(bench: Bench
 
 def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: Bench) -> None:
     job = bench.job("lost", "touch ran")
-    queue = Queue(bench.folder, os.uname().nodename)
-    with queue.locked():
-        number = queue.add(
-            name=job.name,
-            pool=Device.CPU,
-            folder=job.folder,
-            script="job.sh",
-            time_limit_seconds=60,
-            environment=path(),
-        )
+    with bench.queued(job) as (queue, number):
         queue.record_start(number, "0")
     key = bench.key("lost", str(number))
     assert "machine restarted" in bench.await_state(key, JobState.NODE_FAIL).reason

@@ -515,6 +515,16 @@ def test_accounts_are_asked_by_name_before_all_jobs_of_the_account() -> None:
         scheduler.find(JobKey("hb-2", "", NOW, "/board/runs/2/job.sh"))
 
 
+def test_accounts_of_many_jobs_are_asked_in_arguments_that_the_kernel_takes() -> None:
+    host = Programs()
+    names = [f"hb-{number:016x}" for number in range(2500)]
+    assert SlurmScheduler(CLUSTER, host).find_each([JobKey(name, "", NOW) for name in names]) == {}
+    lists = [word.removeprefix("--name=") for argv in host.commands for word in argv if word.startswith("--name=")]
+    assert ",".join(lists).split(",") == names
+    assert max(map(len, lists)) < 128 * 1024
+    assert len(lists) == 3
+
+
 @pytest.mark.parametrize("printed", ["", "\n", "Welcome to Stampede3!\n"])
 @pytest.mark.parametrize("program", ["squeue", "sacct", "sinfo"])
 def test_output_without_a_header_is_no_answer(tmp_path: Path, program: str, printed: str) -> None:
