@@ -90,7 +90,8 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str) -> None:
     folders: set[PurePosixPath] = set()
     for entry in entries:
         path, shown = PurePosixPath(entry.filename), one_line(entry.filename, 80)
-        if path.is_absolute() or ".." in path.parts or any(len(part.encode()) > 255 for part in path.parts):
+        leaves = path.is_absolute() or ".." in path.parts
+        if leaves or not path.parts or any(len(part.encode()) > 255 for part in path.parts):
             raise InputError(f'{name} contains "{shown}", which is no path within its folder.', hint=_HINT)
         if len(path.parts) > _DEPTH_MAX:
             raise InputError(f"{name} contains more than {_DEPTH_MAX} folders in each other.", hint=_HINT)

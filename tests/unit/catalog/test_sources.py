@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.catalog import archive
@@ -252,6 +252,7 @@ def written(path: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
         (["a/../../outside.py"], "which is no path within its folder"),
         (["/outside.py"], "which is no path within its folder"),
         ([".."], "which is no path within its folder"),
+        ([""], '"", which is no path within its folder'),
         (["a\x1b[31mb/.."], '"ab/..", which is no path'),
         (["x" * 256], "which is no path within its folder"),
         (["d/" * 40 + "x"], "contains more than 32 folders in each other"),
@@ -322,6 +323,7 @@ def test_what_is_encrypted_or_compressed_in_another_way_is_refused(tmp_path: Pat
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@example(changes=[(1424, 0)], cut=0)
 @given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4), cut=st.integers(0, 400))
 def test_whatever_bytes_a_zip_has_it_is_a_task_or_an_input_error(
     tmp_path: Path, scratch: Path, changes: list[tuple[int, int]], cut: int
