@@ -103,6 +103,16 @@ class _Quiet:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
 
+    def send(self, data: bytes) -> int:
+        """Send `data`, or a part of it, and return the number of sent bytes."""
+        try:
+            return int(self._channel.send(data))
+        except OSError:
+            transport = self._channel.get_transport()
+            if not self._begun and self._channel.closed and transport is not None and transport.is_active():
+                self.recv(1)  # of a session that has ended before its greeting: tells its words
+            raise
+
     def recv(self, size: int) -> bytes:
         """Read at most `size` bytes of the server's answers; none at their end."""
         while not self._begun:

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
@@ -13,6 +14,7 @@ from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +81,25 @@ def test_a_start_up_file_that_leads_elsewhere_is_told(
     finally:
         (server.home / ".bashrc").unlink()
     assert "start-up file" in told.value.hint
+
+
+@pytest.mark.usefixtures("home")
+def test_a_session_that_ends_before_it_is_greeted_is_told(
+    server: Sshd, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = paramiko.Channel.invoke_subsystem
+
+    def begun_slowly(channel: paramiko.Channel, subsystem: str) -> None:
+        begin(channel, subsystem)
+        awaited(lambda: channel.closed)
+
+    monkeypatch.setattr(paramiko.Channel, "invoke_subsystem", begun_slowly)
+    (server.home / ".bashrc").write_text("echo closed; exit 3\n")
+    try:
+        with pytest.raises(SchedulerError, match="offers no SFTP: closed"):
+            SshFiles(connection).ensure(tmp_path / "file", b"")
+    finally:
+        (server.home / ".bashrc").unlink()
 
 
 def test_a_server_without_sftp_is_told(home: Path, tmp_path: Path) -> None:
