@@ -42,8 +42,11 @@ def strict_lab() -> Iterator[SlurmLab]:
             "add account board",
             "add user root account=board",
             "add qos small set GrpTRES=cpu=1",
+            "add qos each set MaxTRESPerUser=cpu=1",
+            "add qos account set MaxTRESPerAccount=cpu=1",
+            "add qos minutes set GrpTRESRunMins=cpu=1",
             "add qos deny set GrpTRES=cpu=1 Flags=DenyOnLimit",
-            "modify user root set qos+=small,deny",
+            "modify user root set qos+=small,each,account,minutes,deny",
         ):
             subprocess.run(["sacctmgr", "-i", *words.split()], env=lab.environment, check=True, capture_output=True)
         yield lab
@@ -67,20 +70,35 @@ def job(folder: Path, gpu: Gpu = CPU, **options: str) -> Job:
     return Job(f"hb-{os.urandom(6).hex()}", folder, "job.sh", gpu, options_for(gpu, 600) | options, 600)
 
 
+@pytest.mark.parametrize(
+    ("qos", "whose", "reason"),
+    [
+        ("small", "QOS", "QOSGrpCpuLimit"),
+        ("each", "user", "QOSMaxCpuPerUserLimit"),
+        ("account", "account", "MaxCpuPerAccount"),
+        ("minutes", "QOS", "QOSGrpCPURunMinutesLimit"),
+    ],
+)
 def test_a_job_that_waits_for_a_limit_of_all_jobs_says_how_to_tell_whether_it_starts(
-    strict_lab: SlurmLab, tmp_path: Path
+    strict_lab: SlurmLab, tmp_path: Path, qos: str, whose: str, reason: str
 ) -> None:
     scheduler = SlurmScheduler(CLUSTER, ThisHost(strict_lab.environment))
-    mine = job(tmp_path / "job", qos="small")
+    mine = job(tmp_path / "job", qos=qos)
     key = JobKey(mine.name, scheduler.submit(mine), datetime.now(UTC))
     try:
         news = awaited(lambda: _over_limit(scheduler.poll([key])))
     finally:
         strict_lab.cancel_jobs()
     assert news.reason == (
-        "waiting for a limit on all jobs of its QOS; if this job by itself exceeds it, it never starts: "
-        "`sacctmgr show qos` lists the limits (QOSGrpCpuLimit)"
+        f"waiting for a limit on all jobs of its {whose}; if this job by itself exceeds it, it never starts: "
+        f"`sacctmgr show qos` lists the limits ({reason})"
     )
+
+
+def test_a_job_that_by_itself_exceeds_a_limit_of_all_jobs_is_refused_where_the_qos_says_so(
+    strict_lab: SlurmLab, tmp_path: Path
+) -> None:
+    scheduler = SlurmScheduler(CLUSTER, ThisHost(strict_lab.environment))
     with pytest.raises(SchedulerRefused, match="QOSGrpCpuLimit") as refusal:
         scheduler.submit(job(tmp_path / "job", qos="deny"))
     assert not isinstance(refusal.value, NotAccepting)
@@ -89,7 +107,7 @@ def test_a_job_that_waits_for_a_limit_of_all_jobs_says_how_to_tell_whether_it_st
 
 def _over_limit(news: Mapping[str, JobStatus]) -> JobStatus | None:
     (one,) = news.values()
-    return one if "Grp" in one.reason else None
+    return one if "limit" in one.reason else None
 
 
 @pytest.mark.root

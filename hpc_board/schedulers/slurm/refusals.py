@@ -83,7 +83,7 @@ QUEUE_FULL: Final = (
 )
 """The words of an sbatch that was refused and tries again by itself, for two minutes."""
 
-_SUBMIT_LIMIT: Final = re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})")
+_SUBMIT_LIMIT: Final = re.compile(r"\b((?:(?:Assoc|QOS)(?:Max|Grp)|Max)Submit[A-Za-z]{0,40})")
 _NOT_NOW: Final = (
     (
         _SUBMIT_LIMIT,
@@ -114,8 +114,9 @@ _ACCOUNT: Final = (
 _HINTS: Final = (
     ("qosmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show qos` lists the limits."),
     ("assocmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show assoc user=$USER`."),
+    ("qosmin", "The QOS has a least size of jobs: correct gpus.{gpu}.request or --qos; `sacctmgr show qos` lists it."),
     # A job that waits for others is not refused for them.
-    *((limit, _ALONE) for limit in ("qosgrp", "assocgrp")),
+    *((limit, _ALONE) for limit in ("qosgrp", "assocgrp", "qosmax", "assocmax", "maxcpu", "maxgres", "maxmemory")),
     # Its sentence also names the time limit.
     ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),

@@ -124,7 +124,7 @@ _PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp(?![A-Za-z]*RunMinutes)[A-Za-z]*Minutes")
 """Limits on the minutes used so far; those on the minutes of running jobs are free again when these end."""
-_GROUP: Final = re.compile(r"(QOS|Assoc)Grp(?:Cpu|CPU|Mem|Node|GRES|Billing|Unknown)(?![A-Za-z]*Minutes)")
+_GROUP: Final = re.compile(r"(QOS|Assoc)Grp(?!Jobs|Submit|Wall)|(?:QOS)?Max(?!Jobs|Submit)[A-Za-z]+Per(User|Account)")
 """Limits on the resources of all jobs: one reason for a job that waits for others, and for one that exceeds it."""
 
 
@@ -178,9 +178,11 @@ def _limit_text(word: str) -> str:
     if _BUDGET.match(word):
         return f"waiting for the budget of its {whose}; ask an administrator"
     if group := _GROUP.match(word):
+        owner, part = group.groups()
+        # A limit for each user or account is one of the QOS.
         return (
-            f"waiting for a limit on all jobs of its {whose}; if this job by itself exceeds it, it never starts: "
-            f"`sacctmgr show {group[1].lower()}` lists the limits"
+            f"waiting for a limit on all jobs of its {part.lower() if part else whose}; if this job by itself exceeds "
+            f"it, it never starts: `sacctmgr show {(owner or 'qos').lower()}` lists the limits"
         )
     if word.startswith(("QOS", "Assoc", "MaxJobs")):
         return f"waiting for a limit of its {whose}"

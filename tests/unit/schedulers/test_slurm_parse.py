@@ -704,14 +704,40 @@ def test_an_sbatch_without_a_slurm_conf_names_the_cure(status: int) -> None:
     assert not isinstance(error.value, SchedulerRefused)
 
 
-@pytest.mark.parametrize("limit", ["QOSGrpGRES", "QOSGrpCpuLimit", "AssocGrpMemLimit"])
-def test_a_job_that_is_refused_for_a_limit_of_all_jobs_is_above_it_alone(limit: str) -> None:
+ALONE = "This job by itself exceeds the limit"
+
+
+@pytest.mark.parametrize(
+    ("limit", "hint"),
+    [
+        ("QOSGrpGRES", ALONE),
+        ("QOSGrpCpuLimit", ALONE),
+        ("AssocGrpMemLimit", ALONE),
+        ("QOSMaxCpuPerUserLimit", ALONE),
+        ("MaxCpuPerAccount", ALONE),
+        ("QOSMaxGRESPerJob", ALONE),
+        ("QOSMinCpuNotSatisfied", "The QOS has a least size of jobs"),
+    ],
+)
+def test_a_job_that_is_refused_for_a_limit_of_the_qos_does_not_fit_it_alone(limit: str, hint: str) -> None:
     words = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     error = not_accepted(
         f"sbatch: error: {limit}\nsbatch: error: Batch job submission failed: {words}\n", "H100", "main"
     )
     assert isinstance(error, SchedulerRefused)
-    assert error.hint.startswith("This job by itself exceeds the limit")
+    assert not isinstance(error, NotAccepting)
+    assert error.hint.startswith(hint)
+
+
+def test_a_limit_on_the_jobs_of_an_account_passes() -> None:
+    error = not_accepted(
+        "sbatch: error: MaxSubmitJobsPerAccount\nsbatch: error: Batch job submission failed: Job violates "
+        "accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
+        "H100",
+        "main",
+    )
+    assert isinstance(error, NotAccepting)
+    assert error.full
 
 
 def test_a_diagnosis_asks_a_controller_that_limits_requests_once_more(
@@ -857,7 +883,8 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
             "ReqNodeNotAvail, UnavailableNodes:n[1-3]",
             "waiting for a node that is down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-3])",
         ),
-        ("QOSMaxGRESPerUser", "waiting for a limit of its QOS (QOSMaxGRESPerUser)"),
+        ("QOSMaxGRESPerUser", GROUP_LIMIT.format("user", "qos", "QOSMaxGRESPerUser")),
+        ("MaxCpuPerAccount", GROUP_LIMIT.format("account", "qos", "MaxCpuPerAccount")),
         ("AssocMaxJobsLimit", "waiting for a limit of its account or user (AssocMaxJobsLimit)"),
         ("AssocGrpGRES", GROUP_LIMIT.format("account or user", "assoc", "AssocGrpGRES")),
         ("QOSGrpCpuLimit", GROUP_LIMIT.format("QOS", "qos", "QOSGrpCpuLimit")),
@@ -875,7 +902,9 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
             "waiting for the budget of its account or user; ask an administrator (AssocGrpCPUMinutesLimit)",
         ),
         ("QOSMaxJobsPerUserLimit", "waiting for a limit of its QOS (QOSMaxJobsPerUserLimit)"),
-        ("QOSGrpCPURunMinutesLimit", "waiting for a limit of its QOS (QOSGrpCPURunMinutesLimit)"),
+        ("QOSGrpCPURunMinutesLimit", GROUP_LIMIT.format("QOS", "qos", "QOSGrpCPURunMinutesLimit")),
+        ("QOSGrpJobsLimit", "waiting for a limit of its QOS (QOSGrpJobsLimit)"),
+        ("MaxJobsPerAccount", "waiting for a limit of its account or user (MaxJobsPerAccount)"),
         ("SomethingNew", "SomethingNew"),
     ],
 )
