@@ -107,7 +107,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "input", "one_element"]] = []
-    """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
+    """The bogus answers that the check is meant to let pass; `hpc-board task check` reports all others."""
     milestones: list[MilestoneEntry] = []
     """Submissions of the author, shown on leaderboards beside the ranks once `admin milestones` has run them."""
 

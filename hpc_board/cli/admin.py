@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 @click.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; default: the name in Slurm.")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE instead of stdout."
+)
 @force_option
 @json_option
 def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool) -> None:
@@ -52,7 +54,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     settings are read.
     """
     if as_json and output is not None:
-        raise click.UsageError("--json excludes --output.")
+        raise click.UsageError("--json and --output are mutually exclusive.")
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_settings(ThisHost(), cluster=cluster)
@@ -79,9 +81,12 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
 @click.option("--no-job", is_flag=True, help="Send no probe jobs; only validate the options with Slurm.")
 @click.option("--each-node", is_flag=True, help="Send a probe job to each node, and compare the nodes.")
 @click.option(
-    "--at-once", metavar="N", type=click.IntRange(1, 1000), help="With --each-node: jobs at the same time; default: 8."
+    "--at-once",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    help="With --each-node: maximum number of concurrent jobs; default: 8.",
 )
-@timeout_option("Longest wait for the jobs, 0 or more seconds; default: 600.")
+@timeout_option("Maximum time to wait for the jobs, in seconds; default: 600.")
 def check(
     open_: Open,
     /,
@@ -93,20 +98,19 @@ def check(
     timeout_seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Test the GPUs of the settings, or the named ones.
+    """Test the GPUs in the settings, or only the named ones.
 
     Slurm validates the job options; then a short probe job for each GPU
     reports on its node. Probe jobs leave no runs, ranks or folders, and
     Ctrl-C cancels them. The exit code is 3 if there is an error.
 
-    With --each-node a job on each node of the GPUs also measures its speed.
-    The table marks nodes that are broken, have another model of GPU, or are
-    slow; nodes that are down are listed without a job. The exit code is 3 if
-    a node is broken or has another model.
+    With --each-node, a job on each node also measures its speed. The table marks nodes that are broken, have a
+    different GPU model, or are slow; nodes that are down are listed without a job. The exit code is 3 if a node is
+    broken or has a different model.
     """
     if each_node:
         if no_job:
-            raise click.UsageError("--each-node excludes --no-job.")
+            raise click.UsageError("--each-node and --no-job are mutually exclusive.")
         _check_nodes(open_, gpus, timeout_seconds, at_once, as_json=as_json)
         return
     if at_once is not None:
@@ -147,11 +151,9 @@ def _check_nodes(
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Diagnose this installation.
 
-    Checks the settings, the board's folder, its file system and locks, the
-    tasks, Slurm's commands and controller, the Python of each GPU, and the
-    service, if the settings have one. A participant of a service checks the
-    way to it. Nothing is sent or changed. The exit code is 3 if there is an
-    error.
+    Checks the settings, the board's folder, its file system and locks, the tasks, Slurm's commands and controller,
+    the Python of each GPU, and the service, if one is configured. For a participant of a service, it checks the
+    connection to it. Nothing is sent or changed. The exit code is 3 if there is an error.
     """
     try:
         diagnostics = _diagnostics(ctx.obj(), _origin(ctx))
@@ -180,19 +182,19 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
 @command("hpc-board admin restore /backups/hpc-board-2026-11-21.db")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs go on.")
+@click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs keep running.")
 def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
-    """Replace the board's database by a backup.
+    """Replace the board's database with a backup.
 
-    The current database is kept beside it. Its numbers of submissions and
-    runs are not reused.
+    The current database is kept beside it. Its submission and run numbers
+    are not reused.
     """
     board = open_()
     restored = board.admin.restore  # a client of a service has none, and says so before it asks
     if not yes:
-        confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
+        confirm(f"Replace {board.settings.board / 'board.db'} with {file}?")
     done = restored(file, force=force)
-    text = f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}."
+    text = f"The board now has {_contents(done.now)}. {done.kept} has the previous {_contents(done.before)}."
     print_done(view_of(RestoredView, done), text, as_json=as_json)
 
 
@@ -206,16 +208,15 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
     "before",
     metavar="MOMENT",
     type=Since(),
-    help="Only runs that ended before: 30d, 12h, 2026-11-22; default: `prune_days` of the settings, else 30d.",
+    help="Only runs that ended before: 30d, 12h, 2026-11-22; default: `prune_days` in the settings, else 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only count; remove nothing.")
 def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) -> None:
     """Remove the job folders of runs that ended long ago.
 
-    Reports, results, code and the end of the job's output stay in the
-    database; profilers' files, scripts and progress files are lost.
-    Folders of runs in flight, and of other boards, stay. Unused files of
-    the harness go too. The exit code is 3 if something could not be removed.
+    Reports, results, code and the end of the job's output stay in the database; profiler files, scripts and
+    progress files are lost. Folders of runs in flight and of other boards are kept. Unused harness files are
+    removed too. The exit code is 3 if something could not be removed.
     """
     pruned = open_().admin.prune(before, dry_run=dry_run)
     print_found(PrunedView.of(pruned), *pruned_report(pruned), as_json=as_json)
@@ -230,7 +231,7 @@ def _contents(contents: Contents) -> str:
 
 def _diagnostics(board: Board, origin: str) -> list[Diagnostic]:
     if isinstance(board, RemoteBoard):
-        return list(diagnose_client(board, origin or "by the settings"))
+        return list(diagnose_client(board, origin or "from the settings"))
     found = board.admin.diagnose(origin, remark)
     if board.settings.socket is not None:
         found += diagnose_service(board.settings)
@@ -240,11 +241,11 @@ def _diagnostics(board: Board, origin: str) -> list[Diagnostic]:
 def _origin(ctx: click.Context) -> str:
     """Return the origin of the settings file's path, "" for the default paths."""
     if config_of(ctx) is not None:
-        return "by --config"
+        return "from --config"
     if os.environ.get("HPC_BOARD_SERVICE"):
-        return "by $HPC_BOARD_SERVICE"
+        return "from $HPC_BOARD_SERVICE"
     if os.environ.get("HPC_BOARD_CONFIG"):
-        return "by $HPC_BOARD_CONFIG"
+        return "from $HPC_BOARD_CONFIG"
     return ""
 
 

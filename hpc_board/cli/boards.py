@@ -28,14 +28,14 @@ from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, P
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
 
-_DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "+90m", "none"; UTC unless it names a zone.'
+_DEADLINE = 'Deadline: "2030-12-31", "2030-12-31 18:00", "+30d", "+90m" or "none"; UTC unless it has a time zone.'
 
 _deadline = click.option("--deadline", metavar="D", help=_DEADLINE)
 _gpus = gpus_option('GPUs of the board, comma-separated or repeated; "all" for every GPU in the settings.')
 _members = click.option(
     "--member", "members", metavar="WHO", multiple=True, help="Member of the closed board: a user or a @group."
 )
-_reason = click.option("--reason", metavar="TEXT", default="", help="Reason, kept in the board's history.")
+_reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
 
@@ -73,7 +73,7 @@ def create(
     SOURCE is a task folder, a zip, a reference file, a competition with its
     folder of problems, or the name of an existing task. Without NAME, each
     task of SOURCE becomes a board of the same name. Deadline and GPUs default
-    to the task's. Requires the role creator.
+    to the task's. Requires the creator role.
     """
     if len(words) not in (1, 2):
         raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
@@ -90,7 +90,7 @@ def create(
         # A client of a service does not have the texts of a task's files, except in its own folder.
         checked = words[-1] if board.served else plans[0].name
         if not board.served or Path(checked).exists():
-            remark(f"`hpc-board task check {checked}` tests the task's judge with right and cheap answers.")
+            remark(f"`hpc-board task check {checked}` tests the task's judge with correct and bogus answers.")
 
 
 @command(
@@ -130,11 +130,10 @@ def update(
 ) -> None:
     """Change a board's task or options.
 
-    SOURCE, as for `create`, replaces the task; the board keeps its deadline
-    and GPUs. A change of files, cases or rules starts a new version with
-    standings of its own, and needs --force if users have ranks. The old
-    standings stay readable. Requires the board's creator or an admin; the
-    history is visible to all users who see the board.
+    SOURCE, as for `create`, replaces the task; the board keeps its deadline and GPUs. A change to the files, cases
+    or rules starts a new version with its own standings, and needs --force if users have ranks. The old standings
+    remain readable. Only the board's creator and admins may update it; all users who can see the board can see its
+    history.
     """
     board = open_()
     options = RequestedOptions(
@@ -147,7 +146,7 @@ def update(
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
-            raise click.UsageError("--history takes no other options.")
+            raise click.UsageError("--history cannot be combined with other options.")
         changes = board.leaderboards.history(name)
         print_found(views_of(BoardChangeView, changes), changes_table(changes), as_json=as_json)
         return
@@ -168,8 +167,8 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
     """Delete a board and save its standings to a file.
 
     Asks for the board's name on the terminal; without one, --yes is required.
-    Runs in flight go on, and all results stay in the database. Requires the
-    board's creator or an admin.
+    Runs in flight continue, and all results stay in the database. Only the
+    board's creator and admins may delete it.
     """
     board = open_()
     plan = board.leaderboards.plan_deletion(name)
@@ -190,7 +189,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
     "hpc-board admin sync competition.zip --force --json",
 )
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--problem-set", metavar="S", help="The competition S.yaml, where SOURCE has several.")
+@click.option("--problem-set", metavar="S", help="Competition S.yaml, if SOURCE has several.")
 @_deadline
 @click.option("--force", is_flag=True, help="Reset standings even if users have ranks.")
 @_reason
@@ -240,7 +239,7 @@ def sync(
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
     """Run the milestones of a task.
 
-    The board shows the newest passing run of each milestone without a rank. Requires the role creator.
+    The board shows the newest passing run of each milestone without a rank. Requires the creator role.
 
     The exit codes are those of `submit` without --wait.
     """

@@ -117,11 +117,11 @@ def _judge_blocks(files: Mapping[str, str], language: str | None) -> list[Block]
     return [
         Heading("The judge"),
         Paragraph(
-            "A submission runs in a process of its own, the worker. A second process, the judge, imports the task's "
+            "A submission runs in its own process, the worker. A second process, the judge, imports the task's "
             "reference, generates the inputs from secret seeds and checks every output, including those of timed "
             "calls. A third process, the supervisor, owns the clock and the verdict. The task's own input generator "
-            "and checks are in its reference.py, which a service keeps to itself: on a personal board, `hpc-board task "
-            "NAME --file reference.py` prints it."
+            "and checks are in its reference.py, which a service does not publish; on a personal board, `hpc-board "
+            "task NAME --file reference.py` prints it."
         ),
         table(
             shown,
@@ -130,8 +130,8 @@ def _judge_blocks(files: Mapping[str, str], language: str | None) -> list[Block]
             (Column("PURPOSE", flexible=True), lambda name: _about(files[name])),
         ),
         Paragraph(
-            f"These files decide; {len(files) - len(shown)} more of the harness start and confine processes and report "
-            "results. hpc-board eval-code --file judge.py prints one of them."
+            f"These files decide the verdict; {len(files) - len(shown)} more files of the harness start and confine "
+            "processes and report results. hpc-board eval-code --file judge.py prints one of them."
         ),
     ]
 

@@ -46,7 +46,7 @@ class Since(click.ParamType[datetime]):
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail(
-                f"{value!r} is not a moment. Give a date (2026-11-22), a date with a time (2026-11-22T18:00, in UTC "
+                f"{value!r} is not a valid time. Use a date (2026-11-22), a date with a time (2026-11-22T18:00, in UTC "
                 "unless it has a time zone), or an age (12h, 30d, 4w).",
                 param,
                 ctx,
@@ -64,7 +64,7 @@ class Since(click.ParamType[datetime]):
     "--format", "form", type=click.Choice(_FORMATS), required=True, help="Runs as csv, json or parquet; boards as html."
 )
 @click.option(
-    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE, not to stdout (`-`)."
+    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE instead of stdout (`-`)."
 )
 @click.option(
     "-t",
@@ -92,13 +92,12 @@ def export(
 ) -> None:
     """Export all runs, or the boards as an HTML page.
 
-    csv and parquet have a row for each run, with its rank; json adds the
-    standings. html is a self-contained page of the boards, of closed ones
-    only if --task names them. FILE is written completely or not at all; only
-    you may read it, unless it is the page.
+    csv and parquet have a row for each run, with its rank; json adds the standings. html is a self-contained page
+    of the boards; it includes closed boards only if --task names them. FILE is written completely or not at all.
+    Only you can read it, except for the HTML page.
     """
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
-        raise click.UsageError("not printed to a terminal; use -o FILE.")
+        raise click.UsageError("this format is not printed to a terminal; use -o FILE.")
     board = open_()
     chosen = listed(gpus)
     wanted = board.admin.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
@@ -111,9 +110,9 @@ def export(
     with new_file(Path(output), force=force, most=0o666 if form == "html" else 0o600) as file:
         written = wanted.write(file)
     counts = [(written.runs, "run", form != "html"), (written.boards, "board", form in ("json", "html"))]
-    remark(f"{output} holds {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
+    remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:
-        remark(f"It lacks {count_text(written.closed, 'closed board')}: --task NAME puts one on the page.")
+        remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

@@ -40,7 +40,7 @@ def follow(board: Board, ids: Sequence[int], timeout_seconds: float | None) -> l
         report_unsent(runs, served=board.served)
         if going := [str(run.id) for run in runs if not run.state.ended and not run.state.unsent]:
             remark(
-                f"The runs go on: {', '.join(going)}.\n"
+                f"The runs continue: {', '.join(going)}.\n"
                 f"`hpc-board watch {going[0]}` follows a run, `hpc-board cancel {' '.join(going)}` cancels them."
             )
         raise
@@ -57,10 +57,12 @@ def report_unsent(runs: Sequence[Run], *, served: bool) -> None:
     cancelled = [str(run.id) for run in unsent if run.status.cancel_requested]
     if stored:
         senders = _senders(stored[0], served=served)
-        remark(f"Stored; {senders} sends it: do not submit again. `hpc-board cancel {' '.join(stored)}` cancels it.")
+        remark(
+            f"Stored; {senders} will send it. Do not submit it again. `hpc-board cancel {' '.join(stored)}` cancels it."
+        )
     if cancelled:
         senders = _senders(cancelled[0], served=served)
-        remark(f"Cancel requested: run {', '.join(cancelled)}. Completed by {senders} once the scheduler answers.")
+        remark(f"Cancel requested: run {', '.join(cancelled)}, completed by {senders} once the scheduler answers.")
 
 
 def _blocked_line(run: Run) -> str:

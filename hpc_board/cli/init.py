@@ -32,7 +32,7 @@ _COMMENTED_KEY = re.compile(r"^ *# *[a-z_]+: ", re.MULTILINE)
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@click.option("--serve", is_flag=True, help="Set up a service, through which other accounts use the board.")
+@click.option("--serve", is_flag=True, help="Set up a service through which other accounts use the board.")
 @click.option(
     "--socket",
     metavar="PATH",
@@ -44,7 +44,7 @@ _COMMENTED_KEY = re.compile(r"^ *# *[a-z_]+: ", re.MULTILINE)
     "former",
     metavar="BOARD",
     type=click.Path(path_type=Path),
-    help="Folder of a board to move in, such as a group's, or a backup.",
+    help="Folder of an existing board, such as a group's, or a backup to import.",
 )
 @click.option("--user", metavar="ACCOUNT", help="The service's account, if root runs this command.")
 @click.option(
@@ -52,7 +52,7 @@ _COMMENTED_KEY = re.compile(r"^ *# *[a-z_]+: ", re.MULTILINE)
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Settings file to write. Default: hpc-board.yaml here, or in FOLDER-service.",
+    help="Settings file to write. Default: hpc-board.yaml in the current folder, or in FOLDER-service.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing settings file of a personal board.")
 @json_option
@@ -69,20 +69,17 @@ def init(
 ) -> None:
     """Create the FOLDER of a board and its settings file.
 
-    FOLDER defaults to ~/hpc-board; compute nodes must see it. The settings
-    list the GPUs that `admin detect` finds, or, without Slurm, those of this
-    machine. No job is sent.
+    FOLDER defaults to ~/hpc-board and must be visible to compute nodes. The settings list the GPUs that `admin
+    detect` finds, or, without Slurm, those of this machine. No job is sent.
 
-    With --serve, settings for participants and a systemd unit are made, too,
-    in FOLDER-service, and the steps that are left are printed. An existing
-    board of this account, and all files that are there, stay as they are.
-    --from copies the database of another board, none of whose runs may be in
-    flight.
+    With --serve, it also writes settings for participants and a systemd unit to FOLDER-service, and prints the
+    remaining steps. An existing board of this account and existing files are not changed. --from copies the
+    database of another board, which must have no runs in flight.
     """
     if not serve and (socket or user or former):
         raise click.UsageError("--socket, --user and --from require --serve.")
     if serve and force:
-        raise click.UsageError("--serve excludes --force: it overwrites no file.")
+        raise click.UsageError("--serve and --force are mutually exclusive: --serve never overwrites files.")
     view = _served(folder, output, socket, former, user) if serve else _personal(folder, output or _FILE, force=force)
     if as_json:
         print_json(view)
@@ -111,8 +108,8 @@ def _served(
     by_root = os.geteuid() == 0
     if by_root and user is None:
         raise InputError(
-            "this is root, and a service needs no rights beyond an ordinary account's.",
-            hint="Name its account: --user ACCOUNT. Root makes one: useradd --system --create-home hpc-board",
+            "running as root; a service needs only the privileges of a regular account.",
+            hint="Name its account with --user ACCOUNT. To create one: useradd --system --create-home hpc-board",
         )
     if user is not None:
         become(user)
@@ -150,7 +147,7 @@ def _whole(path: Path | None) -> Path | None:
 def _board(folder: Path | None) -> Path:
     board = home(os.environ) / "hpc-board" if folder is None else _expanded(folder)
     if not str(board).isprintable():
-        raise InputError("the path of the board's folder has unprintable characters.")
+        raise InputError("the path of the board's folder contains unprintable characters.")
     return board
 
 

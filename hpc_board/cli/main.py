@@ -68,8 +68,8 @@ class _FileOrCommand(Program):
                 if len(args) > 1:
                     more = " ".join(args[1:])
                     raise click.UsageError(
-                        f"{word} opens the app, which takes no further arguments: {more}. "
-                        f"To submit at once: hpc-board submit {word} {more}",
+                        f"{word} opens the app, which does not accept further arguments: {more}. "
+                        f"To submit it directly: hpc-board submit {word} {more}",
                         ctx,
                     )
                 return "app", _app, args
@@ -131,8 +131,8 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
 def cli(ctx: click.Context) -> None:
     """GPU-kernel leaderboards on a Slurm cluster.
 
-    Without a command, the terminal app opens; with a file in the place
-    of the command, it opens with that file in the submit form.
+    Without a command, the terminal app opens; with a file in place of
+    the command, it opens with that file in the submit form.
     """
     if ctx.invoked_subcommand != "serve":
         # The word may stand for anything else on this command line, which a lost terminal has to end.
@@ -167,7 +167,7 @@ def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, 
     found, command = root, root.command
     for name in names:
         if not isinstance(command, click.Group):
-            raise click.UsageError(f"`{found.command_path}` has no commands of its own.", root)
+            raise click.UsageError(f"`{found.command_path}` has no subcommands.", root)
         command.resolve_command(found, [name])  # raises for an unknown command, with a suggestion
         command = loaded(command.commands[name])
         found = click.Context(command, info_name=name, parent=found)
@@ -192,8 +192,8 @@ _SHELLS = ("bash", "zsh", "fish")
 
 @click.command(
     epilog=examples(
-        'eval "$(hpc-board completion bash)"   # this shell; in ~/.bashrc: every one',
-        'eval "$(hpc-board completion zsh)"    # this shell; in ~/.zshrc: every one',
+        'eval "$(hpc-board completion bash)"   # this shell; in ~/.bashrc: every shell',
+        'eval "$(hpc-board completion zsh)"    # this shell; in ~/.zshrc: every shell',
         "hpc-board completion fish > ~/.config/fish/completions/hpc-board.fish",
     )
 )
@@ -202,21 +202,21 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(ctx: click.Context, shell: str | None) -> None:
     """Print a shell completion script.
 
-    It completes commands, options, modes, tasks, GPUs and numbers of runs. The default shell is that of $SHELL.
+    It completes commands, options, modes, tasks, GPUs and run numbers. The default shell is that of $SHELL.
     """
     from click.shell_completion import get_completion_class
 
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     found = get_completion_class(name) if name in _SHELLS else None
     if found is None:
-        raise click.UsageError(f"no completion for the shell {name!r}. Give one of: {', '.join(_SHELLS)}.")
+        raise click.UsageError(f"no completion for shell {name!r}. Choose one of: {', '.join(_SHELLS)}.")
     click.echo(found(ctx.find_root().command, {}, "hpc-board", "_HPC_BOARD_COMPLETE").source())
 
 
 _COMMANDS = {
     "Submit and follow": (
         ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
-        ("status", "status:status", "List your runs in flight and the newly ended ones."),
+        ("status", "status:status", "List your runs in flight and those that ended recently."),
         ("runs", "runs:runs", "List your runs, the newest first."),
         ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
         ("watch", "runs:watch", "Follow a run until it ends, then show it."),
@@ -227,7 +227,7 @@ _COMMANDS = {
         ("show", "standings:show", "Show the standings of a task on each GPU."),
         ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
         ("history", "standings:history", "Show your times on a board over time."),
-        ("feed", "standings:feed", "Show recent changes of the standings."),
+        ("feed", "standings:feed", "Show recent changes to the standings."),
         ("compare", "standings:compare", "Compare two submissions."),
         ("code", "runs:code", "Print the file of a submission."),
         ("note", "moderation:note", "Add a note to one of your submissions."),

@@ -70,7 +70,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 @click.option("--other", metavar="N", type=_limit_number, help="Submissions per hour in all other modes combined.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
 def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
-    """Limit the submissions per user and hour to a board.
+    """Limit the submissions to a board per user and hour.
 
     A limit counts the submissions of the last 60 minutes; 0 closes the board.
     A submission to several GPUs counts once; each file of a batch counts.
@@ -111,15 +111,17 @@ def limits(open_: Open, as_json: bool) -> None:
 )
 @click.argument("user")
 @_required_reason
-@click.option("--until", metavar="D", default="", help='End: "2030-12-31 18:00" (UTC), "+2d"; default: never.')
+@click.option(
+    "--until", metavar="D", default="", help='End of the ban: "2030-12-31 18:00" (UTC) or "+2d"; default: never.'
+)
 def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> None:
-    """Ban USER from submitting, for good or until a given time.
+    """Ban USER from submitting, permanently or until a given time.
 
-    Runs in flight go on, and standings stay; `admin remove` removes these. A
-    ban with another end replaces the current one.
+    Runs in flight continue, and standings are kept; `admin remove` removes
+    entries. A ban with a different end replaces the current one.
     """
     stored = open_().moderation.ban(user, reason, until)
-    text = f"{user} is banned." if stored else f"{user} was banned already; `admin bans` lists the reason."
+    text = f"{user} is banned." if stored else f"{user} is already banned; `admin bans` lists the reason."
     print_done(SwitchView(action="ban", user=user, changed=stored), text, as_json=as_json)
 
 
@@ -143,21 +145,21 @@ def bans(open_: Open, as_json: bool) -> None:
 @command("hpc-board admin stop --reason 'the cluster is down until Monday'")
 @_optional_reason
 def stop(open_: Open, reason: str, as_json: bool) -> None:
-    """Close all boards for new submissions.
+    """Stop new submissions to all boards.
 
-    Runs in flight go on, and admins may submit anyway.
+    Runs in flight continue, and admins can still submit.
     """
     stored = open_().moderation.stop(reason)
-    text = "No new submissions are accepted." if stored else "Submissions were already stopped."
+    text = "No new submissions are accepted." if stored else "Submissions are already stopped."
     print_done(SwitchView(action="stop", user=None, changed=stored), text, as_json=as_json)
 
 
 @command("hpc-board admin start")
 @_optional_reason
 def start(open_: Open, reason: str, as_json: bool) -> None:
-    """Reopen all boards for submissions."""
+    """Accept new submissions to all boards again."""
     stored = open_().moderation.start(reason)
-    text = "New submissions are accepted." if stored else "New submissions were already accepted."
+    text = "New submissions are accepted." if stored else "New submissions are already accepted."
     print_done(SwitchView(action="start", user=None, changed=stored), text, as_json=as_json)
 
 
@@ -170,8 +172,8 @@ def start(open_: Open, reason: str, as_json: bool) -> None:
 def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
     """Remove submissions from the standings.
 
-    The user's next best run takes the rank. Nothing is deleted: the owners
-    see the admin, the time and the reason.
+    The user's next-best run takes the rank. Nothing is deleted; the owners
+    can see the admin, the time and the reason.
     """
     open_().moderation.remove(submissions, reason)
     numbers = list(dict.fromkeys(submissions))
@@ -180,7 +182,7 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool
     print_done(RemovalsView(action="remove", submissions=numbers), text, as_json=as_json)
 
 
-@command("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'")
+@command("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was correct'")
 @_submissions
 @_optional_reason
 def readmit(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
@@ -212,7 +214,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     "hpc-board admin rerun matmul --submission 12 --submission 15",
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--top", metavar="N", type=Number(10_000), help="Only the first N users of each GPU; default: 100.")
+@click.option("--top", metavar="N", type=Number(10_000), help="Only the top N users on each GPU; default: 100.")
 @gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 @click.option(
     "--submission",
@@ -234,18 +236,17 @@ def rerun(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Rerun the best submissions after a change of a task.
+    """Rerun the best submissions after a task has changed.
 
-    The best submission of each user for the previous version is sent in mode
-    ranked for the current one. It stays its author's, who gets the rank. The
-    jobs run under your account, so the results are verified; the sandbox of
-    the settings confines the code of others.
+    Each user's best submission for the previous version is sent in mode ranked for the current one. It still
+    belongs to its author, who gets the rank. The jobs run under your account, so the results are verified; the
+    sandbox in the settings confines the code of other users.
 
-    Files that were sent for the current version already are skipped. The exit
+    Files already sent for the current version are skipped. The exit
     codes are those of `submit` without --wait.
     """
     if submissions and top is not None:
-        raise click.UsageError("--top excludes --submission.")
+        raise click.UsageError("--top and --submission are mutually exclusive.")
     board = open_()
     words = listed(gpus)
     plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
@@ -277,8 +278,8 @@ def rerun(
 def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     """Add a note to one of your submissions.
 
-    A run shows its notes in order, that of `submit --note` first. All users
-    who can see the run see them.
+    A run shows its notes in order, starting with that of `submit --note`.
+    All users who can see the run can see them.
     """
     open_().submissions.note(submission, text)
     told = f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it."

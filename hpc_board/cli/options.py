@@ -56,7 +56,9 @@ class Seconds(click.ParamType[float]):
             seconds = math.nan
         if not 0 <= seconds < math.inf:
             self.fail(
-                f"{value!r} is not a number of seconds, 0 or more; omit the option to wait without limit.", param, ctx
+                f"{value!r} is not a valid number of seconds (0 or more); omit the option to wait indefinitely.",
+                param,
+                ctx,
             )
         return seconds
 

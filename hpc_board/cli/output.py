@@ -168,7 +168,7 @@ def require_terminal() -> None:
         click.UsageError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError("no terminal for the confirmation; use --yes.")
+        raise click.UsageError("no terminal to ask for confirmation; use --yes.")
 
 
 def refresh(board: Board) -> None:

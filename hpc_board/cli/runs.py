@@ -104,11 +104,11 @@ def runs(
 ) -> None:
     """List your runs, the newest first.
 
-    Another order has the newest of equal runs first, and runs without a score last. The order of outcomes is: in
+    With --sort, the newest of equal runs comes first, and runs without a score come last. Outcomes are sorted as in
     flight, passed, failed, stopped.
 
-    AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
-    actions. On a wide terminal, JOB is the scheduler's number of the job.
+    AGE is the time since submission; without a terminal, SUBMITTED shows the date instead. REMARKS has notes and
+    admin actions. On a wide terminal, JOB is the scheduler's job ID.
     """
     kind, outcome = None, None if state is None else outcome_called(state)
     if mode is not None:
@@ -152,7 +152,7 @@ def runs(
     "hpc-board run 12 --json --samples",
 )
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
-@click.option("--log", "only_log", is_flag=True, help="Print only the output of job and kernel.")
+@click.option("--log", "only_log", is_flag=True, help="Print only the output of the job and the kernel.")
 @click.option(
     "--files",
     "files_to",
@@ -160,21 +160,21 @@ def runs(
     is_flag=False,
     flag_value=Path(),
     type=PATH,
-    help="Write the run's files into the folder run-ID in DIR, by default here.",
+    help="Write the run's files to DIR/run-ID; DIR defaults to the current folder.",
 )
 @click.option("--samples", is_flag=True, help="With --json: the time of every call.")
 def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: bool, as_json: bool) -> None:
     """Show one run: verdict, cases, times, machine, output.
 
-    With --files, the run's files come from its job folder to this machine: the output of the job and of the compiler,
-    and in mode profile the profilers' reports, PTX and SASS. Their paths are printed.
+    --files copies the run's files from its job folder to this machine: the output of the job and the compiler and, in
+    mode profile, the profilers' reports, PTX and SASS. Their paths are printed.
     """
     if files_to is not None and (only_log or samples):
-        raise click.UsageError("--files excludes --log and --samples.")
+        raise click.UsageError("--files cannot be combined with --log or --samples.")
     if samples and not as_json:
         raise click.UsageError("--samples requires --json.")
     if only_log and as_json:
-        raise click.UsageError("--log prints plain text; leave --json out.")
+        raise click.UsageError("--log prints plain text; omit --json.")
     board = open_()
     refresh(board)
     if files_to is not None:
@@ -231,11 +231,11 @@ def _print_logs(board: Board, run: Run) -> None:
 
 @command("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json")
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=going_run_numbers)
-@timeout_option("Longest wait, 0 or more seconds; the run goes on.")
+@timeout_option("Maximum time to wait, in seconds; the run continues.")
 def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
     """Follow a run until it ends, then show it.
 
-    The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 time-out.
+    The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 timeout.
     """
     from hpc_board.cli.follow import follow
 
@@ -258,7 +258,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
 def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     """Cancel your runs.
 
-    Runs that have ended stay as they are.
+    Runs that have already ended are not changed.
     """
     from hpc_board.report.run_words import ended_before_text
 
@@ -289,7 +289,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
 
 @command("hpc-board code 7", "hpc-board code 7 -o kernel.py")
 @submission_argument()
-@click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE, not to stdout.")
+@click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE instead of stdout.")
 @force_option
 def code(open_: Open, submission: int, output: Path | None, force: bool, as_json: bool) -> None:
     """Print the file of a submission.
@@ -298,7 +298,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     publishes after its deadline (`create --show-code`).
     """
     if as_json and output is not None:
-        raise click.UsageError("--json excludes --output.")
+        raise click.UsageError("--json and --output are mutually exclusive.")
     board = open_()
     file_name, data = board.submissions.code(submission)
     if as_json:
@@ -320,7 +320,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
 def poll(open_: Open, as_json: bool) -> None:
     """Update all runs in flight once and print the changes.
 
-    Without changes nothing is printed. An open app or a waiting `submit` updates runs too; `poll` is for cron, which
+    Nothing is printed if nothing changed. An open app or a waiting `submit` updates runs too; `poll` is for cron, which
     needs absolute paths, as in the second example.
 
     The exit code is 3 if a scheduler did not answer or a job could not be sent; the other runs are updated.

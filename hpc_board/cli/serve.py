@@ -32,17 +32,18 @@ _CONNECT_SECONDS = 30.0
     help="Unix socket for clients. Default: `serve.socket` of the settings.",
 )
 @click.option(
-    "--stdio", is_flag=True, help="Start no service: connect standard input and output to the one at PATH, for ssh."
+    "--stdio",
+    is_flag=True,
+    help="Do not start a service; connect standard input and output to the one at PATH, for ssh.",
 )
 @click.option("--allow-root", is_flag=True, help="Serve as root; jobs run with root privileges.")
 @click.pass_context
 def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: bool) -> None:
     """Serve a board to other accounts.
 
-    One process owns the board, sends all jobs and stores all results; the
-    accounts of this machine reach it over PATH and are known by their
-    kernel's word. It runs until SIGTERM and logs to stderr, one JSON object
-    a line. SIGHUP makes it read its settings again.
+    One process owns the board, sends all jobs and stores all results; accounts on this machine connect to it at
+    PATH and are identified by the kernel. It runs until SIGTERM and logs to stderr, one JSON object per line.
+    SIGHUP makes it reload its settings.
     """
     if stdio:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
@@ -51,8 +52,8 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
 
     if os.geteuid() == 0 and not allow_root:
         raise InputError(
-            "this is root, and a service needs no rights beyond an ordinary account's.",
-            hint="Run it as an account of its own, or add --allow-root.",
+            "running as root; a service needs only the privileges of a regular account.",
+            hint="Run it under its own account, or add --allow-root.",
         )
     reread = partial(open_settings, config_of(ctx), os.environ)
     settings = reread()
@@ -60,7 +61,9 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
         raise InputError(f"{settings.file} names a service; it has no board to serve.", hint="Give --config FILE.")
     chosen = path or settings.socket
     if chosen is None:
-        raise InputError("no socket is given.", hint="Give --socket PATH, or `serve: {socket: PATH}` in the settings.")
+        raise InputError(
+            "no socket path given.", hint="Give --socket PATH, or `serve: {socket: PATH}` in the settings."
+        )
     service = Service(settings, chosen.absolute(), reread=reread)
     in_terminal = _has_terminal()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,8 +93,8 @@ def _relay(path: Path | None) -> None:
         raise InputError("`serve --stdio` needs the service's socket.", hint="Add --socket PATH.")
     if os.isatty(0) or os.isatty(1):
         raise InputError(
-            "`serve --stdio` expects an hpc-board client, but runs on a terminal.",
-            hint="Give clients an address that begins with ssh://; they start it by themselves.",
+            "`serve --stdio` expects an hpc-board client, but its input is a terminal.",
+            hint="Give clients an address that begins with ssh://; they start it themselves.",
         )
     try:
         try:

@@ -65,10 +65,10 @@ _version = click.option(
 @_top
 @_from
 @click.option("--all-users", is_flag=True, help="All users.")
-@click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only the best of each user.")
-@click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
+@click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
+@click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
-@click.option("--versions", is_flag=True, help="List the task's versions with dates and number of entries.")
+@click.option("--versions", is_flag=True, help="List the task's versions with dates and numbers of entries.")
 def show(
     open_: Open,
     *,
@@ -90,11 +90,11 @@ def show(
     """
     of_page = all_users or all_runs or top is not None or place > 1
     if all_users and top is not None:
-        raise click.UsageError("--top excludes --all-users.")
+        raise click.UsageError("--top and --all-users are mutually exclusive.")
     if rank is not None and of_page:
-        raise click.UsageError("--rank excludes --top, --from, --all-users and --all-runs.")
+        raise click.UsageError("--rank cannot be combined with --top, --from, --all-users or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
-        raise click.UsageError("--versions takes no other options.")
+        raise click.UsageError("--versions cannot be combined with other options.")
     if name is None:
         if versions or rank is not None or of_page or version:
             raise click.UsageError("Missing argument 'NAME'.")
@@ -138,7 +138,7 @@ def show_personal(
 ) -> None:
     """Show your passing ranked runs of a task on each GPU.
 
-    They are ranked among themselves, the best first; that one counts on the board. Runs that an admin removed follow
+    They are ranked among themselves, best first; the best one counts on the board. Runs removed by an admin follow,
     with the reason.
     """
     board = open_()
@@ -158,7 +158,7 @@ def history(
 ) -> None:
     """Show your times on a board over time.
 
-    It prints a plot and a table of all passing ranked runs in the order of submission. VS BEST is the change from the
+    Prints a plot and a table of all passing ranked runs in order of submission. VS BEST is the change from the
     fastest earlier run.
     """
     from hpc_board.report.histories import history_report
@@ -286,9 +286,9 @@ def feed(
     before: int | None,
     as_json: bool,
 ) -> None:
-    """Show recent changes of the standings.
+    """Show recent changes to the standings.
 
-    Newest first: records, ranks among the first three, first results and personal bests, with the users they beat.
+    Newest first: records, top-three ranks, first results and personal bests, with the users they beat.
     """
     from hpc_board.report.feeds import feed_lines
 
@@ -310,9 +310,8 @@ def feed(
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
     """Compare two submissions.
 
-    Prints the difference in each case and its 95 % confidence interval, or
-    "no difference shown" if the scatter of the times is larger. Of two profiles, it
-    prints the numbers of each kernel.
+    Prints the difference in each case and its 95 % confidence interval, or "no difference shown" if the scatter of
+    the times is larger. For two profiles, it prints the metrics of each kernel.
     """
     from hpc_board.report.comparisons import comparison_report
 

@@ -26,9 +26,9 @@ _BYTES_MAX = 64 * 1024
 
 @command("hpc-board status", "hpc-board status --json")
 def status(open_: Open, as_json: bool) -> None:
-    """List your runs in flight and the newly ended ones.
+    """List your runs in flight and those that ended recently.
 
-    The first look goes back one day. `hpc-board runs` lists all runs.
+    Lists runs that ended since the last call; the first call covers one day. `hpc-board runs` lists all runs.
     """
     board = open_()
     refresh(board)
@@ -41,7 +41,7 @@ def status(open_: Open, as_json: bool) -> None:
     print_blocks(
         Heading("In flight"),
         runs_table(going, now=now, empty="No runs in flight."),
-        Heading("Ended since the last look"),
+        Heading("Ended since the last call"),
         runs_table(ended, now=now, empty="None."),
     )
 

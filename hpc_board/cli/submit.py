@@ -71,39 +71,43 @@ _PIPED_NAME = "submission.py"
 @click.option(
     "--tool",
     metavar="NAME",
-    help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; commas between; default: all.",
+    help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; comma-separated; default: all.",
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")
 @click.option("--qos", metavar="NAME", help="Quality of service of the jobs.")
 @click.option("--reservation", metavar="NAME", help="Reservation to run in.")
-@click.option("--constraint", metavar="FEATURES", help="Features that the node must have, besides those of the board.")
-@click.option("--time", metavar="TIME", help="Time limit of each job, such as 00:10:00, below that of the board.")
-@click.option("--exclude", metavar="NODES", help="Nodes to avoid, besides those of the board.")
+@click.option("--constraint", metavar="FEATURES", help="Features that the node must have, in addition to the board's.")
+@click.option("--time", metavar="TIME", help="Time limit of each job, such as 00:10:00; at most the board's.")
+@click.option("--exclude", metavar="NODES", help="Nodes to exclude, in addition to the board's.")
 @click.option("--nodelist", metavar="NODES", help="Node to use.")
-@click.option("--retries", metavar="N", help="Send a run again up to N times after a fault of the cluster.")
-@click.option("--max-running", metavar="N", help="Send equal jobs as a job array of which N run at a time.")
+@click.option("--retries", metavar="N", help="Retry a run up to N times after a cluster failure.")
+@click.option(
+    "--max-running", metavar="N", help="Send identical jobs as a job array, at most N of them running at a time."
+)
 @click.option(
     "--sbatch",
     "extras",
     metavar="OPTION",
     multiple=True,
-    help="Further option of sbatch, such as --sbatch=--comment=night; repeatable.",
+    help="Additional sbatch option, such as --sbatch=--comment=night; may be repeated.",
     shell_complete=sbatch_options,
 )
-@click.option("--name", metavar="FILE", help="With `-`, standard input: the name of the file; default: submission.py.")
+@click.option(
+    "--name", metavar="FILE", help="File name of a submission from standard input (`-`); default: submission.py."
+)
 @click.option(
     "--array/--no-array",
     default=None,
-    help="Send equal jobs as one Slurm job array; default: from three jobs.",
+    help="Send identical jobs as one Slurm job array; default: for three or more jobs.",
 )
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the batch scripts without sending or storing them. They run only in their job folders.",
+    help="Print the batch scripts without storing or sending anything. They run only in their job folders.",
 )
 @click.option("-w", "--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
-@timeout_option("Time-out of --wait, 0 or more seconds; the runs continue.")
+@timeout_option("Timeout of --wait in seconds; the runs continue.")
 def submit(
     open_: Open,
     /,
@@ -124,24 +128,24 @@ def submit(
 ) -> None:
     """Submit a file for evaluation on one or more GPUs.
 
-    The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each of several
-    files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
+    The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each file is a
+    separate submission; if one is invalid, none is sent. The file `-` is standard input.
 
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
-    --retries, --max-running and --sbatch you may set. The header may have options as `#!HPCBOARD qos NAME`; those of
-    the command come first.
+    --retries, --max-running and --sbatch you may set. The header may set options, as in `#!HPCBOARD qos NAME`; options
+    of the command take precedence.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
-    failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
-    answer, they are sent later: do not submit them again.
+    failed, 4 on timeout. Without it, the exit code is 0 once all runs are stored and none is rejected. If the
+    scheduler does not answer, they are sent later; do not submit them again.
 
-    Runs that the scheduler refuses are stored as `error`: the exit code is 2 if it refuses all of them, 3 if it
-    refuses some. It is also 2 if the board's folder cannot be written.
+    Runs that the scheduler rejects are stored as `error`: the exit code is 2 if it rejects all of them, 3 if it
+    rejects some. It is also 2 if the board's folder cannot be written.
     """
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout requires --wait.")
     if dry_run and wait:
-        raise click.UsageError("--dry-run excludes --wait.")
+        raise click.UsageError("--dry-run and --wait are mutually exclusive.")
     _check_none_twice(files)
     piped = _is_piped(files, name)
 
@@ -188,9 +192,9 @@ def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
     """
     piped = _STDIN in files
     if piped and len(files) > 1:
-        raise click.UsageError("`-`, standard input, excludes other files.")
+        raise click.UsageError("`-` (standard input) cannot be combined with other files.")
     if name is not None and not piped:
-        raise click.UsageError("--name needs `-` as the file.")
+        raise click.UsageError("--name requires `-` (standard input) as the file.")
     return piped
 
 
@@ -198,9 +202,9 @@ def _piped(name: str) -> Source:
     """Read the submission in standard input, as the file `name`."""
     data = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
     if len(data) > SOURCE_BYTES_MAX:
-        raise InputError(f"standard input is too large; a submission has at most {SOURCE_BYTES_MAX:,} bytes.")
+        raise InputError(f"standard input is too large; the limit of a submission is {SOURCE_BYTES_MAX:,} bytes.")
     if not data.strip():
-        raise InputError("standard input is empty.", hint="Give it a file: hpc-board submit - < kernel.py")
+        raise InputError("standard input is empty.", hint="Redirect a file to it: hpc-board submit - < kernel.py")
     return Source(name, decoded(data, "standard input"))
 
 

@@ -40,7 +40,10 @@ device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="Device of the judge."
 )
 python_option = click.option(
-    "--python", metavar="PROGRAM", type=PATH_OR_NAME, help="Python with the task's imports; default: the current one."
+    "--python",
+    metavar="PROGRAM",
+    type=PATH_OR_NAME,
+    help="Python that has the modules the task imports; default: the current one.",
 )
 
 
@@ -179,7 +182,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 def check(
     open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
 ) -> None:
-    """Test a task's judge with right and cheap answers.
+    """Test a task's judge with correct and bogus answers.
 
     SOURCE is a task folder, a zip, a reference file, a competition with its
     folder of problems, or the name of an existing task. The judge runs on
@@ -323,10 +326,12 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     "--language",
     metavar="L",
     shell_complete=template_names,
-    help="A language, a library or a DSL, such as CUDA, Triton or cuBLAS; else by FILE's ending.",
+    help="A language, a library or a DSL, such as CUDA, Triton or cuBLAS; default: by FILE's extension.",
 )
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE instead of stdout."
+)
 @force_option
 def template(
     open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool, as_json: bool
@@ -341,9 +346,9 @@ def template(
     board = open_()
     found = board.tasks.get(name)
     if header and language is not None:
-        raise click.UsageError("--header excludes --language.")
+        raise click.UsageError("--header and --language are mutually exclusive.")
     if as_json and output is not None:
-        raise click.UsageError("--json excludes --output.")
+        raise click.UsageError("--json and --output are mutually exclusive.")
     if header:
         text, written = compiled_header(), f"Header for compiled submissions written to {output}."
     else:

@@ -1,4 +1,4 @@
-"""Results of a task's lint: the judge's verdicts on right and on cheap answers.
+"""Results of a task's lint: the judge's verdicts on right and on bogus answers.
 
 These are facts, written by the harness; `task_check/lint.py` draws the conclusions.
 """

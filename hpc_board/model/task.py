@@ -188,7 +188,7 @@ class Task(Value):
     the task's own values for limits and timing numbers of the harness (seconds, counts). With `const_inputs` a call
     must leave its inputs unchanged, with `fresh_output` its output must not share their memory. `languages` are the
     languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
-    ones. `milestones` are shown on boards and change no result. `accepts` are the cheap answers that the task
+    ones. `milestones` are shown on boards and change no result. `accepts` are the bogus answers that the task
     deliberately lets pass, for the task's lint. `published_version` is the version of a task whose files and milestones
     came without their texts; empty for a whole task.
     """

@@ -377,7 +377,7 @@ def _hint_to_watch(ids: Sequence[int]) -> Iterator[None]:
         yield
     except ServiceError as error:
         numbers = one_line(" ".join(map(str, ids)), 80)
-        hint = f"{error.hint} The runs go on without this command: `hpc-board watch {numbers}` waits for them again."
+        hint = f"{error.hint} The runs continue without this command; `hpc-board watch {numbers}` waits for them again."
         raise ServiceError(error.message, hint=hint) from error
 
 

@@ -1,4 +1,4 @@
-"""Checks of a task: its files, and its own judge's verdicts on right and cheap answers on this machine."""
+"""Checks of a task: its files, and its own judge's verdicts on correct and bogus answers on this machine."""
 
 import sys
 from collections.abc import Iterator, Sequence

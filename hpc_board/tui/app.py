@@ -99,7 +99,7 @@ _RECENT_MAX = 5
 PLACES: tuple[tuple[str, str, targets.Target], ...] = (
     ("Submit", "Open the form for a submission", targets.Submit()),
     ("Runs", "Open the list of your runs", targets.Runs()),
-    ("Feed", "Open the recent changes of the standings", targets.Feed()),
+    ("Feed", "Open the recent changes to the standings", targets.Feed()),
 )
 """The targets that the command palette offers from other screens: name, description, target."""
 

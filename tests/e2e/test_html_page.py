@@ -40,7 +40,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = board.folder / "boards.html"
     done = board.hpc_board("admin", "export", "--format", "html", "-o", target)
     assert done.returncode == 0, done.stderr
-    assert "boards.html holds 2 boards." in done.stderr
+    assert "boards.html has 2 boards." in done.stderr
     return target
 
 

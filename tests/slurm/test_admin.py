@@ -238,7 +238,7 @@ def test_the_lab_is_healthy(board: BoardFiles) -> None:
     code, lines = examined(board)
     assert code == 0, lines
     said = {subject: message for level, subject, message in lines if level == "ok"}
-    assert said["settings"] == f"{board.settings} (by --config); 4 GPU entries"
+    assert said["settings"] == f"{board.settings} (from --config); 4 GPU entries"
     assert "0 runs in flight" in said["database"]
     assert "is Python 3." in said["gpu H100"]
     slurm = [message for _, subject, message in lines if subject == "slurm lab"]

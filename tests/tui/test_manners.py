@@ -95,7 +95,7 @@ async def test_the_palette_keeps_its_column_beside_long_names() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+p", *"ed")
-        words = ("Show recent changes of the standings", "Theme, dark")
+        words = ("Show recent changes to the standings", "Theme, dark")
         await until(pilot, lambda: all(each in text_of(pilot.app) for each in words))
         lines = text_of(pilot.app).splitlines()
         assert len({line.index(each) for line in lines for each in words if each in line}) == 1
@@ -556,7 +556,7 @@ def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: T
     ("words", "said"),
     [
         (("kernel.py",), "the app needs a terminal. To submit without one: hpc-board submit kernel.py"),
-        (("kernel.py", "--gpu", "CPU"), "To submit at once: hpc-board submit kernel.py --gpu CPU"),
+        (("kernel.py", "--gpu", "CPU"), "To submit it directly: hpc-board submit kernel.py --gpu CPU"),
         (("folder",), "No such command 'folder'."),
     ],
 )

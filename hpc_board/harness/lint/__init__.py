@@ -1,1 +1,1 @@
-"""Lint of a task: the judge's verdicts on right and on cheap answers."""
+"""Lint of a task: the judge's verdicts on right and on bogus answers."""

@@ -1,4 +1,4 @@
-"""The linter: examines a task by giving its real judge right and cheap answers.
+"""The linter: examines a task by giving its real judge correct and bogus answers.
 
 It starts zygote and judge like the supervisor, and the prober in place of a worker: the judge makes inputs, the prober
 makes answers to them, and the judge checks these. The results are written to `lint.json`, as facts.

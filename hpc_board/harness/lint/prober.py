@@ -1,4 +1,4 @@
-"""The prober: derives right and cheap answers to a task's cases from its reference's answers, for the judge to check.
+"""The prober: derives correct and bogus answers to a task's cases from its reference's answers, for the judge to check.
 
 It is part of a task's lint, never of a submission's evaluation. Frames: `load` -> `ready` or `failed`; `take` (with the
 inputs of a case) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, with a message if the probe does

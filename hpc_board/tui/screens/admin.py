@@ -224,7 +224,7 @@ class AdminScreen(BoardScreen):
                 begun = self.board.moderation.start(reason)
                 return "Submissions are accepted again." if begun else "Submissions were already accepted."
             ended = self.board.moderation.stop(reason)
-            return "No new submissions are accepted." if ended else "Submissions were already stopped."
+            return "No new submissions are accepted." if ended else "Submissions are already stopped."
 
         question = "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)

@@ -67,7 +67,7 @@ class TasksScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
-        Binding("f", "feed", "Feed", tooltip="Show recent changes of the standings"),
+        Binding("f", "feed", "Feed", tooltip="Show recent changes to the standings"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the tasks by the words that you type"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),

@@ -79,7 +79,7 @@ def installation(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **
     (tmp_path / "mountinfo").write_text(mounts)
     entry = replace(Gpu("CPU", cluster, Device.CPU, "cpu", python=sys.executable), **gpu)
     settings = Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (cluster,))
-    return Installation(settings, "by --config", TASKS, none_in_flight, Answers(), tmp_path / "mountinfo")
+    return Installation(settings, "from --config", TASKS, none_in_flight, Answers(), tmp_path / "mountinfo")
 
 
 def lines(examined: Installation, subject: str = "") -> list[Diagnostic]:
@@ -113,7 +113,7 @@ def test_a_settings_file_is_named_with_what_led_to_it(tmp_path: Path) -> None:
     file.chmod(0o666)
     found = installation(tmp_path)
     first, second = lines(replace(found, settings=replace(found.settings, file=file)), "settings")
-    assert first.message == f"{file} (by --config); 1 GPU entry"
+    assert first.message == f"{file} (from --config); 1 GPU entry"
     assert (second.severity, second.hint) == (Severity.WARNING, f"chmod go-w {file}")
 
 

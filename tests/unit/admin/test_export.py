@@ -204,8 +204,8 @@ def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
     [
         (("--format", "csv", "--task", "vectorad_py"), "vectoradd_py"),
         (("--format", "csv", "--gpu", "H10"), "H100"),
-        (("--format", "csv", "--since", "yesterday"), "is not a moment. Give a date"),
-        (("--format", "csv", "--since", "999999w"), "is not a moment"),
+        (("--format", "csv", "--since", "yesterday"), "is not a valid time. Use a date"),
+        (("--format", "csv", "--since", "999999w"), "is not a valid time"),
         (("--format", "xls"), "'csv', 'json', 'parquet', 'html'"),
         (("--format", "html", "--with-code"), "the format html supports neither"),
         (("--format", "html", "--since", "1d"), "the format html supports neither"),
@@ -223,7 +223,7 @@ def test_a_file_is_written_whole_and_replaced_only_by_force(board: Recorded) -> 
     target = board.folder / "runs.csv"
     done = call(board, "--format", "csv", "-o", target)
     assert done.exit_code == 0, done.output
-    assert f"{target} holds 1 run." in done.stderr
+    assert f"{target} has 1 run." in done.stderr
     before = target.read_text(encoding="utf-8")
     passed(board, 1e-3)
     done = call(board, "--format", "csv", "-o", target)
@@ -232,7 +232,7 @@ def test_a_file_is_written_whole_and_replaced_only_by_force(board: Recorded) -> 
     assert call(board, "--format", "csv", "-o", target, "--force").exit_code == 0
     assert len(read_csv(target.read_text(encoding="utf-8"))) == 2
     done = call(board, "--format", "json", "-o", board.folder / "all.json")
-    assert "all.json holds 2 runs and 1 board." in done.stderr
+    assert "all.json has 2 runs and 1 board." in done.stderr
 
 
 def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,8 +390,8 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     assert "bob" not in html(board)
     target = board.folder / "boards.html"
     without = call(board, "--format", "html", "-o", target)
-    assert "boards.html holds 0 boards." in without.stderr
-    assert "It lacks 1 closed board: --task NAME puts one on the page." in without.stderr
+    assert "boards.html has 0 boards." in without.stderr
+    assert "Not included: 1 closed board; --task NAME adds one." in without.stderr
     named = call(board, "--format", "html", "--task", task, "-o", target, "--force")
     assert (named.exit_code, ">bob<" in target.read_text(), "It lacks" in named.stderr) == (0, True, False)
 

@@ -134,7 +134,7 @@ def test_help_is_a_command_too() -> None:
         assert run(cli, ["help", name], prog_name="hpc-board").stdout == asked
     nested = run(cli, ["task", "check", "--help"], prog_name="hpc-board").stdout
     assert run(cli, ["help", "task", "check"], prog_name="hpc-board").stdout == nested
-    assert "`hpc-board submit` has no commands" in run(cli, ["help", "submit", "x"], prog_name="hpc-board").stderr
+    assert "`hpc-board submit` has no subcommands" in run(cli, ["help", "submit", "x"], prog_name="hpc-board").stderr
 
 
 def test_completion_of_a_shell_that_is_not_known_says_which_are() -> None:
@@ -610,7 +610,7 @@ def test_a_submission_that_slurm_does_not_answer_is_kept_and_says_why_and_what_t
     what, next_ = done.stderr.splitlines()
     assert what.startswith("Run 1 on CPU is not queued yet: ")
     assert UNREACHABLE in what
-    assert next_.startswith(f"Stored; {senders(board)} sends it: ")
+    assert next_.startswith(f"Stored; {senders(board)} will send it. ")
     assert "`hpc-board cancel 1`" in next_
     if options:
         (run,) = json.loads(done.stdout)["runs"]
@@ -653,7 +653,7 @@ def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_
     assert process.returncode == 130
     assert (told.count(UNREACHABLE), rest.count(UNREACHABLE)) == (1, 1)
     assert "Still waiting" not in rest
-    assert f"Stored; {senders(board)} sends it" in rest
+    assert f"Stored; {senders(board)} will send it" in rest
 
 
 def lines_of(file: Path) -> int:
@@ -733,7 +733,7 @@ def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recor
     watched = board.hpc_board("watch", "1", "--timeout", "1")
     assert watched.returncode == 4
     assert (watched.stderr.count("Still waiting: "), watched.stderr.count(why)) == (1, 2)
-    assert "Stored; `hpc-board watch 1`, `hpc-board poll` or the app sends it" in watched.stderr
+    assert "Stored; `hpc-board watch 1`, `hpc-board poll` or the app will send it" in watched.stderr
     assert "scheduler" not in watched.stderr
     assert "go on" not in watched.stderr
     polled = board.hpc_board("poll")
@@ -766,7 +766,7 @@ def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_nex
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = board.hpc_board("submit", "kernel.py")
     assert done.returncode == 0
-    assert f"Stored; {senders(board)} sends it" in done.stderr
+    assert f"Stored; {senders(board)} will send it" in done.stderr
     assert "scheduler" not in done.stderr
 
 

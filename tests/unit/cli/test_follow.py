@@ -25,17 +25,17 @@ SENDERS = "`hpc-board watch 12`, `hpc-board poll` or the app"
         (
             run_of(RunState.SUBMITTING, status=UNANSWERED),
             ": sbatch timed out",
-            f"Stored; {SENDERS} sends it: do not submit again. `hpc-board cancel 12` cancels it.",
+            f"Stored; {SENDERS} will send it. Do not submit it again. `hpc-board cancel 12` cancels it.",
         ),
         (
             run_of(RunState.CREATED),
             ".",
-            f"Stored; {SENDERS} sends it: do not submit again. `hpc-board cancel 12` cancels it.",
+            f"Stored; {SENDERS} will send it. Do not submit it again. `hpc-board cancel 12` cancels it.",
         ),
         (
             run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True)),
             ": sbatch timed out",
-            f"Cancel requested: run 12. Completed by {SENDERS} once the scheduler answers.",
+            f"Cancel requested: run 12, completed by {SENDERS} once the scheduler answers.",
         ),
     ],
 )

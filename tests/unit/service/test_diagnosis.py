@@ -131,12 +131,12 @@ def test_a_participant_examines_the_way_to_the_service(file: Path) -> None:
     path = file.parent / "run" / "board.sock"
     with serving(loaded(file), path):
         code, lines = doctor(file.with_name("participants.yaml"))
-        assert doctor(None, HPC_BOARD_SERVICE=str(path))[1][0][2].endswith("(by $HPC_BOARD_SERVICE)")
+        assert doctor(None, HPC_BOARD_SERVICE=str(path))[1][0][2].endswith("(from $HPC_BOARD_SERVICE)")
     assert (code, [line[:2] for line in lines]) == (
         0,
         [("ok", "settings"), ("ok", "service"), ("ok", "version"), ("ok", "role")],
     )
-    assert lines[0][2] == f"the board of the service at {path} (by --config)"
+    assert lines[0][2] == f"the board of the service at {path} (from --config)"
 
 
 def test_a_participant_without_a_service_has_an_error_of_it(file: Path) -> None:

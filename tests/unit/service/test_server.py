@@ -32,8 +32,8 @@ from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, 
     ("settings", "words", "told"),
     [
         ("service: /run/board.sock", ["--allow-root"], "names a service; it has no board to serve."),
-        ("board: board", ["--allow-root"], "no socket is given."),
-        ("board: board", [], "this is root"),
+        ("board: board", ["--allow-root"], "no socket path given."),
+        ("board: board", [], "running as root"),
     ],
 )
 def test_a_service_that_cannot_start_says_why(tmp_path: Path, settings: str, words: list[str], told: str) -> None:

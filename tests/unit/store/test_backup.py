@@ -86,8 +86,8 @@ def test_a_restored_board_is_what_it_was_and_gives_no_number_again(board: Record
     add(board)
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 0, done.output
-    assert "The board holds 1 submission and 1 run. " in done.stderr
-    assert " keeps the former 3 submissions and 3 runs." in done.stderr
+    assert "The board now has 1 submission and 1 run. " in done.stderr
+    assert " has the previous 3 submissions and 3 runs." in done.stderr
     assert [run.id for run in board.board.runs.list()] == [1]
     (kept,) = board.board.settings.board.glob("board.db.before-*")
     assert contents(kept).runs == 3
