@@ -18,7 +18,7 @@ from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.sbatch import directive, options_for
-from hpc_board.transport import Completed
+from hpc_board.transport import Completed, this_host
 from hpc_board.transport.this_host import ThisHost
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
@@ -427,6 +427,55 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
         assert scheduler.find(JobKey(failed.name, "", before)) == keys[0].job_id
         stranger = JobKey("hb-another-name", keys[0].job_id, before)
         assert scheduler.poll([stranger])[stranger.name].state is JobState.MISSING
+
+
+def test_a_renamed_job_is_found_in_accounts_that_are_longer_than_can_be_read(
+    accounting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = CountingHost(ThisHost(accounting_lab.environment))
+    scheduler = places.scheduler_of(accounting_lab, CLUSTER, host)
+    before = datetime.now(UTC)
+    mine = job(tmp_path / "mine", "true")
+    script = str(mine.folder / mine.script)
+    printing = ["sbatch", "--parsable", "--output=/dev/null"]
+    job_id = accounting_lab.run(*printing, "--job-name=site", script).strip()
+    for seconds in (1, 3):
+        accounting_lab.run(*printing, f"--wrap=sleep {seconds} # {40_000 * 'x'}")
+    awaited(lambda: accounting_lab.run("squeue", "--noheader", "--states=all") == "")
+    monkeypatch.setattr(this_host, "OUTPUT_BYTES_MAX", 64 * 1024)
+    assert scheduler.find(JobKey(mine.name, "", before, script)) == job_id
+    assert host.commands.count("sacct") > 3
+    assert scheduler.find(JobKey("hb-2", "", before, "/board/runs/2/job.sh")) is None
+
+
+def test_jobs_in_a_queue_that_is_longer_than_can_be_read_are_followed_and_cancelled(
+    slurm_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with emptied_afterwards(slurm_lab):
+        # Not by pyslurm, which reads the queue without squeue.
+        host = CountingHost(ThisHost(slurm_lab.environment))
+        scheduler = SlurmScheduler(CLUSTER, host)
+        before = datetime.now(UTC)
+        mine, array = job(tmp_path / "mine"), replace(job(tmp_path / "array"), indexes=(0, 1, 2))
+        for index in array.indexes:
+            (tmp_path / f"array.{index}").mkdir()
+        first = key(mine, scheduler.submit(mine))
+        of_array = scheduler.submit(array)
+        tasks = [JobKey(f"{array.name}.{index}", f"{of_array}_{index}", before) for index in array.indexes]
+        for _ in range(20):
+            slurm_lab.run("sbatch", "--hold", "--output=/dev/null", f"--comment={1_000 * 'x'}", "--wrap=true")
+        monkeypatch.setattr(this_host, "OUTPUT_BYTES_MAX", 20_000)
+        unknown = JobKey("hb-unknown", "999999", before)
+        assert _live(scheduler.poll([first, *tasks])) == {first.name, *(task.name for task in tasks)}
+        assert host.commands[-2:] == ["squeue", "squeue"]
+        assert scheduler.poll([unknown])["hb-unknown"].state is JobState.MISSING
+        assert scheduler.find(JobKey(mine.name, "", before)) == first.job_id
+        scheduler.cancel([first, tasks[1]])
+        awaited(lambda: _live(scheduler.poll([first, *tasks])) == {tasks[0].name, tasks[2].name})
+
+
+def _live(news: Mapping[str, JobStatus]) -> set[str]:
+    return {name for name, each in news.items() if each.state in (JobState.PENDING, JobState.RUNNING)}
 
 
 def _both_from_accounts(news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus] | None:

@@ -1,13 +1,14 @@
 """The door to one Slurm cluster."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import msgspec
 
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of, log_name
 from hpc_board.errors import AnswerTooLarge, InputError, NotAvailable, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
@@ -31,12 +32,14 @@ from hpc_board.schedulers.slurm.outputs import (
     SHOWN_FORMAT,
     SINFO_FORMAT,
     SQUEUE_FORMAT,
+    SUBMITTED_FORMAT,
     AccountRow,
     ListedNode,
     NodeRow,
     QueueRow,
     account_rows,
     below_header,
+    epoch,
     listed_nodes,
     node_rows,
     queue_rows,
@@ -63,6 +66,9 @@ _ACCOUNTED_AT_ONCE = 50
 _NAMED_AT_ONCE = 1_000
 """The most jobs that one command names: the kernel takes an argument of up to 128 KiB."""
 
+_LISTED_AT_ONCE = 5_000
+"""The most jobs that one squeue gets by their ids, which are shorter than names."""
+
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
@@ -72,11 +78,14 @@ _LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
 
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
-"""The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
+"""The tolerance for the controller's clock behind or ahead of this host's: more than a wrong time zone."""
 
 _TOKEN = re.compile("hb-[0-9a-f]{16}")
 _COMMENT = re.compile(r"hpc-board run .{1,2000} \((hb-[^\s()]{1,100})\)\Z")
 """The end of the comment of each job, which has the job's name; a user's own words come before it."""
+
+_OVER: Final = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
+"""sacct's states of jobs that have ended, each listed in the second of its end only."""
 
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 _FINAL = (
@@ -289,22 +298,32 @@ class SlurmScheduler:
 
     def find_each(self, jobs: Sequence[JobKey]) -> Mapping[str, str]:
         earliest = min(job.submitted_at for job in jobs) - _CLOCK_SLACK
-        found = _found(jobs, _as_sent(self._queue().rows, jobs), earliest)
+        found = _found(jobs, _as_sent(self._queue(lambda: self._submitted_since(earliest)).rows, jobs), earliest)
         absent = [job for job in jobs if job.name not in found]
         with suppress(_AccountingAbsentError):
             names = list(dict.fromkeys(each for job in absent for each in (job.name, array_of(job.name)) if each))
             for start in range(0, len(names), _NAMED_AT_ONCE):
                 some = ",".join(names[start : start + _NAMED_AT_ONCE])
-                found |= self._accounted(absent, earliest, f"--name={some}")
-            # The accounts of a busy account are long; its renamed jobs are in no shorter list.
+                rows = self._accounts(f"--name={some}", earliest=earliest)
+                found |= _found(absent, _as_sent(rows, absent), earliest)
             absent = [job for job in absent if job.name not in found and job.script]
             if absent:
-                found |= self._accounted(absent, earliest)
+                found |= _found(absent, self._ended_since(earliest, absent), earliest)
         return found
 
-    def _accounted(self, jobs: Sequence[JobKey], earliest: datetime, *which: str) -> Mapping[str, str]:
-        """Return the ids of those of `jobs` that sacct lists, by their names."""
-        return _found(jobs, _as_sent(self._accounts(*which, earliest=earliest), jobs), earliest)
+    def _ended_since(self, earliest: datetime, jobs: Sequence[JobKey]) -> list[AccountRow]:
+        """Return the accounts' rows of those of `jobs` that have ended, also under another name.
+
+        No option of sacct selects renamed jobs, and the accounts of a busy account are long: shorter times have fewer.
+        Jobs that have not ended are in the queue.
+        """
+
+        def ended(seconds: Sequence[int]) -> list[AccountRow]:
+            times = [datetime.fromtimestamp(second, UTC) for second in (seconds[0], seconds[-1])]
+            return _as_sent(self._accounts(f"--state={_OVER}", earliest=times[0], latest=times[1]), jobs)
+
+        first, last = int(earliest.timestamp()), int((utc_now() + _CLOCK_SLACK).timestamp())
+        return _in_halves(ended, range(first, max(first, last) + 1))
 
     def array_size(self) -> int:
         settings = configuration(self._answer(CONFIGURATION))
@@ -322,7 +341,7 @@ class SlurmScheduler:
         """
         if not jobs:
             return {}
-        listing = self._queue()
+        listing = self._queue(lambda: [job.job_id for job in jobs])
         listed = {(row.job_id, row.name): row for row in _as_sent(listing.rows, jobs)}
         news: dict[str, JobStatus] = {}
         gone = []
@@ -356,7 +375,7 @@ class SlurmScheduler:
         if not jobs:
             return
         ours = {(job.job_id, job.listed_as) for job in jobs}
-        rows = _as_sent(self._queue().rows, jobs)
+        rows = _as_sent(self._queue(lambda: [job.job_id for job in jobs]).rows, jobs)
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         ids = _grouped(live)
         for start in range(0, len(ids), _NAMED_AT_ONCE):
@@ -394,26 +413,52 @@ class SlurmScheduler:
         return ""
 
     def changes(self, job: Job, job_id: str) -> Sequence[Change] | None:
-        argv = ["squeue", "--all", "--states=all", f"--jobs={job_id}", f"--Format={SHOWN_FORMAT}"]
-        rows = table("squeue", below_header("squeue", self._answer(argv)), 7)
+        rows = table("squeue", self._squeue(SHOWN_FORMAT, [job_id]), 7)
         return [*_changes(job, *rows[0][1:])] if rows else None
 
-    def _queue(self) -> Listing:
-        """Return this account's jobs that the controller remembers.
+    def _queue(self, ids: Callable[[], Iterable[str]]) -> Listing:
+        """Return this account's jobs that the controller remembers, of a list that is too long those with `ids`."""
+        try:
+            return Listing("squeue", queue_rows(self._squeue(SQUEUE_FORMAT)))
+        except AnswerTooLarge:
+            wanted = list(dict.fromkeys(map(_allocation, ids())))
+            rows: list[QueueRow] = []
+            for start in range(0, len(wanted), _LISTED_AT_ONCE):
+                rows += _in_halves(
+                    lambda some: queue_rows(self._squeue(SQUEUE_FORMAT, some)), wanted[start : start + _LISTED_AT_ONCE]
+                )
+            return Listing("squeue", rows)
+
+    def _submitted_since(self, earliest: datetime) -> list[str]:
+        """Return the ids of this account's jobs that were submitted since `earliest`, or at an unknown time."""
+        listed = table("squeue", self._squeue(SUBMITTED_FORMAT), 2)
+        # Components of heterogeneous jobs have ids of another form, and are never ours.
+        ids = ((_allocation(job_id), epoch(at) or earliest) for job_id, at in listed)
+        return [id_ for id_, at in ids if id_.isdecimal() and at >= earliest]
+
+    def _squeue(self, format_: str, ids: Sequence[str] = ()) -> str:
+        """Return squeue's table, without its header, of this account's jobs, or of those with these ids.
 
         `--me` has the controller send only this account's jobs; without it, squeue gets those of all users and drops
-        them. `--name` would save nothing: squeue itself drops the others then, and renamed jobs with them.
+        them. `--name` and `--jobs` save nothing there: squeue itself drops the others, and by name renamed jobs.
         """
-        argv = ["squeue", "--all", "--states=all", "--me", f"--Format={SQUEUE_FORMAT}"]
-        return Listing("squeue", queue_rows(below_header("squeue", self._answer(argv))))
+        which = [f"--jobs={','.join(ids)}"] if ids else []
+        argv = ["squeue", "--all", "--states=all", "--me", *which, f"--Format={format_}"]
+        try:
+            return below_header("squeue", self._answer(argv))
+        except SchedulerError as error:
+            # An id on its own that the controller does not know is an error, and no empty table.
+            if len(ids) == 1 and "Invalid job id specified" in error.message:
+                return ""
+            raise
 
     def _statuses_of_sacct(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
         """Return the status of jobs that `source` does not list, from sacct."""
         try:
-            rows = self._accounts(
-                "--allusers",
-                f"--jobs={','.join(dict.fromkeys(_allocation(job.job_id) for job in jobs))}",
-                earliest=min(job.submitted_at for job in jobs) - _CLOCK_SLACK,
+            earliest = min(job.submitted_at for job in jobs) - _CLOCK_SLACK
+            rows = _in_halves(
+                lambda ids: self._accounts("--allusers", f"--jobs={','.join(ids)}", earliest=earliest),
+                list(dict.fromkeys(_allocation(job.job_id) for job in jobs)),
             )
         except _AccountingAbsentError as error:
             for job in jobs:
@@ -427,14 +472,18 @@ class SlurmScheduler:
         for job in jobs:
             yield job.name, _account_news(job, rows, source)
 
-    def _accounts(self, *which: str, earliest: datetime) -> list[AccountRow]:
-        """Return the rows of the accounts since `earliest`; without "--allusers" only those of this account's jobs."""
+    def _accounts(self, *which: str, earliest: datetime, latest: datetime | None = None) -> list[AccountRow]:
+        """Return the rows of the accounts since `earliest`; without "--allusers" only those of this account's jobs.
+
+        Without `latest` sacct ends at this host's time.
+        """
         argv = [
             "sacct",
             "--allocations",
             "--duplicates",
             "--parsable2",
             f"--starttime=uts{int(earliest.timestamp())}",
+            *([f"--endtime=uts{int(latest.timestamp())}"] if latest else []),
             f"--format={SACCT_FORMAT}",
             *which,
         ]
@@ -487,6 +536,23 @@ class SlurmScheduler:
 
 
 RowT = TypeVar("RowT", QueueRow, AccountRow)
+PartT = TypeVar("PartT")
+AnswerT = TypeVar("AnswerT")
+
+
+def _in_halves(ask: Callable[[Sequence[PartT]], list[AnswerT]], parts: Sequence[PartT]) -> list[AnswerT]:
+    """Return the rows about `parts`, asked for in halves where an answer is too large.
+
+    Raises:
+        AnswerTooLarge: the answer about a single part is.
+    """
+    try:
+        return ask(parts)
+    except AnswerTooLarge:
+        if len(parts) < 2:
+            raise
+        middle = len(parts) // 2
+        return [*_in_halves(ask, parts[:middle]), *_in_halves(ask, parts[middle:])]
 
 
 def _comment(job: Job) -> str:

@@ -13,6 +13,7 @@ SQUEUE_FORMAT: Final = (
     "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason:|,Command:|,"
     "Comment: "  # a space ends the line
 )
+SUBMITTED_FORMAT: Final = "JobArrayID:|,SubmitTime: "
 SHOWN_FORMAT: Final = "JobArrayID:|,Name:|,Partition:|,TimeLimit:|,Account:|,QOS:|,Comment: "
 SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList,Comment,SubmitLine"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -79,9 +79,9 @@ class PyslurmScheduler(SlurmScheduler):
         self._clock = clock
         self._pause = Pause()
 
-    def _queue(self) -> Listing:
+    def _queue(self, ids: Callable[[], Iterable[str]]) -> Listing:
         if not self._pause.is_over(self._clock()):
-            return super()._queue()
+            return super()._queue(ids)
         try:
             answer = self._ask_helper()
         except _HelperFailedError as error:
@@ -89,7 +89,7 @@ class PyslurmScheduler(SlurmScheduler):
                 raise self._unanswered(str(error)) from error
             self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
             self._tell(str(error))
-            return super()._queue()
+            return super()._queue(ids)
         self._pause = Pause()
         if answer.error:
             raise self._unanswered(f"failed: {one_line(answer.error, 200)}")

@@ -1,7 +1,8 @@
 """The pure parts of the Slurm client, on what Slurm 22.05 printed and on what other sites print."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, Requ
 from hpc_board.schedulers.slurm.client import SlurmScheduler, availability
 from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
+    SUBMITTED_FORMAT,
     NodeRow,
     account_rows,
     epoch,
@@ -40,6 +42,7 @@ CLUSTER = Cluster("main", "slurm")
 H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1")))
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
 
 def recorded(name: str) -> str:
@@ -496,23 +499,114 @@ def test_a_renamed_array_is_proven_by_its_script() -> None:
     assert SlurmScheduler(CLUSTER, Programs(squeue=row)).find_each(keys)["hb-1.2"] == "7_2"
 
 
-class Accounts(Programs):
-    """A host whose accounts list this row, and without names more than can be read."""
+class BusyAccount(Programs):
+    """A host whose Slurm has these jobs of the account, and whose programs are read up to `lines_max` lines.
+
+    `queue` has the name, the time and the script of each live job by its id, and `accounts` those of each ended one.
+    """
+
+    def __init__(
+        self,
+        queue: Mapping[str, tuple[str, datetime, str]],
+        accounts: Mapping[str, tuple[str, datetime, str]],
+        lines_max: int = 100,
+    ) -> None:
+        super().__init__()
+        self.queue, self.accounts, self.lines_max = queue, accounts, lines_max
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
-        done = super().run(argv, **options)
-        names = [word for word in argv if word.startswith("--name=")]
-        return replace(done, truncated=argv[0] == "sacct" and not names)
+        super().run(argv, **options)
+        program, *words = argv
+        given = dict(word.removeprefix("--").partition("=")[::2] for word in words)
+        listed = self.queue if program == "squeue" else self.accounts if program == "sacct" else {}
+        if "jobs" in given:
+            ids = given["jobs"].split(",")
+            listed = {job_id: each for job_id, each in listed.items() if job_id.partition("_")[0] in ids}
+            if program == "squeue" and len(ids) == 1 and not listed:
+                return Completed(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+        if "name" in given:
+            listed = {job_id: each for job_id, each in listed.items() if each[0] in given["name"].split(",")}
+        if program == "sacct":
+            now = f"uts{int(time.time())}"
+            first, last = (int(given.get(name, now).removeprefix("uts")) for name in ("starttime", "endtime"))
+            listed = {id_: each for id_, each in listed.items() if first <= int(each[1].timestamp()) <= last}
+        short = given.get("Format") == SUBMITTED_FORMAT
+        lines = [
+            f"{job_id}|{int(at.timestamp())}\n"
+            if short
+            else f"{job_id}|{name}|RUNNING|{int(at.timestamp())}|N/A|n1|0|None|{script}|(null)\n"
+            if program == "squeue"
+            else f"{job_id}|{name}|COMPLETED|0:0|{int(at.timestamp())}|n1||sbatch {script}\n"
+            for job_id, (name, at, script) in listed.items()
+        ]
+        # A line of times is a tenth of the others.
+        most = self.lines_max * (10 if short else 1)
+        return Completed(0, HEADERS.get(program, "") + "".join(lines[:most]), "", truncated=len(lines) > most)
+
+
+def others(count: int) -> dict[str, tuple[str, datetime, str]]:
+    """Return as many jobs of other programs, a minute after one another."""
+    return {
+        str(number): (f"other{number}", YESTERDAY + timedelta(minutes=number), f"/home/ada/{number}.sh")
+        for number in range(1, count + 1)
+    }
+
+
+def test_a_renamed_job_is_found_in_the_accounts_of_a_busy_account_however_long_they_are() -> None:
+    accounts = {**others(900), "901": ("site-1000", YESTERDAY + timedelta(minutes=450), SCRIPT)}
+    host = BusyAccount({}, accounts)
+    scheduler = SlurmScheduler(CLUSTER, host)
+    assert scheduler.find(JobKey("hb-1", "", YESTERDAY, SCRIPT)) == "901"
+    absent = JobKey("hb-2", "", YESTERDAY, "/board/runs/2/job.sh")
+    host.commands.clear()
+    assert scheduler.find(absent) is None
+    assert [argv[0] for argv in host.commands[:1]] == ["squeue"]
+    assert 900 / 100 < len(host.commands) < 60
+
+
+def test_accounts_that_are_too_long_within_a_second_decide_nothing() -> None:
+    host = BusyAccount({}, dict.fromkeys(map(str, range(101)), ("other", YESTERDAY, "/home/ada/1.sh")))
+    scheduler = SlurmScheduler(CLUSTER, host)
+    with pytest.raises(AnswerTooLarge, match="sacct printed more than can be read"):
+        scheduler.find(JobKey("hb-1", "", YESTERDAY, SCRIPT))
 
 
 def test_accounts_are_asked_by_name_before_all_jobs_of_the_account() -> None:
-    host = Accounts(sacct=f"7|hb-1|RUNNING|0:0|{int(NOW.timestamp())}|n1|(null)|sbatch {SCRIPT}\n")
-    scheduler = SlurmScheduler(CLUSTER, host)
-    assert scheduler.find(JobKey("hb-1", "", NOW, SCRIPT)) == "7"
+    host = BusyAccount({}, {"7": ("hb-1", YESTERDAY, SCRIPT)})
+    assert SlurmScheduler(CLUSTER, host).find(JobKey("hb-1", "", YESTERDAY, SCRIPT)) == "7"
     assert [argv[0] for argv in host.commands] == ["squeue", "sacct"]
-    assert scheduler.find(JobKey("hb-2", "", NOW)) is None
-    with pytest.raises(AnswerTooLarge, match="sacct printed more than can be read"):
-        scheduler.find(JobKey("hb-2", "", NOW, "/board/runs/2/job.sh"))
+    assert "--name=hb-1" in host.commands[1]
+
+
+@pytest.mark.parametrize("name", ["hb-1", "site-1000"])
+def test_a_queue_that_is_too_long_is_asked_for_the_own_jobs(name: str) -> None:
+    host = BusyAccount(
+        {**others(900), "950": (name, YESTERDAY + timedelta(minutes=450), SCRIPT), "951+0": others(1)["1"]}, {}
+    )
+    scheduler = SlurmScheduler(CLUSTER, host)
+    running, gone = JobKey("hb-1", "950", YESTERDAY, SCRIPT), JobKey("hb-2", "951", YESTERDAY, "/board/runs/2/job.sh")
+    news = scheduler.poll([running, gone])
+    assert (news["hb-1"].state, news["hb-2"].state) == (JobState.RUNNING, JobState.MISSING)
+    assert [argv[0] for argv in host.commands] == ["squeue", "squeue", "sacct"]
+    assert scheduler.poll([gone])["hb-2"].state is JobState.MISSING
+    scheduler.cancel([running, gone])
+    assert host.commands[-1] == ["scancel", "--quiet", "--ctld", "950"]
+    host.commands.clear()
+    assert scheduler.find_each([running, gone]) == {"hb-1": "950"}
+    assert sum(argv[0] == "squeue" for argv in host.commands) < 40
+
+
+def test_a_queue_of_more_jobs_than_are_ever_listed_is_no_answer() -> None:
+    host = BusyAccount(others(1001), {})
+    with pytest.raises(AnswerTooLarge, match="squeue printed more than can be read"):
+        SlurmScheduler(CLUSTER, host).find(JobKey("hb-1", "", YESTERDAY, SCRIPT))
+
+
+def test_accounts_of_many_arrays_are_asked_for_some_of_them() -> None:
+    accounts = {f"{array}_{task}": (f"hb-{array}", YESTERDAY, "") for array in range(1, 9) for task in range(60)}
+    scheduler = SlurmScheduler(CLUSTER, BusyAccount({}, accounts))
+    news = scheduler.poll([JobKey(f"hb-{array}.7", f"{array}_7", YESTERDAY) for array in range(1, 9)])
+    assert {each.state for each in news.values()} == {JobState.ENDED}
 
 
 def test_accounts_of_many_jobs_are_asked_in_arguments_that_the_kernel_takes() -> None:
