@@ -475,15 +475,16 @@ class SlurmScheduler:
     def _accounts(self, *which: str, earliest: datetime, latest: datetime | None = None) -> list[AccountRow]:
         """Return the rows of the accounts since `earliest`; without "--allusers" only those of this account's jobs.
 
-        Without `latest` sacct ends at this host's time.
+        By default sacct ends at this host's time, and lacks newer jobs of a controller whose clock is ahead.
         """
+        latest = latest or utc_now() + _CLOCK_SLACK
         argv = [
             "sacct",
             "--allocations",
             "--duplicates",
             "--parsable2",
             f"--starttime=uts{int(earliest.timestamp())}",
-            *([f"--endtime=uts{int(latest.timestamp())}"] if latest else []),
+            f"--endtime=uts{int(latest.timestamp())}",
             f"--format={SACCT_FORMAT}",
             *which,
         ]

@@ -578,6 +578,17 @@ def test_accounts_are_asked_by_name_before_all_jobs_of_the_account() -> None:
     assert "--name=hb-1" in host.commands[1]
 
 
+def test_jobs_that_ended_by_a_controller_s_clock_ahead_of_this_host_s_are_in_the_accounts() -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=2)
+    scheduler = SlurmScheduler(CLUSTER, BusyAccount({}, {"7": ("hb-1", ahead, SCRIPT), "8": ("site", ahead, "/8.sh")}))
+    now = datetime.now(UTC)
+    assert scheduler.find(JobKey("hb-1", "", now)) == "7"
+    assert scheduler.find(JobKey("hb-2", "", now, "/8.sh")) == "8"
+    assert scheduler.poll([JobKey("hb-1", "7", now)])["hb-1"].state is JobState.ENDED
+    tomorrow = datetime.now(UTC) + timedelta(days=3)
+    assert scheduler.find(JobKey("hb-3", "", tomorrow, "/9.sh")) is None
+
+
 @pytest.mark.parametrize("name", ["hb-1", "site-1000"])
 def test_a_queue_that_is_too_long_is_asked_for_the_own_jobs(name: str) -> None:
     host = BusyAccount(
