@@ -91,7 +91,7 @@ class SchedulerRefused(SchedulerError):
     """The scheduler understood the request and refused it, or is not available: settings or request are wrong."""
 
     exit_code = 2
-    title = "The scheduler refused"
+    title = "The scheduler rejected the job"
 
 
 class NotAvailable(SchedulerRefused):

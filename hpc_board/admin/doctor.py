@@ -130,7 +130,7 @@ def _origin(file: Path) -> str:
 def _folder(installation: Installation) -> Iterator[Diagnostic]:
     board = installation.settings.board
     there = next(path for path in (board, *board.parents) if path.is_dir())
-    hint = "Set `board` in the settings to a folder that you can write."
+    hint = "Set `board` in the settings to a folder that you can write to."
     if there != board and board.exists():
         yield Diagnostic(Severity.ERROR, "board", f"{board} is not a folder", hint)
         return

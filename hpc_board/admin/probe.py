@@ -229,7 +229,7 @@ def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     except OSError as error:
         fault = StorageError(
             f"{folder}: the folder of a probe job cannot be written: {error.strerror or error}",
-            hint=f"Free some space, or set `{folders.setting}` in the settings to a folder that you can write.",
+            hint=f"Free some space, or set `{folders.setting}` in the settings to a folder that you can write to.",
         )
         if not folders.elsewhere:
             raise fault from error

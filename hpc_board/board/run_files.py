@@ -52,7 +52,7 @@ def fetch_run_files(runs: "Runs", number: int, parent: Path, say: Say = lambda *
     Raises:
         InputError: the folder is in use for something else or cannot be written, or the run has no files any more.
         Refused: the run is another user's.
-        BoardError: its files cannot be read now.
+        BoardError: its files cannot be read at the moment.
     """
     whole, found = runs.whole(number), runs.files(number)
     run = whole.run

@@ -315,7 +315,7 @@ class Runs:
         Raises:
             InputError: the folder is gone.
             Refused: the run is another user's.
-            BoardError: the folder cannot be read now.
+            BoardError: the folder cannot be read at the moment.
         """
         found = self._own(run)
         folders = self._context.clusters.folders_on(found.cluster)
@@ -366,7 +366,7 @@ class Runs:
 
         Raises:
             InputError: it is not there.
-            BoardError: it cannot be read now.
+            BoardError: it cannot be read at the moment.
         """
         try:
             yield
@@ -383,7 +383,8 @@ class Runs:
             ) from error
         except OSError as error:
             raise BoardError(
-                f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
+                f"the job folder of run {run.id} cannot be read at the moment: "
+                f"{one_line(error.strerror or str(error))}",
                 hint="Try again later; nothing was changed.",
             ) from error
 

@@ -178,10 +178,10 @@ def limit_refusal(
     if count + new <= limit:
         return ""
     if limit == 0:
-        return f"{task} is closed for {category.words}: its limit is 0 an hour."
+        return f"{task} is closed for {category.words}: its limit is 0 per hour."
     if new > limit:
         return (
-            f"Rate limit exceeded: {new} {category.words} to {task} at once, and its limit is {limit} an hour for "
+            f"Rate limit exceeded: {new} {category.words} to {task} at once, but its limit is {limit} per hour for "
             f"each user. Send fewer at a time."
         )
     # The limit has space when all but `limit - new` of them are older than an hour.

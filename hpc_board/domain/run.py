@@ -292,7 +292,7 @@ class Cancellation(msgspec.Struct, frozen=True):
 NOT_ACCEPTED = "not accepted at the moment"
 """The prefix of an unsent run's reason if the scheduler accepts no such job at the moment."""
 
-FULL = f"{NOT_ACCEPTED}, as there is no room"
+FULL = f"{NOT_ACCEPTED}: no room"
 """The prefix of such a reason if there are too many jobs, so that fewer may have room."""
 
 NEVER_STARTS = "will never start"

@@ -173,7 +173,7 @@ def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return by how much a run is slower than its user's best."""
     whose = "your" if own else "the user's"
     if score_s <= placing.best_s:
-        return f"as fast as {whose} best, which was submitted before (run {placing.best_run})"
+        return f"as fast as {whose} best, which was submitted earlier (run {placing.best_run})"
     change = change_text(placing.best_s, score_s, shown=placing.change_shown)
     joint = "from" if change == NO_DIFFERENCE else "than"
     return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"

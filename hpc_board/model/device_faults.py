@@ -67,7 +67,7 @@ DEVICE_FAULTS = (
         r"no (CUDA|ROCm|HIP)-capable device|no (CUDA|HIP) GPUs|no NVIDIA driver|initialization (error|failed)"
         r"|startup failure",
         "the GPU is not usable",
-        f"{_RESUBMIT}: the node is broken, or `request` in the settings lacks a GPU.",
+        f"{_RESUBMIT}: the node is broken, or `request` in the settings does not request a GPU.",
     ),
 )
 """Each fault once; the first that fits a message is that of the message."""

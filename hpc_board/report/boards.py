@@ -54,11 +54,11 @@ def _plan(plan: Plan) -> Iterator[Block]:
             empty="No changes.",
         )
         if plan.left:
-            yield Paragraph(f"New standings; the old ones stay under the old version ({_entries(plan.left)}).")
+            yield Paragraph(f"New standings; the old ones remain under the old version ({_entries(plan.left)}).")
         elif restarts:
             yield Paragraph("New version of the task; the old one has no standings.")
     if plan.joined:
-        yield Paragraph(f"Known version of the task; its standings return ({_entries(plan.joined)}).")
+        yield Paragraph(f"Earlier version of the task; its standings are restored ({_entries(plan.joined)}).")
 
 
 def changes_table(changes: Sequence[BoardChange]) -> Table:

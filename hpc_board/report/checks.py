@@ -68,7 +68,7 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
         for case in cases:
             for probed in case.probed:
                 if probed.probe == name:
-                    here = "passes (right here)" if probed.same and not probe.right else expected
+                    here = "passes (correct here)" if probed.same and not probe.right else expected
                     outcomes.setdefault((here, _verdict_words(probed.verdict)), []).append(case)
         for words, found in outcomes.items():
             every = "all" if len(cases) > 1 else cases[0].name

@@ -48,7 +48,7 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     """Explain the confidence intervals of the table, if any."""
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
     if any("±" in text for text in texts):
-        interval = "± is half of the 95 % confidence interval"
+        interval = "± is half the width of the 95 % confidence interval"
     elif any("x to " in text for text in texts):
         interval = "A range is the 95 % confidence interval"
     else:

@@ -47,7 +47,7 @@ def state_meaning(state: RunState) -> Meaning:
     return _ENDS[state]
 
 
-_NO_ARCH = "nothing says what to compile for"
+_NO_ARCH = "the target architecture is unknown"
 
 _TASK_OF_AUTHOR = Meaning(
     "The task's files failed; the submission was not judged.",
@@ -72,7 +72,7 @@ _NO_COMPILER = Meaning(
 _FOUND = re.compile(rf"(?:{'|'.join((*CUDA_TOOLS, CPU_TOOL))}) found: ")
 _FAULTY_ACCESSES = Meaning(
     "A tool of mode sanitize found faulty accesses.",
-    "Correct the first one at its place, which the output of the tools names.",
+    "Correct the first one; the output of the tools shows its location.",
 )
 
 _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
@@ -100,12 +100,12 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
             "languages of each GPU.",
         ),
         SCRATCH_UNWRITABLE: Meaning(
-            "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
-            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`; then rerun.",
+            "The node's disk for scratch files is full or not writable; your kernel was not judged.",
+            "Ask the admin to free space there, or to set TMPDIR to another folder in this GPU's `env`; then rerun.",
         ),
         USES_ONE: Meaning(
             "The job sees more GPUs than the task uses; your kernel was not judged.",
-            "Show the message to the admin: the job must see only the GPUs it requested.",
+            "Report the message to the admin: the job must see only the GPUs it requested.",
         ),
     },
     Verdict.CRASH: {
@@ -115,7 +115,7 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         ),
         "the supervisor was killed by signal": Meaning(
             "The process that supervises the kernel was killed while a case ran.",
-            "Rerun it; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+            "Rerun it; if it recurs, the kernel kills its parent or the node runs out of memory: ask the admin.",
         ),
     },
     Verdict.DEVICE_ERROR: {
@@ -123,18 +123,18 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
             "Unknown target architecture; your kernel was not judged.",
             "Ask the admin to set `arch` of this GPU in the settings.",
         ),
-        "is a build without GPU support": Meaning(
-            "PyTorch is a build without support for this GPU; your kernel was not judged.",
+        "was built without GPU support": Meaning(
+            "This PyTorch build does not support the GPU; your kernel was not judged.",
             "Ask the admin to set `python` in the settings to one whose PyTorch supports this GPU.",
         ),
         **{
-            each.words: Meaning(f"{each.words[0].upper()}{each.words[1:]}; your kernel is not to blame.", each.remedy)
+            each.words: Meaning(f"{each.words[0].upper()}{each.words[1:]}; your kernel is not the cause.", each.remedy)
             for each in DEVICE_FAULTS
         },
         "device can be used on this node": Meaning(
             "PyTorch found no usable GPU in the job; your kernel was not judged.",
-            "Rerun it; if it repeats, report the message to the admin: the node is broken, or `request` in the "
-            "settings lacks a GPU.",
+            "Rerun it; if it recurs, report the message to the admin: the node is broken, or `request` in the "
+            "settings does not request a GPU.",
         ),
     },
 }
@@ -147,15 +147,16 @@ _VERDICTS = {
     ),
     Verdict.WRONG_SHAPE: Meaning(
         "The output's shape differs from the reference's.",
-        "Return the shape in the task's description, for every size.",
+        "Return the shape given in the task's description, for every size.",
     ),
     Verdict.WRONG_DTYPE: Meaning(
         "The output's element type differs from the reference's.",
-        "Return the type in the task's description.",
+        "Return the type given in the task's description.",
     ),
     Verdict.WRONG_VALUE: Meaning(
         "The output differs from the reference by more than the tolerance.",
-        "Reproduce the failed case locally; if sizes fail that are not a multiple of the block size, check the bounds.",
+        "Reproduce the failed case locally; if only sizes that are not a multiple of the block size fail, check the "
+        "bounds.",
     ),
     Verdict.WRONG_NONFINITE: Meaning(
         "The output is wrong and contains NaN or infinity.",
@@ -186,12 +187,12 @@ _VERDICTS = {
         "Fix the error in the message; reproduce the failed case locally.",
     ),
     Verdict.CRASH: Meaning(
-        "The submission's process died, by a signal or an exit.",
+        "The submission's process exited or was killed by a signal.",
         "Look for out-of-bounds accesses in host code, and remove calls of exit() and abort().",
     ),
     Verdict.DEVICE_ERROR: Meaning(
-        "The GPU failed, or the node has none that can be used; your kernel was not judged.",
-        "Rerun it; if it repeats, report the message to the admin.",
+        "The GPU failed, or the node has no usable GPU; your kernel was not judged.",
+        "Rerun it; if it recurs, report the message to the admin.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
         "The submission exceeded the memory of the device or the job.",
@@ -207,23 +208,23 @@ _VERDICTS = {
     ),
     Verdict.PROTOCOL_VIOLATION: Meaning(
         "The submission's process sent an unexpected reply to the harness.",
-        "Do not touch inherited files, pipes or the harness's modules; only return the output.",
+        "Do not tamper with inherited files, pipes or the harness's modules; only return the output.",
     ),
     Verdict.LATE_WRITE: Meaning(
         "The output changed after the kernel had returned.",
-        "Finish all work on every stream and thread before the return.",
+        "Finish all work on every stream and thread before returning.",
     ),
     Verdict.TIMING_INCONSISTENT: Meaning(
-        "The reported times contradict the wall time.",
-        "Do all work within the timed call; do not touch clocks, events and synchronization functions.",
+        "The reported times contradict the wall-clock time.",
+        "Do all work within the timed call; do not tamper with clocks, events or synchronization functions.",
     ),
     Verdict.BELOW_FLOOR: Meaning(
         "The time is below the physical minimum of this device.",
-        "Compute the output in every call; return no cached one.",
+        "Compute the output in every call; do not return a cached one.",
     ),
     Verdict.UNSTABLE: Meaning(
-        "The outputs are correct, but the machine was too busy for its times to be checked.",
-        "Rerun it when the node is idle; if it repeats, ask the admin what else runs on it.",
+        "The outputs are correct, but the machine was too busy to verify the times.",
+        "Rerun it when the node is idle; if it recurs, ask the admin what else runs on it.",
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's files failed; your kernel was not judged.",
@@ -231,18 +232,18 @@ _VERDICTS = {
     ),
     Verdict.INFRA_ERROR: Meaning(
         "The node or the harness failed; your kernel was not judged.",
-        "Rerun it; if it repeats, report the message to the admin.",
+        "Rerun it; if it recurs, report the message to the admin.",
     ),
 }
 
 _ENDS = {
     RunState.CANCELLED: Meaning(
-        "The run was cancelled before its result.",
-        "Rerun it when you need a result.",
+        "The run was cancelled before it had a result.",
+        "Rerun it if you need a result.",
     ),
     RunState.TIMEOUT: Meaning(
         "The scheduler ended the job at its time limit.",
-        "Look for a call that never returns; on a slow node, rerun it, and tell the admin if it repeats.",
+        "Look for a call that never returns; on a slow node, rerun it, and tell the admin if it recurs.",
     ),
     RunState.OUT_OF_MEMORY: Meaning(
         "The job exceeded its host memory and was killed.",
@@ -258,10 +259,10 @@ _ENDS = {
     ),
     RunState.LOST: Meaning(
         "The scheduler no longer knows the job, and no result arrived.",
-        "Rerun it; if it repeats, show the evidence to the admin.",
+        "Rerun it; if it recurs, show the evidence to the admin.",
     ),
     RunState.ERROR: Meaning(
         "hpc-board or the cluster failed, not your kernel: the job was not sent, or left no valid result.",
-        "Read the reason and the job output, then rerun; if it repeats, show both to the admin.",
+        "Read the reason and the job output, then rerun; if it recurs, show both to the admin.",
     ),
 }

@@ -36,7 +36,7 @@ def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
         report.append(history_plot(runs, _PLOT_COLUMNS, _PLOT_ROWS))
     report.append(_table(runs))
     if len(runs) > COMPARED_MAX:
-        report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never have "{NO_DIFFERENCE}".', Tone.QUIET))
+        report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{NO_DIFFERENCE}".', Tone.QUIET))
     return tuple(report)
 
 

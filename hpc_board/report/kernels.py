@@ -35,7 +35,7 @@ def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
         for each in kernels[:_LINES_MAX]
     ]
     rest = len(kernels) - _LINES_MAX
-    more = [f"{count_text(rest, 'further kernel')} in {where}"] if rest > 0 else []
+    more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest > 0 else []
     yield Paragraph("\n".join([*lines, *more]))
 
 

@@ -79,7 +79,7 @@ def json_command(run: Run) -> str:
 
 
 def _all_kept(run: Run) -> str:
-    return f"all of it: `hpc-board run {run.id} --log`" if run.stored else f"all of it: {json_command(run)}"
+    return f"full output: `hpc-board run {run.id} --log`" if run.stored else f"full output: {json_command(run)}"
 
 
 def _shortened(text: str, rest: str, *, tail: int, head: int = 0) -> str:

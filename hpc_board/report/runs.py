@@ -189,7 +189,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     blocks.append(_history_table(history))
     last = run.status
     if last.unanswered:
-        blocks.append(Paragraph("Submission unconfirmed; looking the job up until the scheduler answers."))
+        blocks.append(Paragraph("Submission unconfirmed; looking up the job until the scheduler answers."))
     if last.cancel_requested and not run.state.ended:
         blocks.append(Paragraph("Cancel requested; retrying until the scheduler answers."))
     facts = (
@@ -260,7 +260,9 @@ def _seed_note(run: Run, result: Result) -> str:
     if case is None or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
-        return "\nThe failing seed is secret, not the one of the case; reproduce the failure with several seeds."
+        return (
+            "\nThe failing seed is secret and differs from the one shown; try several seeds to reproduce the failure."
+        )
     return ""
 
 
@@ -293,7 +295,7 @@ def _case_blocks(
         yield from mismatch_blocks(mismatch)
     if len(wrong) > 1:
         more = count_text(len(wrong) - 1, "other wrong case")
-        has = f"{json_command(run)} and the app have" if run.stored else f"{json_command(run)} has"
+        has = f"{json_command(run)} and the app show" if run.stored else f"{json_command(run)} shows"
         yield Paragraph(f"{has} the values of {more}.")
 
 
@@ -486,13 +488,13 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         if status.cancel_requested:
             yield Paragraph(f"Cancel pending until the scheduler answers: {reason}.")
         else:
-            yield Paragraph("Looking the job up; it is sent again if the scheduler does not have it.")
+            yield Paragraph("Looking up the job; it is sent again if the scheduler does not have it.")
     elif state is RunState.CREATED and status.reason.startswith(RETRY):
         yield Paragraph(f"Sent again: {one_line(run.explanation, 500)}")
     elif state is RunState.CREATED and run.blocked_by:
         yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
         yield Paragraph(
-            "It is tried again by the board's service; on a personal board, by `hpc-board poll`, `watch` and the app."
+            "The board's service retries it; on a personal board, `hpc-board poll`, `watch` and the app do."
         )
     elif state is RunState.COLLECTING and reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
@@ -519,7 +521,10 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
     if run.retry:
-        yield "retries", f"{run.retry}: the cluster failed {'a job' if run.retry == 1 else f'{run.retry} jobs'} before"
+        yield (
+            "retries",
+            f"{run.retry}: the cluster failed {'one job' if run.retry == 1 else f'{run.retry} jobs'} before this one",
+        )
     if run.options.given:
         yield "options", one_line(run.options.text, 1_000)
     yield from _remark_facts(run)
@@ -601,7 +606,7 @@ def finding_lines(findings: Sequence[SanitizerFinding], where: str) -> Iterator[
     if not findings:
         return
     rest = len(findings) - _LINES_MAX
-    more = [f"{count_text(rest, 'further fault')} in {where}"] if rest > 0 else []
+    more = [f"{count_text(rest, 'more fault')} in {where}"] if rest > 0 else []
     tone = Tone.PLAIN if all(each.warning for each in findings) else Tone.BAD
     yield Paragraph("\n".join([*map(_line, findings[:_LINES_MAX]), *more]), tone)
 

@@ -166,7 +166,7 @@ def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> t
         (Column("TIME", right=True), lambda row: score_text(row[1].rows[0].score_s)),
         (Column("YOUR RANK", right=True), lambda row: rank_text(row[1].own) if row[1].own else "-"),
         (Column("YOUR TIME", right=True), lambda row: score_text(row[1].own.score_s) if row[1].own else "-"),
-        empty="No results yet. `hpc-board list` has the tasks.",
+        empty="No results yet. `hpc-board list` shows the tasks.",
     )
     empty = [one_line(task) for task, pages in boards if not any(page.rows for page in pages)]
     told = (Paragraph(f"No results yet: {', '.join(empty)}.", Tone.QUIET),) if empty and rows else ()

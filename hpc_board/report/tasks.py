@@ -19,7 +19,10 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
         (Column("TASK"), lambda task: one_line(task.name)),
         (Column("LANGUAGE"), lambda task: " ".join(task.accepted)),
         (Column("DEADLINE"), lambda task: deadline_text(task.deadline, now)),
-        (Column("GPUS", flexible=True), lambda task: ", ".join(gpu.name for gpu in gpus[task.name]) or "none here"),
+        (
+            Column("GPUS", flexible=True),
+            lambda task: ", ".join(gpu.name for gpu in gpus[task.name]) or "none on this board",
+        ),
         (Column("DESCRIPTION", flexible=True), lambda task: one_line(first_sentence(task.description))),
         empty="No tasks. List their folders under `tasks` in the settings.",
     )
@@ -106,7 +109,7 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     yield "languages" if len(task.accepted) > 1 else "language", ", ".join(task.accepted)
     if task.flags:
         yield "compiler flags", one_line(" ".join(task.flags))
-    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none here"
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none on this board"
     yield "deadline", deadline_text(task.deadline, now)
     times = "" if task.harness == ISOLATED else ", by reported mean times"
     yield "score", f"{RANKING_WORDS[task.ranking_by]}{times}"
@@ -149,4 +152,4 @@ def _files_table(task: Task) -> Table:
 def _contents(task: Task, file: TaskFile) -> str:
     if file.text is None:
         return "your submission"
-    return "with the service" if task.published_version else f"{len(file.text.splitlines())} lines"
+    return "not published by the service" if task.published_version else f"{len(file.text.splitlines())} lines"

@@ -62,7 +62,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
     throttled = [str(case.index + 1) for case, timing in timed if timing.noisy]
     if throttled:
         yield (
-            f"Throttled GPU: heat or power supply lowered its clocks in most calls of {_benchmarks(throttled)}. "
+            f"Throttled GPU: thermal or power limits lowered its clocks in most calls of {_benchmarks(throttled)}. "
             "Rerun it to confirm."
         )
 

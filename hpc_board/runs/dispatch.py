@@ -82,9 +82,10 @@ class DispatchPlan:
         alike = [each for each in self._works if (each.gpu.name, each.max_running) == (work.gpu.name, work.max_running)]
         if work.max_running and len(batch) < len(alike) > work.max_running:
             raise InputError(
-                f"--max-running {work.max_running} requires a job array, and the {len(alike)} jobs on "
+                f"--max-running {work.max_running} requires a job array, but the {len(alike)} jobs on "
                 f"{work.gpu.name} cannot be sent as one.",
-                hint="Omit --max-running or --no-array; the jobs of an array have one GPU and equal requests.",
+                hint="Omit --max-running or --no-array; the jobs of an array must have the same GPU and identical "
+                "requests.",
             )
 
     def previews(self, closed: Collection[str] = ()) -> list[Preview]:

@@ -64,7 +64,7 @@ def check_source(source: Source) -> None:
     if "/" in source.file_name or len(source.data) > SOURCE_BYTES_MAX:
         raise InputError(
             f"invalid submission {one_line(source.file_name, 80)}.",
-            hint=f"A submission has a name without a folder, and at most {SOURCE_BYTES_MAX} bytes.",
+            hint=f"Use a file name without a folder, and at most {SOURCE_BYTES_MAX} bytes.",
         )
     _check_file_name(source.file_name)
     _check_text(Path(source.file_name).suffix, source.text, source.file_name)
@@ -182,7 +182,7 @@ def _check_tools(
         if not tools:
             raise InputError(
                 f"{each.name}: mode sanitize has no tool for {language} submissions on the device {each.device}.",
-                hint="It takes Python and CUDA submissions on the device cuda, and C++ on the device cpu.",
+                hint="It supports Python and CUDA submissions on the device cuda, and C++ on the device cpu.",
             )
         unknown = [name for name in tools_in(options.tool) if name not in tools]
         if unknown:
@@ -191,7 +191,7 @@ def _check_tools(
             raise InputError(f"--tool {unknown[0]}: {told}.")
         if each.device is Device.CPU and each.sandbox is not None:
             raise InputError(
-                f"{each.name}: mode sanitize does not work on a CPU in a container of submissions.",
+                f"{each.name}: mode sanitize does not work on a CPU in a submission container.",
                 hint="Choose another --mode.",
             )
         # The isolation that is left to a process that compute-sanitizer has started.
@@ -199,7 +199,7 @@ def _check_tools(
             raise InputError(
                 f"{each.name}: mode sanitize does not reach the isolation {each.minimum_isolation} that this board "
                 "requires of every run.",
-                hint="Choose another --mode, or ask the admin for a container of submissions (`sandbox`).",
+                hint="Choose another --mode, or ask the admin for a submission container (`sandbox`).",
             )
 
 
@@ -221,7 +221,7 @@ def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: Job
             setting = f"gpus.{each.name}.time in the settings" if each.time_limit_seconds else f"the task {task.name}"
             raise Refused(
                 f"--time {options.time} is longer than {timedelta(seconds=most)}, the time limit of jobs on "
-                f"{each.name} in mode {mode} by {setting}.",
+                f"{each.name} in mode {mode}, set by {setting}.",
                 hint="Use a shorter time, or omit the option.",
             )
 
@@ -268,7 +268,7 @@ def check_owner(owned: Run | Submission, user: str) -> None:
         Refused: it belongs to another user.
     """
     if owned.user != user:
-        raise Refused(f"owned by {owned.user}, not by {user}.", hint="`hpc-board runs` lists your runs.")
+        raise Refused(f"the owner is {owned.user}, not {user}.", hint="`hpc-board runs` lists your runs.")
 
 
 def check_no_milestone(sent: Run | Submission) -> None:
@@ -373,7 +373,7 @@ def _language(source: Source, task: Task) -> Language:
         what = "the language" if len(task.accepted) == 1 else "the languages"
         extensions = [ending for accepted in task.accepted for ending in accepted.extensions]
         raise InputError(
-            f"{source.file_name}: {task.name} is a task in {what} {', '.join(task.accepted)}.",
+            f"{source.file_name}: {task.name} accepts only {what} {', '.join(task.accepted)}.",
             hint=f"Use a file that ends in {' or '.join(extensions)}.",
         )
     return language
@@ -470,7 +470,7 @@ def end_given(words: str, now: datetime, *, what: str, option: str) -> datetime 
         raise InputError(f'invalid {what} "{one_line(words, 80)}".', hint=f"{option} {error}.") from error
     if moment is not None and moment <= now:
         raise InputError(
-            f"the {what} {moment_words(moment)} has passed: it is {moment_words(now)}.",
+            f"the {what} {moment_words(moment)} has passed; the current time is {moment_words(now)}.",
             hint="Use a time in the future, or omit it.",
         )
     return moment

@@ -269,13 +269,13 @@ def _check_rendered(text: str, gpu: Gpu, step: str, path: Path) -> None:
     """
     if gpu.container is not None and _CONTAINED not in text:
         raise InputError(
-            f"{path}: the batch script template does not start the container that {gpu.container.setting} asks for",
-            hint="The page on settings says which lines it takes; or remove one of the two from the settings.",
+            f"{path}: the batch script template does not start the container that {gpu.container.setting} requires",
+            hint="See the settings page for the required lines; or remove one of the two from the settings.",
         )
     if step and step not in text:
         raise InputError(
-            f"{path}: the batch script template does not start the judge by `srun`, as gpus.{gpu.name} wants",
-            hint="The page on settings says which lines it takes; or remove `gpu_freq` and `srun` from the settings.",
+            f"{path}: the batch script template does not start the judge by `srun`, as gpus.{gpu.name} requires",
+            hint="See the settings page for the required lines; or remove `gpu_freq` and `srun` from the settings.",
         )
 
 
@@ -510,7 +510,7 @@ class Folders(msgspec.Struct, frozen=True):
         """Return whether the harness with this sha256 exists.
 
         Raises:
-            StorageError: the folder cannot be read now.
+            StorageError: the folder cannot be read at the moment.
         """
         path = self._harness_file(sha256)
         try:
@@ -520,7 +520,7 @@ class Folders(msgspec.Struct, frozen=True):
         except OSError as error:
             raise StorageError(
                 f"{os.path.normpath(path)}: the harness cannot be checked: {error.strerror or error}",
-                hint="The run is sent when the folder can be read again.",
+                hint="The run is sent once the folder can be read again.",
             ) from error
 
     def remove_unused_harnesses(self, needed: Collection[str], *, dry_run: bool = False) -> Sequence[int]:
@@ -577,7 +577,7 @@ class Folders(msgspec.Struct, frozen=True):
     def _not_written(self, path: Path, name: str, error: OSError) -> StorageError:
         return StorageError(
             f"{os.path.normpath(path)}: the {name} cannot be written: {error.strerror or error}",
-            hint=f"Free some space, or set `{self.setting}` in the settings to a folder that you can write.",
+            hint=f"Free some space, or set `{self.setting}` in the settings to a folder that you can write to.",
         )
 
     # The errors of the following are those of `files`; a name with a path to another folder is an InputError.

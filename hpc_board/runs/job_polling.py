@@ -142,7 +142,7 @@ class JobPolling(msgspec.Struct, frozen=True):
             return news
         tries = self._tries(run, news.restarts or 0)
         if tries > most:
-            return replace(news, reason=f"{REQUEUED} {news.restarts} times, and `retries` allows {most}")
+            return replace(news, reason=f"{REQUEUED} {news.restarts} times, but `retries` allows {most}")
         if news.state is JobState.PENDING:
             retry = f"{RETRY} {tries} of {most} by the scheduler"
             parts = (news.reason, retry) if news.reason.startswith(NEVER_STARTS) else (retry, news.reason)

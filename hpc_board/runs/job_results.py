@@ -22,7 +22,7 @@ from hpc_board.store import Store
 class Leftover(msgspec.Struct, frozen=True):
     """The files that a job left in place of its result: a partial result, a `whole` one, or none, and the reason.
 
-    `unreadable` means that the folder cannot be read now.
+    `unreadable` means that the folder cannot be read at the moment.
     """
 
     partial: Result | None = None
@@ -71,7 +71,7 @@ class JobResults(msgspec.Struct, frozen=True):
             # A name without its contents is a network file system that lags behind.
             begun = run.state is RunState.QUEUED and folders.files.is_file(folders.of(run) / job_folder.PROGRESS)
             if begun and not self._ran_before(run):
-                self.store.runs.move(run, RunState.RUNNING, source="its progress file is there")
+                self.store.runs.move(run, RunState.RUNNING, source="its progress file exists")
             return
         self._take_result(run, data)
 
@@ -88,7 +88,9 @@ class JobResults(msgspec.Struct, frozen=True):
         except NotRegularFileError:
             return Leftover(whole=True)
         except OSError as error:
-            return Leftover(result_problem=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True)
+            return Leftover(
+                result_problem=f"{job_folder.RESULT} cannot be read at the moment: {error.strerror}", unreadable=True
+            )
         if not data:
             return Leftover(result_problem=f"{job_folder.RESULT} is empty")
         try:

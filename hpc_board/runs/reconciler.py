@@ -104,7 +104,7 @@ class ClusterLocks(msgspec.Struct, frozen=True):
             held = held and stack.enter_context(_locked(self.folder / _LOCK, wait_seconds=left_seconds))
             if not held:
                 raise StorageError(
-                    f"another client has been advancing runs for {self.seconds:g} s",
+                    f"another client has been updating runs for {self.seconds:g} s",
                     hint="Try again in a moment.",
                 )
             stack.enter_context(self.store.file.session())
@@ -434,7 +434,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return the error of a scheduler that gets no commands, as it was silent for long."""
         return SchedulerError(
             silence_words(cluster, self.silent_since(cluster) or utc_now()),
-            hint="The next pass of the service, of the app or of `hpc-board poll` after its rest sends the run.",
+            hint="The service, the app or `hpc-board poll` sends the run in a later pass.",
         )
 
     def _reload(self, run: Run) -> Run:

@@ -56,9 +56,9 @@ def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool
     """Return the error of a wait that timed out; unsent runs need a client to continue, unless a service sends them."""
     sent = [str(run.id) for run in going if not run.state.unsent]
     if served or len(sent) == len(going):
-        goes_on = "The runs go on. "
+        goes_on = "The runs continue. "
     else:
-        goes_on = f"Of these, the cluster has {', '.join(sent)}. " if sent else ""
+        goes_on = f"Already on the cluster: {', '.join(sent)}. " if sent else ""
     return WaitExpired(
         f"not finished after {timeout_seconds:g} s: run {', '.join(str(run.id) for run in going)}",
         hint=f"{goes_on}`hpc-board runs` shows them, `hpc-board watch ID` follows one.",

@@ -353,8 +353,8 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         if count == 1 or gpu.device is Device.CPU:
             return gpu
         raise InputError(
-            f"the task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
-            hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
+            f"the task needs {count} GPUs, but the scheduler of {gpu.name} ({self.name}) gives each job only one.",
+            hint="Submit it to a GPU on a cluster whose scheduler can give a job several GPUs.",
         )
 
     def cancel_command(self, cluster: Cluster, name: str, job_id: str) -> str:
@@ -392,11 +392,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         del gpu
         match fault:
             case GpuFault.MISSING:
-                return "Does the node have the GPU's driver?"
+                return "Check that the node has the GPU's driver."
             case GpuFault.OTHER:
                 return "Correct the entry's name: runs would be ranked under it."
             case GpuFault.SEVERAL:
-                return "Other jobs may use them: have the scheduler give the job only its own GPUs."
+                return "Other jobs may use them: configure the scheduler to give each job only its own GPUs."
 
     def takes_whole_nodes(self, gpu: Gpu) -> bool:
         """Return whether a job on `gpu` gets all GPUs of its node."""

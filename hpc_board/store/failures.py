@@ -20,7 +20,7 @@ _FULL = (
 )
 _LOCKED = (
     "another program kept the database locked",
-    "Retry. If it repeats, find a hung hpc-board on this host and on the other login nodes.",
+    "Retry. If it recurs, find a hung hpc-board on this host and on the other login nodes.",
 )
 _WITHOUT_LOCKS = (
     "its file system has no file locks",

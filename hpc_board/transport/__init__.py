@@ -120,7 +120,7 @@ class Files(Protocol):
 
         Raises:
             NotADirectoryError: it is a link.
-            OSError: it is not there, or cannot be read now.
+            OSError: it is not there, or cannot be read at the moment.
         """
 
     def remove(self, path: Path) -> None:
@@ -143,7 +143,7 @@ class Files(Protocol):
         """Return the size of all files below a folder; links are not followed.
 
         Raises:
-            OSError: it is not there, or cannot be read now.
+            OSError: it is not there, or cannot be read at the moment.
         """
 
     def read(self, path: Path, limit: int, *, start: int = 0, end: bool = False) -> bytes:
@@ -152,7 +152,7 @@ class Files(Protocol):
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             NotADirectoryError: its folder is a link.
-            OSError: it is not there, or cannot be read now.
+            OSError: it is not there, or cannot be read at the moment.
         """
 
     def is_file(self, path: Path) -> bool:

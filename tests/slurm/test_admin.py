@@ -245,7 +245,7 @@ def test_the_lab_is_healthy(board: BoardFiles) -> None:
     assert re.match(r"slurm(-wlm)? \d+\.\d+", slurm[0])
     assert re.fullmatch(r"the controller answers in \d+ ms", slurm[1])
     assert slurm[2].startswith("no accounting: ")
-    assert slurm[3] == "MinJobAge is 300 s, and Slurm is asked every 1 s"
+    assert slurm[3] == "MinJobAge is 300 s, and Slurm is polled every 1 s"
 
 
 def test_a_cluster_with_accounting_that_forgets_jobs_is_healthy_too(tmp_path: Path, accounting_lab: SlurmLab) -> None:
@@ -253,7 +253,7 @@ def test_a_cluster_with_accounting_that_forgets_jobs_is_healthy_too(tmp_path: Pa
     code, lines = examined(board_files(tmp_path, slurm=True, environ=environ))
     assert code == 0, lines
     assert ("ok", "slurm lab", "sacct answers") in lines
-    assert ("ok", "slurm lab", "MinJobAge is 2 s, and Slurm is asked every 1 s") in lines
+    assert ("ok", "slurm lab", "MinJobAge is 2 s, and Slurm is polled every 1 s") in lines
 
 
 def test_a_silent_controller_and_missing_commands_are_problems(board: BoardFiles, slurm_lab: SlurmLab) -> None:

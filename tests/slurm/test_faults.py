@@ -448,7 +448,7 @@ def test_a_job_that_will_never_start(site: Site) -> None:
         (long,) = site.submit("CPU")
         queued = site.until(long, RunState.QUEUED, fits=lambda run: "PartitionTimeLimit" in run.status.reason)
         assert queued.status.reason == (
-            "will never start: its time limit is above the partition's; cancel it, and correct `time` of this GPU in "
+            "will never start: its time limit exceeds the partition's; cancel it, and correct `time` of this GPU in "
             "the settings (PartitionTimeLimit)"
         )
         site.lab.run("scontrol", "hold", queued.status.job_id)
@@ -482,7 +482,7 @@ def test_a_run_over_a_submit_limit_waits_and_goes_when_there_is_room(limited: Si
         RunState.CREATED,
     ]
     reason = limited.now(third).status.reason
-    assert reason.startswith("not accepted at the moment, as there is no room: a limit on the submitted jobs")
+    assert reason.startswith("not accepted at the moment: no room: a limit on the submitted jobs")
     assert "AssocMaxSubmitJobLimit" in reason
     limited.released()
     limited.finished(first, second)
@@ -508,7 +508,7 @@ def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
         waiting = site.now(run)
         assert (waiting.state, waiting.status.unanswered) == (RunState.SUBMITTING, True)
         assert waiting.status.reason.startswith(
-            "not accepted at the moment, as there is no room: the cluster takes no more jobs now"
+            "not accepted at the moment: no room: the cluster does not accept jobs at the moment"
         )
         # More often than a run is sent that gets no answer at all.
         most = 2 * (ATTEMPTS_MAX + 1)
@@ -647,7 +647,7 @@ def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many
     site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
     urgent(site, "sleep 1")
     over = site.until(run, fits=lambda run: run.status.reason.startswith("the scheduler requeued its job"))
-    assert over.status.reason == "the scheduler requeued its job 2 times, and `retries` allows 1"
+    assert over.status.reason == "the scheduler requeued its job 2 times, but `retries` allows 1"
     site.over(run)
     site.later(RESULT_GRACE)
     assert site.until(run, RunState.PREEMPTED).status.reason == over.status.reason
@@ -979,7 +979,7 @@ def test_a_result_that_cannot_be_read_for_a_while(site: Site) -> None:
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("a file that cannot be read takes root, and a machine that lets it mount")
     try:
-        words = "squeue: COMPLETED; result.json cannot be read now: Input/output error"
+        words = "squeue: COMPLETED; result.json cannot be read at the moment: Input/output error"
         site.until(run, RunState.COLLECTING, fits=lambda run: run.status.source == words)
         for hours in range(1, 5):
             site.later(timedelta(hours=hours))

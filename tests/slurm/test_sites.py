@@ -90,7 +90,7 @@ def test_a_job_that_waits_for_a_limit_of_all_jobs_says_how_to_tell_whether_it_st
     finally:
         strict_lab.cancel_jobs()
     assert news.reason == (
-        f"waiting for a limit on all jobs of its {whose}; if this job by itself exceeds it, it never starts: "
+        f"waiting for a limit on all jobs of its {whose}; if this job alone exceeds it, it never starts: "
         f"`sacctmgr show qos` lists the limits ({reason})"
     )
 
@@ -102,7 +102,7 @@ def test_a_job_that_by_itself_exceeds_a_limit_of_all_jobs_is_refused_where_the_q
     with pytest.raises(SchedulerRefused, match="QOSGrpCpuLimit") as refusal:
         scheduler.submit(job(tmp_path / "job", qos="deny"))
     assert not isinstance(refusal.value, NotAccepting)
-    assert refusal.value.hint.startswith("This job by itself exceeds the limit")
+    assert refusal.value.hint.startswith("This job alone exceeds the limit")
 
 
 def _over_limit(news: Mapping[str, JobStatus]) -> JobStatus | None:
@@ -140,7 +140,9 @@ def test_a_cluster_that_slurmdbd_does_not_know_is_refused(strict_lab: SlurmLab, 
         lambda: scheduler.poll([JobKey("hb-1", "1", datetime.now(UTC))]),
     ]
     for ask in questions:
-        with pytest.raises(SchedulerRefused, match="Slurm knows no cluster nosuch; its clusters: lab") as refusal:
+        with pytest.raises(
+            SchedulerRefused, match="Slurm does not know cluster nosuch; known clusters: lab"
+        ) as refusal:
             ask()
         assert "clusters.main.slurm_cluster" in refusal.value.hint
 
@@ -152,7 +154,7 @@ def test_a_partition_of_reservations_names_the_one_that_is_missing(slurm_lab: Sl
     try:
         with pytest.raises(SchedulerRefused, match="accepts only jobs with a reservation") as refusal:
             scheduler.submit(job(tmp_path / "job", H100))
-        assert "`scontrol show reservation` lists none" in refusal.value.hint
+        assert "`scontrol show reservation` currently lists none" in refusal.value.hint
         detected = detected_settings(site(ThisHost(slurm_lab.environment)))
         assert "H100" not in detected.gpus
         slurm_lab.run("scontrol", "create", "reservation", "ReservationName=course", *reservation)

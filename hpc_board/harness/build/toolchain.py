@@ -350,7 +350,9 @@ def _checked(arch: str, pattern: "re.Pattern[str]", example: str) -> str:
 
 
 def _unknown_arch(why: str, example: str) -> BuildFailed:
-    message = f"nothing says what to compile for: {why}, and the GPU has no `arch` (such as {example}) in the settings"
+    message = (
+        f"the target architecture is unknown: {why}, and the GPU has no `arch` (such as {example}) in the settings"
+    )
     return BuildFailed(Verdict.DEVICE_ERROR, message)
 
 

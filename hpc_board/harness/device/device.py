@@ -489,7 +489,7 @@ def _why_no_gpu(torch: Any, kind: str) -> str:
     nodes = [name for name in names if Path("/dev", name).exists()]
     return (
         f"no {kind} device can be used on this node: PyTorch {torch.__version__} "
-        + (f"is built for {built}" if built else "is a build without GPU support")
+        + (f"is built for {built}" if built else "was built without GPU support")
         + f"; visible devices: {'not set' if visible is None else repr(visible)}"
         + f"; device files: {', '.join(nodes) or 'none'}"
         + (f"; {_fault_of_start(torch)}" if built else "")

@@ -60,7 +60,7 @@ MEANINGS = {
     "findings": "the faults that the tools of mode sanitize found",
     "gpu": "the name of the GPU",
     "harness": "`isolated`, or `task` for a task with its own judge",
-    "kernels": "its kernels with their numbers, those of each case by the time that they took",
+    "kernels": "its kernels with their metrics, sorted by time within each case",
     "message": "the explanation of the verdict",
     "mode": "`test`, `benchmark`, `profile`, `sanitize` or `ranked`",
     "profile": "the text of a profile, or the output of the tools of mode sanitize",

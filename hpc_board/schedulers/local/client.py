@@ -126,7 +126,7 @@ class LocalScheduler:
         if position == 1 and entry.host == self._queue.host:
             own = running(entries, entry.host, entry.pool)
             if len(own) < len(self._slots(entry.pool)) and not self._free(entry.pool, entries):
-                reason = "waits until a job of another board has left the device"
+                reason = "waits for a job of another board to release the device"
         return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {entry.host}")
 
     def _slots(self, device: Device) -> tuple[Slot, ...]:

@@ -54,7 +54,7 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
             for name, device in gpus
         ]
         lines = [
-            *comment("Settings of hpc-board for this machine only, without Slurm.", ""),
+            *comment("hpc-board settings for this machine only, without Slurm.", ""),
             "",
             f"board: {quoted(board or '')}",
             "",

@@ -123,7 +123,7 @@ class Queue:
                 if not mine:
                     raise SchedulerError(
                         f"{lock}: another process has held this lock for {patience_seconds:.0f} s",
-                        hint="Find a stopped hpc-board (`jobs`, `ps`) and resume or end it.",
+                        hint="Find a suspended hpc-board (`jobs`, `ps`), and resume or kill it.",
                     )
                 yield
         except OSError as error:

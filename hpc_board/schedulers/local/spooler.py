@@ -86,14 +86,14 @@ def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
         if queue.cancel_requested(job.number):
             state, reason = JobState.CANCELLED, "cancelled while it ran"
         elif age_seconds >= job.time_limit_seconds:
-            state, reason = JobState.TIMEOUT, f"ran into its time limit of {job.time_limit_seconds} s"
+            state, reason = JobState.TIMEOUT, f"exceeded its time limit of {job.time_limit_seconds} s"
         else:
             time.sleep(min(_PAUSE_SECONDS, 0.01 + age_seconds / 10))
     all_gone = _end_processes(job.name)
     code = child.poll() or 0
     if state is JobState.ENDED:
         reason = f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
-    return End(state, reason if all_gone else f"{reason}; some of its processes cannot be ended")
+    return End(state, reason if all_gone else f"{reason}; some of its processes cannot be killed")
 
 
 def _start(slot: Slot, job: Entry, busy: int) -> "subprocess.Popen[bytes]":

@@ -162,7 +162,7 @@ class SlurmScheduler:
         folder = str(job.folder)
         if "\\" in folder:
             raise InputError(
-                f"{folder}: Slurm cannot write a job's output into a folder with a backslash in its path",
+                f"{folder}: Slurm cannot write a job's output to a folder with a backslash in its path",
                 hint="Point `board` in the settings to another folder.",
             )
         pattern = folder.replace("%", "%%")
@@ -191,8 +191,9 @@ class SlurmScheduler:
                 )
         except CommandStopped as error:
             raise QueueFull(
-                "the cluster takes no more jobs now (MaxJobCount, or submissions are disabled)",
-                hint="It is sent when earlier jobs have ended; `scontrol show config` and the site's news know more.",
+                "the cluster does not accept jobs at the moment (MaxJobCount reached, or submissions disabled)",
+                hint="It is sent once earlier jobs have ended; see `scontrol show config` and the site's "
+                "announcements.",
             ) from error
         except CommandTimeout as error:
             raise SchedulerError(
@@ -261,10 +262,10 @@ class SlurmScheduler:
             return None
         names = reservations(self._answer(RESERVATIONS), partition)
         return SchedulerRefused(
-            f"sbatch refused the job for {job.gpu.name}: partition {partition} accepts only jobs with a "
-            "reservation, and none is named",
-            hint=f"Name it by --reservation, or by gpus.{job.gpu.name}.reservation in the settings: "
-            + (one_line(", ".join(names), 300) if names else "`scontrol show reservation` lists none for it now")
+            f"sbatch rejected the job for {job.gpu.name}: partition {partition} accepts only jobs with a "
+            "reservation, but none is given",
+            hint=f"Set it with --reservation or gpus.{job.gpu.name}.reservation in the settings: "
+            + (one_line(", ".join(names), 300) if names else "`scontrol show reservation` currently lists none for it")
             + ".",
         )
 
@@ -289,7 +290,7 @@ class SlurmScheduler:
         # Slurm keeps the names of clusters and accounts in lower case.
         if answered and name.lower() not in map(str.lower, known):
             raise SchedulerRefused(
-                f"Slurm knows no cluster {name}; its clusters: {one_line(', '.join(known), 300)}",
+                f"Slurm does not know cluster {name}; known clusters: {one_line(', '.join(known), 300)}",
                 hint=f"Correct clusters.{self._cluster.name}.slurm_cluster in the settings.",
             )
 
@@ -330,7 +331,9 @@ class SlurmScheduler:
         most = _MAX_ARRAY_TASKS.search(settings.get("SchedulerParameters", ""))
         size = settings.get("MaxArraySize", "")
         if not re.fullmatch("[0-9]{1,9}", size):
-            raise SchedulerError("scontrol tells no MaxArraySize", hint="Run `scontrol show config` yourself.")
+            raise SchedulerError(
+                "scontrol does not report MaxArraySize", hint="Run `scontrol show config` to see its output."
+            )
         return min([ARRAY_TASKS_MAX, int(size), *([int(most[1])] if most else [])])
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
@@ -507,7 +510,7 @@ class SlurmScheduler:
     def _run(self, argv: Sequence[str]) -> Completed:
         within = f"within {time_limit(self._timeout_seconds):g} s"
         if is_out_of_time():
-            raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try again later.")
+            raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not run", hint="Try again later.")
         try:
             return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
@@ -522,8 +525,8 @@ class SlurmScheduler:
             raise query_failed(argv[0], done, self._cluster.name)
         if done.truncated:
             raise AnswerTooLarge(
-                f"{argv[0]} printed more than can be read",
-                hint=f"An answer that was cut changes nothing; run `{argv[0]}` yourself to see what it prints.",
+                f"the output of {argv[0]} exceeds the limit",
+                hint=f"Nothing was changed; run `{argv[0]}` to see its output.",
             )
         return done.stdout
 
@@ -532,7 +535,8 @@ class SlurmScheduler:
             f"{program} cannot be run: {error}",
             hint=f"Run hpc-board on a login node of cluster {self._cluster.name} with Slurm's commands on PATH."
             if self._cluster.ssh is None
-            else f"Name a login node in clusters.{self._cluster.name}.ssh.host where login shells find sbatch.",
+            else f"Set clusters.{self._cluster.name}.ssh.host to a login node where sbatch is on the PATH of login "
+            "shells.",
         )
 
 

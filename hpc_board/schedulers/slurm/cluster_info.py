@@ -180,12 +180,12 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float, cluster: 
             f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try again later."
         ) from error
     if done.truncated:
-        raise SchedulerError(f"{' '.join(argv[:3])} printed more than can be read", hint="Run it yourself.")
+        raise SchedulerError(f"the output of {' '.join(argv[:3])} exceeds the limit", hint="Run it to see its output.")
     if done.returncode != 0 or (done.stderr and not done.stdout):
         raise query_failed(argv[0] if argv is NODES else " ".join(argv), done, cluster)
     if not done.stdout.strip():
         raise SchedulerError(
             f"{' '.join(argv[:3])} printed nothing",
-            hint="A wrapper around it may be in the way, or the site hides it from this account (PrivateData).",
+            hint="A wrapper may have suppressed the output, or the site hides it from this account (PrivateData).",
         )
     return done.stdout

@@ -16,7 +16,7 @@ from hpc_board.transport.attempt import Attempt, attempt
 _NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
 _USEFUL = {
     "sacct": "without it, a job that left the queue without a result is `lost` after five minutes",
-    "scontrol": "without it, `admin detect`, `admin check` and this page know less of the cluster",
+    "scontrol": "without it, `admin detect`, `admin check` and this page have less information about the cluster",
 }
 _UNASKED = "; the other commands, the controller and the configuration were not checked"
 _OLDEST = (21, 8)
@@ -51,7 +51,7 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     for words, commands in failures.items():
         bad = Severity.WARNING if set(commands) <= set(_USEFUL) else Severity.ERROR
         notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
-        hint = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
+        hint = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF set if needed."
         yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", hint)
     if not versions:
         return
@@ -59,7 +59,7 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     yield diagnostic(
         Severity.WARNING,
         subject,
-        f"commands of several releases: {told}",
+        f"commands from different releases: {told}",
         "Put the folder of one installation first on PATH.",
         good=", ".join(versions) if len(versions) == 1 else None,
     )
@@ -73,7 +73,7 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
         return
     tried = _asked(host, CONFIGURATION)
     if not tried.succeeded:
-        message = f"its configuration is not known: {tried.failure}; the accounting was not checked"
+        message = f"its configuration is unknown: {tried.failure}; the accounting was not checked"
         yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
         return
     yield from _check_job_records(subject, cluster, configuration(tried.stdout), host)
@@ -118,7 +118,7 @@ def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str],
         tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
         accounted = tried.succeeded
         hint = "Until it answers, only results and the queue show how jobs ended."
-        message = f"there is accounting, and sacct fails: {tried.failure}"
+        message = f"accounting is enabled, but sacct fails: {tried.failure}"
         yield diagnostic(Severity.WARNING, subject, message, hint, good="sacct answers" if accounted else None)
     else:
         message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
@@ -126,12 +126,12 @@ def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str],
     age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
     if age:
         short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
-        message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
+        message = f"MinJobAge is {age[0]} s, and Slurm is polled every {cluster.poll_seconds:g} s"
         hint = "By then a job without a result may have left the queue: lower `poll_seconds`."
         yield diagnostic(Severity.WARNING, subject, message, hint, good=None if short else message)
     private = found.get("PrivateData", "").lower().split(",")
     if not {"jobs", "all"}.isdisjoint(private):
-        message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
+        message = "PrivateData hides the jobs of other users: the counts of waiting jobs are too low"
         yield Diagnostic(Severity.OK, subject, message)
 
 

@@ -156,7 +156,8 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                 document.fault((*place, "sbatch", index), message)
         if section.gpu_freq is not None and (section.request is None or section.request.style in _UNCOUNTED):
             document.fault(
-                (*place, "gpu_freq"), "needs a `request` for a number of GPUs: Slurm sets the clocks only of those"
+                (*place, "gpu_freq"),
+                "requires a `request` for a number of GPUs: Slurm sets the clocks only of requested GPUs",
             )
         options = GpuOptions(
             request=_request(document, (*place, "request"), section.request),
@@ -273,14 +274,14 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         where = f"gpus.{gpu.name}"
         match fault:
             case GpuFault.MISSING:
-                return f"Does {where}.request ask for one, and does the node have its driver?"
+                return f"Check that {where}.request requests one, and that the node has its driver."
             case GpuFault.OTHER:
                 return (
                     f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
                 )
             case GpuFault.SEVERAL:
                 return (
-                    "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a "
+                    "Other jobs may use them: set ConstrainDevices=yes in the cluster's cgroup.conf. A job on a "
                     "whole node (`exclusive: true`) has all of them."
                 )
 

@@ -223,7 +223,7 @@ def below_header(program: str, stdout: str) -> str:
         printed = f"something other than its table: {one_line(stdout, 100)!r}" if stdout.strip() else "nothing"
         raise SchedulerError(
             f"{program} printed {printed}",
-            hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
+            hint=f"Run `{program}` to check: a wrapper or a message of the site may be mixed into its output.",
         )
     return stdout[header.end() :]
 
@@ -239,15 +239,15 @@ def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     """
     if end := stdout.rpartition("\n")[2]:
         raise SchedulerError(
-            f"{program} stopped within a line: {one_line(end, 100)!r}",
-            hint=f"Run `{program}` yourself: it, or a wrapper around it, may have been ended.",
+            f"the output of {program} ends within a line: {one_line(end, 100)!r}",
+            hint=f"Run `{program}` to check: it, or a wrapper around it, may have been killed.",
         )
     lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.split("\n")]
     rows = [fields for fields in lines if len(fields) == columns]
     if stdout.strip() and not rows:
         raise SchedulerError(
             f"{program} printed something other than its table: {one_line(stdout, 100)!r}",
-            hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
+            hint=f"Run `{program}` to check: a wrapper or a message of the site may be mixed into its output.",
         )
     return rows
 

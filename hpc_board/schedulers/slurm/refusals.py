@@ -88,28 +88,28 @@ _NOT_NOW: Final = (
     (
         _SUBMIT_LIMIT,
         "a limit on the submitted jobs of its account, user or QOS is reached ({0})",
-        "It is sent when earlier jobs have ended; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` list them.",
+        "It is sent once earlier jobs have ended; limits: `sacctmgr show assoc user=$USER`, `sacctmgr show qos`.",
     ),
     (
         re.compile(r"(Required partition not available \(inactive or drain\))", re.IGNORECASE),
-        "the partition takes no jobs ({0})",
-        "It is sent when the partition takes jobs again; `sinfo -s` and the site's news know more.",
+        "the partition does not accept jobs ({0})",
+        "It is sent once the partition accepts jobs again; see `sinfo -s` and the site's announcements.",
     ),
     (
         re.compile(r"(rate limit exceeded|Unable to create job record, try again)", re.IGNORECASE),
-        "the controller asks to try again later ({0})",
-        "It is sent again with one of the next polls.",
+        "the controller asked to try again later ({0})",
+        "It is sent again in one of the next polls.",
     ),
 )
 """Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
 _ALONE: Final = (
-    "This job by itself exceeds the limit: ask for less by gpus.{gpu}.request, cpus_per_task or memory, or correct "
+    "This job alone exceeds the limit: request less with gpus.{gpu}.request, cpus_per_task or memory, or correct "
     "--qos; `sacctmgr show qos` and `sacctmgr show assoc user=$USER` list the limits."
 )
 _ACCOUNT: Final = (
     "Correct --account, or gpus.{gpu}.account in the settings: `sacctmgr show assoc user=$USER` lists the accounts. "
-    "For a user that has none, an administrator runs `sacctmgr add user USER account=ACCOUNT`."
+    "For a user without one, an administrator runs `sacctmgr add user USER account=ACCOUNT`."
 )
 _HINTS: Final = (
     ("qosmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show qos` lists the limits."),
@@ -145,7 +145,10 @@ _HINTS: Final = (
         "Correct gpus.{gpu}.request, cpus_per_task or memory in the settings: `sinfo -o '%P %G %c %m'` shows it.",
     ),
     ("unrecognized option", "Correct gpus.{gpu}.sbatch in the settings."),
-    ("job_submit plugin", "The site's own rules refuse the job; its administrators know which option they want."),
+    (
+        "job_submit plugin",
+        "The site's job_submit plugin rejected the job; ask its administrators which option is required.",
+    ),
     ("submit limit", "A limit on the number of jobs is reached: wait for earlier jobs to end."),
     ("permission", "Ask the administrators for access, or correct gpus.{gpu}.account and gpus.{gpu}.partition."),
 )
@@ -170,8 +173,9 @@ def query_failed(program: str, done: Completed, cluster: str) -> SchedulerError:
     wordless = asks and done.returncode == 1 and not (done.stderr.strip() or done.stdout.strip())
     if wordless or RATE_LIMIT.search(done.stderr):
         return SchedulerError(
-            f"{program} failed: {said or f'status {done.returncode}, without a word'}",
-            hint="The controller may limit the rate of requests (rl_enable): hpc-board asks less often for a while.",
+            f"{program} failed: {said or f'status {done.returncode}, no message'}",
+            hint="The controller may limit the rate of requests (rl_enable): hpc-board sends fewer requests for a "
+            "while.",
             throttled=True,
         )
     return SchedulerError(
@@ -194,7 +198,7 @@ def not_accepted(stderr: str, gpu: str, cluster: str) -> SchedulerError:
         return SchedulerError(words, hint="The job is looked up by its name before it is sent again.")
     if not _REFUSALS.search(stderr) or any(phrase in folded for phrase in _COMMUNICATION):
         return SchedulerError(
-            f"sbatch got no clear answer: {shown}",
+            f"sbatch got no definite answer: {shown}",
             hint="The job is looked up by its name before it is sent again.",
         )
     for pattern, reason, passes in _NOT_NOW:
@@ -205,7 +209,7 @@ def not_accepted(stderr: str, gpu: str, cluster: str) -> SchedulerError:
     # No phrase begins within a word, such as "gres" in "progress".
     found_hints = (text for phrase, text in _HINTS if re.search(rf"(?<![a-z]){re.escape(phrase)}", folded))
     hint = next(found_hints, _GENERAL_HINT)
-    return SchedulerRefused(f"sbatch refused the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))
+    return SchedulerRefused(f"sbatch rejected the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))
 
 
 def words_of(stderr: str) -> str:

@@ -62,7 +62,7 @@ def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Sev
     """Yield the partition's limits that would block the job, each with the remedy."""
     gpu, name = rehearsal.job.gpu, partition.name
     if not partition.up:
-        yield Severity.WARNING, f"{name} is not up now", "Jobs wait until it is."
+        yield Severity.WARNING, f"{name} is currently not up", "Jobs wait until it is."
     allowed, longest = partition.max_time_seconds, rehearsal.job.time_limit_seconds
     if allowed is not None and longest > allowed:
         message = f"{name} allows {time_limit(allowed)}, and {rehearsal.whose} has the time limit {time_limit(longest)}"
@@ -70,7 +70,7 @@ def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Sev
         yield Severity.ERROR, message, hint
     if partition.reservation_only and not rehearsal.job.options.get("reservation"):
         hint = f"Set gpus.{gpu.name}.reservation; `scontrol show reservation` lists them."
-        yield Severity.ERROR, f"{name} accepts only jobs with a reservation, and the entry names none", hint
+        yield Severity.ERROR, f"{name} accepts only jobs with a reservation, but the entry names none", hint
     yield from _account(gpu, partition)
     if partition.preempted:
         yield Severity.WARNING, f"jobs in {name} may be preempted", "Prefer a partition without preemption."
@@ -96,9 +96,9 @@ def _share(gpu: Gpu, partition: Partition, cluster: ClusterInfo) -> Iterator[Dia
     message = f"a job has {memory:,} MiB ({own}), and ranked runs of the bundled tasks may need {wanted:,} MiB"
     most = partition.share.memory_max(cpus)
     if most is not None and most < wanted:
-        hint = f"{partition.name} allows {most:,} MiB for {cpus} CPUs: use another partition, or ask for more CPUs."
+        hint = f"{partition.name} allows {most:,} MiB for {cpus} CPUs: use another partition, or request more CPUs."
     else:
-        hint = f"Set gpus.{gpu.name}.memory to {wanted}M or more: Slurm ends runs that exceed their memory."
+        hint = f"Set gpus.{gpu.name}.memory to {wanted}M or more: Slurm kills runs that exceed their memory."
     yield Diagnostic(Severity.WARNING, "memory", message, hint)
 
 
@@ -106,7 +106,7 @@ def _account(gpu: Gpu, partition: Partition) -> Iterator[tuple[Severity, str, st
     own = gpu_options(gpu).account
     if partition.accounts and own not in partition.accounts.split(","):
         accounts = one_line(partition.accounts)
-        message = f"{partition.name} is for the accounts {accounts}, and the entry names {own or 'none'}"
+        message = f"{partition.name} is restricted to the accounts {accounts}, but the entry names {own or 'none'}"
         yield Severity.WARNING, message, f"Set gpus.{gpu.name}.account, unless one of these is your default."
 
 

@@ -179,7 +179,8 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
         return gpu
     if style in (RequestStyle.NONE, RequestStyle.CONSTRAINT) or match is None:
         raise InputError(
-            f"the task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot ask for a number.",
+            f"the task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot request a number of "
+            "GPUs.",
             hint='Use a request such as {style: gres, value: "gpu:h100:1"} in the settings.',
         )
     kind = match["kind"] or ""
@@ -204,15 +205,15 @@ def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> Iterator[tuple[i
     for index, extra in enumerate(sbatch):
         match = _EXTRA.fullmatch(extra)
         if match is None:
-            yield index, f"{extra!r} is not an option in its long form, such as --comment=kernels or --contiguous"
+            yield index, f"{extra!r} is not a long option, such as --comment=kernels or --contiguous"
             continue
         name, value = match.groups()
         managed = "" if extra == "--requeue" and retries else _managed(name)
         if extra == "--requeue" and managed:
-            yield index, "--requeue needs `retries` of this GPU, which limit how often Slurm sends a job again"
+            yield index, "--requeue requires `retries` for this GPU, which limits how often Slurm requeues a job"
         elif managed:
             meant = "" if managed == name else f" (short for --{managed})"
-            yield index, f"--{name}{meant} is set by hpc-board itself: use its own setting, if there is one"
+            yield index, f"--{name}{meant} is set by hpc-board: use the corresponding setting, if there is one"
         if value == "":
             yield index, f"--{name}= has no value; write only --{name} if it is a flag"
         if not extra.isprintable():

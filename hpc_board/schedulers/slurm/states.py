@@ -76,25 +76,25 @@ _REASONS: Final = {
     "DependencyNeverSatisfied": (
         f"{NEVER_STARTS}: the job it waits for did not end as needed; cancel it, and submit it without `--dependency`"
     ),
-    "JobHeldUser": f"{NEVER_STARTS} while its user holds it: `scontrol release` lets it go",
+    "JobHeldUser": f"{NEVER_STARTS} while its user holds it: `scontrol release` releases it",
     "JobHeldAdmin": f"{NEVER_STARTS} while an administrator holds it: ask why",
-    "job requeued in held state": f"{NEVER_STARTS} while it is held after a requeue: `scontrol release` lets it go",
-    "JobHoldMaxRequeue": f"{NEVER_STARTS}: it was requeued too often; cancel it and submit again",
+    "job requeued in held state": f"{NEVER_STARTS} while it is held after a requeue: `scontrol release` releases it",
+    "JobHoldMaxRequeue": f"{NEVER_STARTS}: it was requeued too often; cancel and rerun it",
     "launch failed requeued held": (
-        f"{NEVER_STARTS}: it {NOT_LAUNCHED}; cancel it, submit again, and ask an administrator about the node"
+        f"{NEVER_STARTS}: it {NOT_LAUNCHED}; cancel it, rerun it, and ask an administrator about the node"
     ),
     "InvalidAccount": f"{NEVER_STARTS}: the account is not valid for this user; {_MEND.format('account')}",
     "InvalidQOS": f"{NEVER_STARTS}: the QOS is not valid for this user; {_MEND.format('qos')}",
     "BadConstraints": (f"{NEVER_STARTS}: no node can satisfy the request; {_MEND_ASKED.format('constraint')}"),
     "PartitionConfig": (
-        f"{NEVER_STARTS}: no node of the partition has what is asked for; {_MEND_ASKED.format('partition')}"
+        f"{NEVER_STARTS}: no node of the partition has the requested resources; {_MEND_ASKED.format('partition')}"
     ),
     "PartitionDown": "waiting for the partition, which is down",
     "PartitionInactive": "waiting for the partition, which is inactive",
     "PartitionNodeLimit": (
         f"{NEVER_STARTS}: the partition does not allow jobs of one node; {_MEND.format('partition')}"
     ),
-    "PartitionTimeLimit": f"{NEVER_STARTS}: its time limit is above the partition's; {_MEND.format('time')}",
+    "PartitionTimeLimit": f"{NEVER_STARTS}: its time limit exceeds the partition's; {_MEND.format('time')}",
     "NodeDown": "waiting for a node that is down",
     "ReservationDeleted": f"{NEVER_STARTS}: its reservation was deleted; {_MEND.format('reservation')}",
     "ReqNodeNotAvail": "waiting for a node that is down, drained or reserved",
@@ -102,9 +102,9 @@ _REASONS: Final = {
         "waiting for nodes that are down, drained or reserved"
     ),
     "AccountNotAllowed": (f"{NEVER_STARTS}: the account may not use this partition or QOS; {_MEND.format('account')}"),
-    "QOSNotAllowed": f"{NEVER_STARTS}: the QOS may not be used here; {_MEND.format('qos')}",
-    "QOSTimeLimit": f"{NEVER_STARTS}: its time limit is above the QOS's; {_MEND.format('time')}",
-    "MaxMemPerLimit": f"{NEVER_STARTS}: it asks for more memory than a limit allows; {_MEND.format('memory')}",
+    "QOSNotAllowed": f"{NEVER_STARTS}: the QOS is not allowed here; {_MEND.format('qos')}",
+    "QOSTimeLimit": f"{NEVER_STARTS}: its time limit exceeds the QOS's; {_MEND.format('time')}",
+    "MaxMemPerLimit": f"{NEVER_STARTS}: it requests more memory than a limit allows; {_MEND.format('memory')}",
 }
 
 
@@ -138,7 +138,7 @@ def memory_exceeded(log: str) -> str:
     if uses:
         used, limit = max(uses)
         return f"it used {_mebibytes(used)} of memory, and its limit is {_mebibytes(limit)}"
-    return "it exceeded its limit of memory" if told else ""
+    return "it exceeded its memory limit" if told else ""
 
 
 def prolog_failed(log: str) -> str:
@@ -172,17 +172,17 @@ def _limit_text(word: str) -> str:
     """Return the words for the large family of limits: Slurm's names encode the owner, the kind and the resource."""
     whose = "QOS" if word.startswith("QOS") else "account or user"
     if word.startswith(("QOSMaxWall", "AssocMaxWall", "MaxWall")):
-        return f"{NEVER_STARTS}: its time limit is above what the QOS or account allows; {_MEND.format('time')}"
+        return f"{NEVER_STARTS}: its time limit exceeds that of the QOS or account; {_MEND.format('time')}"
     if _ONE_JOB.match(word):
-        return f"{NEVER_STARTS}: a limit of its {whose} for each job forbids it; {_MEND.format('request')}"
+        return f"{NEVER_STARTS}: it exceeds a per-job limit of its {whose}; {_MEND.format('request')}"
     if _BUDGET.match(word):
         return f"waiting for the budget of its {whose}; ask an administrator"
     if group := _GROUP.match(word):
         owner, part = group.groups()
         # A limit for each user or account is one of the QOS.
         return (
-            f"waiting for a limit on all jobs of its {part.lower() if part else whose}; if this job by itself exceeds "
-            f"it, it never starts: `sacctmgr show {(owner or 'qos').lower()}` lists the limits"
+            f"waiting for a limit on all jobs of its {part.lower() if part else whose}; if this job alone exceeds it, "
+            f"it never starts: `sacctmgr show {(owner or 'qos').lower()}` lists the limits"
         )
     if word.startswith(("QOS", "Assoc", "MaxJobs")):
         return f"waiting for a limit of its {whose}"

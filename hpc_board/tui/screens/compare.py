@@ -22,8 +22,8 @@ class CompareScreen(BoardScreen):
         Binding("O", "swap", "Swap", tooltip="Swap the two submissions"),
     ]
     HELP: ClassVar[str] = (
-        "Compares the submission marked last with the one marked first. ± is half of a 95 % confidence interval; if "
-        "the interval includes 0, no difference is shown."
+        "Compares the submission marked last with the one marked first. ± is half the width of the 95 % confidence "
+        "interval; if the interval includes 0, no difference is shown."
     )
 
     times = getters.query_one("#times", Blocks)

@@ -181,7 +181,7 @@ def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) 
             "sinfo finds no slurm.conf here",
         ),
         (Completed(0, "Welcome to the cluster\n", ""), SchedulerError, "something other than its table"),
-        (Completed(0, "n1|p|", "", truncated=True), SchedulerError, "more than can be read"),
+        (Completed(0, "n1|p|", "", truncated=True), SchedulerError, "exceeds the limit"),
     ],
 )
 def test_a_sinfo_that_fails_is_an_error_with_its_words(
@@ -219,7 +219,7 @@ def cpu_entry(recorded: str) -> str:
             "DefMemPerCPU=100 MaxMemPerNode=3000",
             [
                 "cpus_per_task: 2",
-                "memory: 3000M    # the most that the partition allows; ranked runs may need 4000 MiB",
+                "memory: 3000M    # the partition's maximum; ranked runs may need 4000 MiB",
             ],
         ),
         (

@@ -371,7 +371,7 @@ def test_a_board_whose_only_tasks_are_those_of_users_has_tasks(board: Recorded) 
         (
             {"sinfo": Completed(0, "slurm 22.05.8", "")},
             Severity.WARNING,
-            "commands of several releases: slurm 23.11.4 (sb",
+            "commands from different releases: slurm 23.11.4 (sb",
         ),
         ({"sinfo": Completed(0, "slurm 20.11.9", "")}, Severity.WARNING, "releases before 21.08"),
         (
@@ -447,7 +447,7 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
     }
     found = lines(replace(installation(tmp_path, SLURM), host=Answers(answers)), "slurm main")
     assert [line.message for line in found if line.severity is Severity.WARNING] == [
-        "there is accounting, and sacct fails: Problem talking to the database"
+        "accounting is enabled, but sacct fails: Problem talking to the database"
     ]
 
 

@@ -263,7 +263,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
     ("partition", "gpu", "severity", "words"),
     [
         (Partition("other"), H100, Severity.ERROR, "partition gpu does not exist or is hidden; partitions: other"),
-        (Partition("gpu", up=False), H100, Severity.WARNING, "gpu is not up now"),
+        (Partition("gpu", up=False), H100, Severity.WARNING, "gpu is currently not up"),
         (
             Partition("gpu", max_time_seconds=300),
             H100,
@@ -280,7 +280,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
             Partition("gpu", accounts="a,b"),
             H100,
             Severity.WARNING,
-            "gpu is for the accounts a,b, and the entry names none",
+            "gpu is restricted to the accounts a,b, but the entry names none",
         ),
         (Partition("gpu", accounts="a,b"), with_options(H100, account="b"), Severity.OK, "gpu exists"),
         (Partition("gpu", preempted=True), H100, Severity.WARNING, "jobs in gpu may be preempted"),
@@ -344,7 +344,7 @@ def test_the_remedy_for_a_missing_gpu_is_in_the_words_of_the_cluster_s_scheduler
     assert "gpus.H100.request" in of_slurm.hint
     here = replace(H100, cluster=replace(H100.cluster, scheduler="local"))
     (of_this_machine,) = lines_of(checked(tmp_path, cast, here), "gpu")
-    assert of_this_machine.hint == "Does the node have the GPU's driver?"
+    assert of_this_machine.hint == "Check that the node has the GPU's driver."
 
 
 def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -> None:

@@ -668,7 +668,7 @@ def test_a_board_that_is_made_again_is_empty_unless_its_version_is_the_same(plac
     assert call(place, "delete", "echo", "--yes").exit_code == 0
     changed(folder, "size: 200", "size: 100")
     done = call(place, "create", "echo", folder)
-    assert "its standings return (CPU: 1 user)" in done.stdout
+    assert "its standings are restored (CPU: 1 user)" in done.stdout
     assert users(place, "echo") == ["eve"]
 
 

@@ -179,8 +179,8 @@ def test_a_limit_that_was_lowered_waits_for_all_that_are_above_it() -> None:
 
 
 def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None:
-    assert refusal(0, []) == "matmul is closed for ranked submissions: its limit is 0 an hour."
-    assert "3 ranked submissions to matmul at once, and its limit is 2 an hour" in refusal(2, [], new=3)
+    assert refusal(0, []) == "matmul is closed for ranked submissions: its limit is 0 per hour."
+    assert "3 ranked submissions to matmul at once, but its limit is 2 per hour" in refusal(2, [], new=3)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_banned_user_cannot_submit_and_is_told_why(place: Place) -> None:
     assert place.call("eve", "submit", kernel, "--dry-run").exit_code == 0
     (ban,) = place.json(ADMIN, "admin", "bans")
     assert (ban["subject"], ban["by"], ban["reason"]) == ("bob", ADMIN, "shared an account")
-    assert "bob was banned already" in place.call(ADMIN, "admin", "ban", "bob", "--reason", "again").stderr
+    assert "bob is already banned" in place.call(ADMIN, "admin", "ban", "bob", "--reason", "again").stderr
     assert "bob may submit again." in place.call(ADMIN, "admin", "unban", "bob").stderr
     assert "bob was not banned." in place.call(ADMIN, "admin", "unban", "bob").stderr
     assert place.call("bob", "submit", kernel, "--dry-run").exit_code == 0
@@ -641,7 +641,7 @@ def test_runs_are_found_by_note(board: Recorded) -> None:
 def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:
     run = timed(board, "ada", 1e-6)
     refused = call(board, "bob", "note", str(run.submission), "x")
-    assert (refused.exit_code, "owned by ada" in refused.stderr) == (5, True)
+    assert (refused.exit_code, "the owner is ada" in refused.stderr) == (5, True)
     assert call(board, ADMIN, "note", str(run.submission), "x").exit_code == 5
     assert board.board.runs.get(run.id).remarks == NO_REMARKS
 
@@ -677,7 +677,7 @@ def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> N
     assert call(board, "ada", "code", str(run.submission)).exit_code == 0
     assert call(board, ADMIN, "code", str(run.submission)).exit_code == 0
     refused = call(board, "bob", "code", str(run.submission))
-    assert (refused.exit_code, "owned by ada, not by bob" in refused.stderr) == (5, True)
+    assert (refused.exit_code, "the owner is ada, not bob" in refused.stderr) == (5, True)
 
 
 def test_the_limits_of_a_closed_board_are_told_to_those_who_see_it(place: Place) -> None:

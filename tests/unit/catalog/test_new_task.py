@@ -305,7 +305,7 @@ def test_what_does_not_fit_together_is_refused_before_anything_runs(double: Path
     file = kernel(double)
     refused = {
         "there is no such file": (double, double / "nothing.py"),
-        "is a task in the languages py, cpp, cu": (double, kernel(double, name="kernel.hip")),
+        "accepts only the languages py, cpp, cu": (double, kernel(double, name="kernel.hip")),
         "which does not run on CPU": (double, kernel(double, name="kernel.cu")),
         "nowhere is not there": (double / "nowhere", file),
     }

@@ -703,7 +703,7 @@ def test_a_wait_for_a_run_that_will_never_start_says_why_once_and_what_to_do(boa
     environ = slurm_programs(board, sbatch=sbatch, squeue=squeue)
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "5", **environ)
     assert done.returncode == 4, done.stderr
-    why = "Run 1 on CPU will never start: no node of the partition has what is asked for"
+    why = "Run 1 on CPU will never start: no node of the partition has the requested resources"
     assert done.stderr.count(f"Still waiting: {why}") == 1
     assert "`cpus_per_task`" in done.stderr
     assert "Gave up waiting: not finished after 5 s: run 1" in done.stderr

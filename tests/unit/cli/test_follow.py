@@ -72,7 +72,7 @@ def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
     assert text.plain == "run 12  H100  running  1:07  round 1 of 3, benchmark 2 of 3"
 
 
-WHY = "will never start: no node of the partition has what is asked for; cancel it (PartitionConfig)"
+WHY = "will never start: no node of the partition has the requested resources; cancel it (PartitionConfig)"
 
 
 def waiting(reason: str) -> Run:

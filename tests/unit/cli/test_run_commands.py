@@ -48,7 +48,7 @@ def loud(tmp_path_factory: pytest.TempPathFactory) -> tuple[BoardFiles, str]:
 def test_a_loud_kernel_floods_neither_the_summary_nor_the_report(loud: tuple[BoardFiles, str]) -> None:
     files, summary = loud
     for shown in (summary, files.run("run", "1").stdout):
-        assert "lines left out; all of it: `hpc-board run 1 --log` ...]\nline 280\n" in shown
+        assert "lines left out; full output: `hpc-board run 1 --log` ...]\nline 280\n" in shown
         assert "line 279\n" not in shown
         assert len(shown.splitlines()) < 80
 

@@ -96,7 +96,7 @@ def test_a_link_in_place_of_the_folder_of_profiles_is_not_followed(board: Record
     (folder / "profile").symlink_to(tmp_path / "elsewhere")
     done = call(board, "run", str(run.id), "--files", tmp_path / "home")
     assert done.exit_code == 3
-    assert "cannot be read now: Not a directory" in " ".join(done.stderr.split())
+    assert "cannot be read at the moment: Not a directory" in " ".join(done.stderr.split())
 
 
 def test_a_ranked_run_has_no_files_of_a_profile(board: Recorded, tmp_path: Path) -> None:

@@ -363,7 +363,7 @@ def test_the_newest_changes_alone_are_compared_by_their_measurements(
     (page,) = board.board.standings.pages("vectoradd_py", ["CPU"], rows=Rows.NEWEST, user="ada")
     history = plain(history_report("vectoradd_py", page, "ada"))
     assert "10 % faster" in history
-    assert 'Runs before the newest 1 never have "no difference shown".' in history
+    assert 'Runs before the newest 1 never show "no difference shown".' in history
 
 
 def test_a_plot_fits_80_columns_and_has_every_run_and_the_ends_of_its_scale() -> None:

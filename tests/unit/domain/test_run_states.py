@@ -61,7 +61,7 @@ def test_a_job_that_ended_without_a_result_ends_its_run_after_the_grace(news: Jo
 
 @pytest.mark.parametrize("state", [JobState.ENDED, JobState.TIMEOUT, JobState.CANCELLED, JobState.MISSING])
 def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards(state: JobState) -> None:
-    news, words = JobStatus(state, source="squeue: X"), "result.json cannot be read now: Input/output error"
+    news, words = JobStatus(state, source="squeue: X"), "result.json cannot be read at the moment: Input/output error"
     status = next_status(QUEUED, news, NOON)
     for hours in range(1, 30):
         status = next_status(status, news, NOON + timedelta(hours=hours), result_problem=words, unreadable=True)
@@ -74,7 +74,7 @@ def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards
 
 
 def test_a_result_that_cannot_be_read_is_given_up_when_the_run_is_cancelled() -> None:
-    words = "result.json cannot be read now: Input/output error"
+    words = "result.json cannot be read at the moment: Input/output error"
     wanted = replace(QUEUED, cancel_requested=True)
     first = next_status(wanted, JobStatus(JobState.CANCELLED), NOON, result_problem=words, unreadable=True)
     last = next_status(

@@ -88,7 +88,7 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "1 further kernel in `hpc-board run 12 --json`" in lines
+    assert "1 more kernel in `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
@@ -111,7 +111,7 @@ def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> 
         "memcheck: Invalid __global__ write of size 4 bytes: scale(float*); k.cu:6; thread (65,0,0) in block (0,0,0); "
         "Address 0x7f is out of bounds (3 times)\nracecheck: warning: Race reported between Write access\n"
     ) in text
-    assert "2 further faults in `hpc-board run 12 --json`" in text
+    assert "2 more faults in `hpc-board run 12 --json`" in text
     assert "A tool of mode sanitize found faulty accesses." in text
     assert text.index("racecheck") < text.index("========= COMPUTE-SANITIZER")
     crash = result_of(Verdict.CRASH, message="the process is gone: ld found: nothing")
@@ -163,7 +163,7 @@ def test_a_long_traceback_keeps_its_beginning_and_its_end() -> None:
 def test_a_line_without_an_end_does_not_flood_the_terminal() -> None:
     result = replace(result_of(Verdict.PASS), stdout=Log("x" * 60_000))
     text = text_of(run_report(finished(result), result))
-    assert "[... long lines cut; all of it: `hpc-board run 12 --log` ...]\nxxx" in text
+    assert "[... long lines cut; full output: `hpc-board run 12 --log` ...]\nxxx" in text
     assert len(text) < 3000
 
 
@@ -257,7 +257,7 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
         (
             11.4e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 11.4 µs, as fast as the user's best, which was submitted before (run 7)",
+            "Successful on H100: 11.4 µs, as fast as the user's best, which was submitted earlier (run 7)",
         ),
     ],
 )
@@ -333,7 +333,7 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     text = text_of(run_report(finished(result), result))
     assert "Wrong values of test 1" in text
     assert "Wrong values of test 2" not in text
-    assert ("--json` and the app have the values of" in text, told in text) == (bool(told), True)
+    assert ("--json` and the app show the values of" in text, told in text) == (bool(told), True)
 
 
 def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
@@ -348,12 +348,12 @@ def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
     )
     text = text_of(trial_report(replace(finished(result), id=0), result))
     assert "run 0" not in text
-    assert "`--json` has the values of 2 other wrong cases." in text
+    assert "`--json` shows the values of 2 other wrong cases." in text
     for told in (
         "35 lines left out; more:",
-        "40 lines left out; all of it:",
-        "further kernels in",
-        "further faults in",
+        "40 lines left out; full output:",
+        "more kernels in",
+        "more faults in",
     ):
         assert f"{told} `--json`" in text
 
@@ -377,7 +377,7 @@ def test_a_message_that_begins_with_the_verdict_does_not_repeat_it() -> None:
             Mode.RANKED,
             "benchmark",
             Verdict.WRONG_VALUE,
-            "The failing seed is secret, not the one of the case",
+            "The failing seed is secret and differs from the one shown",
         ),
         (Mode.BENCHMARK, "benchmark", Verdict.EXCEPTION, "The failing seed is secret"),
         (Mode.TEST, "test", Verdict.WRONG_VALUE, ""),
@@ -419,7 +419,7 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
             True,
             "C++ and Python run",
         ),
-        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", True, "to set `arch` of this GPU"),
+        (Verdict.DEVICE_ERROR, "the target architecture is unknown: no GPU", True, "to set `arch` of this GPU"),
         (Verdict.INFRA_ERROR, "n1 has no hipcc, so that HIP cannot be compiled", False, "add one with `modules`"),
         (
             Verdict.INFRA_ERROR,
@@ -427,11 +427,11 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
             False,
             "correct `arch` or `std`",
         ),
-        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", False, "`arch` of this GPU"),
+        (Verdict.DEVICE_ERROR, "the target architecture is unknown: no GPU", False, "`arch` of this GPU"),
         (Verdict.EXCEPTION, "RuntimeError: No CUDA GPUs are available", True, "the device of the inputs"),
         (
             Verdict.DEVICE_ERROR,
-            "no cuda device can be used on this node: PyTorch 2.13.0+cpu is a build without GPU support; visible",
+            "no cuda device can be used on this node: PyTorch 2.13.0+cpu was built without GPU support; visible",
             False,
             "whose PyTorch supports this GPU",
         ),
@@ -439,12 +439,12 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
             Verdict.DEVICE_ERROR,
             "no cuda device can be used on this node: PyTorch 2.13.0 is built for 12.8; visible",
             False,
-            "lacks a GPU",
+            "does not request a GPU",
         ),
         (Verdict.CRASH, "CUDA error: an illegal memory access was encountered", False, "memcheck names the kernel"),
         (Verdict.INFRA_ERROR, f"the Python p has no PyTorch, {LIBRARY_MISSING}", False, "the admin"),
         (Verdict.INFRA_ERROR, f"the Python p has no JAX, {LIBRARY_LACKING} (jax)", False, "lists the languages of"),
-        (Verdict.INFRA_ERROR, f"{SCRATCH_UNWRITABLE} (/tmp: full)", False, "another folder as TMPDIR"),
+        (Verdict.INFRA_ERROR, f"{SCRATCH_UNWRITABLE} (/tmp: full)", False, "set TMPDIR to another folder"),
     ],
 )
 def test_the_advice_fits_what_the_job_lacked(verdict: Verdict, message: str, emulated: bool, words: str) -> None:
@@ -460,7 +460,7 @@ def test_a_killed_supervisor_is_no_reason_to_look_for_calls_of_exit(number: int)
     result = result_of(verdict, message=message)
     text = text_of(run_report(finished(result), result))
     assert "Failed: crashed; the supervisor" in text
-    assert "Rerun it; if it repeats, the kernel kills its parent or the node runs out of memory" in text
+    assert "Rerun it; if it recurs, the kernel kills its parent or the node runs out of memory" in text
     assert "exit()" not in text
 
 

@@ -48,7 +48,7 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
         with pytest.raises(SchedulerError, match="busy with cluster hangs"):
             cancel(advance, queued)
         with (
-            pytest.raises(StorageError, match="another client has been advancing runs"),
+            pytest.raises(StorageError, match="another client has been updating runs"),
             replace(advance, lock_seconds=0.1).locks.all(),
         ):
             pass

@@ -169,7 +169,7 @@ def test_options_alone_say_everything() -> None:
         ),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
-        ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
+        ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py accepts only the language py", "ends in .py"),
         (
             "//",
             {"task": "scan", "file_name": "a.cu", "gpus": ["MI300"]},
@@ -185,7 +185,7 @@ def test_options_alone_say_everything() -> None:
         (
             "pass",
             {"task": "any", "file_name": "a.txt"},
-            "any is a task in the languages py, cpp, cu, hip.",
+            "any accepts only the languages py, cpp, cu, hip.",
             "ends in .py or .cpp or .cu or .cuh or .hip",
         ),
         (
@@ -267,7 +267,7 @@ SANDBOX = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="defaults.sandbox")
         (replace(H100, minimum_isolation="S3"), True, "H100: mode sanitize does not reach the isolation S3"),
         (replace(H100, minimum_isolation="S3", sandbox=SANDBOX), True, ""),
         (replace(CPU, minimum_isolation="S3"), True, ""),
-        (replace(CPU, sandbox=SANDBOX), False, "CPU: mode sanitize does not work on a CPU in a container"),
+        (replace(CPU, sandbox=SANDBOX), False, "CPU: mode sanitize does not work on a CPU in a submission container"),
     ],
 )
 def test_mode_sanitize_is_refused_where_no_job_could_run_its_tools(gpu: Gpu, served: bool, told: str) -> None:
@@ -387,7 +387,7 @@ def test_after_the_deadline_nothing_is_accepted() -> None:
 def test_what_belongs_to_somebody_else_is_refused() -> None:
     owned = Submission(1, "add_py", "", "ada", "a.py", "", Mode.TEST, NOW)
     check_owner(owned, "ada")
-    with pytest.raises(Refused, match="owned by ada, not by bob"):
+    with pytest.raises(Refused, match="the owner is ada, not bob"):
         check_owner(owned, "bob")
 
 

@@ -252,7 +252,7 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
     advance()
     before = world.store.runs.history(run.id)
-    assert before[-1].source.endswith("result.json cannot be read now: Not a directory")
+    assert before[-1].source.endswith("result.json cannot be read at the moment: Not a directory")
     for _ in range(3):
         advance()
     assert world.store.runs.history(run.id) == before
@@ -357,7 +357,7 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     carried = world.advance()
     path.chmod(0o700)
     told = " ".join(status.source for status in world.store.runs.history(closed.id))
-    return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING
+    return carried and "cannot be read at the moment" in told and world.state(other) is RunState.COLLECTING
 
 
 @pytest.mark.parametrize(("few_ns", "fault"), [(201e6, ""), (199e6, "has fewer than 7 calls of each of 3 processes")])

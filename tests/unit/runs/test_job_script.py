@@ -44,7 +44,7 @@ def test_a_template_that_leaves_the_container_out_is_refused(tmp_path: Path) -> 
     path.write_text("{{ python }} -I -B {{ harness }} supervise {{ facts }}")
     contained = JobContainer(ContainerRuntime.APPTAINER, "/k.sif", (), "gpus.CPU.container")
     gpu = replace(CPU, template=str(path), container=contained)
-    with pytest.raises(InputError, match=r"does not start the container that gpus\.CPU\.container asks for"):
+    with pytest.raises(InputError, match=r"does not start the container that gpus\.CPU\.container requires"):
         job_folder.script(TASK, gpu, Mode.TEST)
     path.write_text('{% include "container.sh.j2" %}\n"${container[@]}" ' + path.read_text())
     assert "apptainer --silent exec" in job_folder.script(TASK, gpu, Mode.TEST).text
@@ -54,7 +54,7 @@ def test_a_template_that_starts_no_step_is_refused_where_the_settings_want_one(t
     path = tmp_path / "job.sh.j2"
     path.write_text("{{ python }} -I -B {{ harness }} supervise {{ facts }}")
     gpu = with_options(Gpu("H100", Cluster("main", "slurm"), Device.CUDA, "h100", template=str(path)), gpu_freq="high")
-    with pytest.raises(InputError, match=r"does not start the judge by `srun`, as gpus\.H100 wants"):
+    with pytest.raises(InputError, match=r"does not start the judge by `srun`, as gpus\.H100 requires"):
         job_folder.script(TASK, gpu, Mode.TEST)
     path.write_text("{{ step }} " + path.read_text())
     assert "--gpu-freq=high" in job_folder.script(TASK, gpu, Mode.TEST).text

@@ -41,7 +41,7 @@ def test_accounts_that_are_too_long_leave_one_run_undecided_and_hinder_no_other(
     world.scheduler.loses_answer = True
     world.advance.launch([unclear])
     world.scheduler.loses_answer = False
-    world.scheduler.find_error = AnswerTooLarge("sacct printed more than can be read")
+    world.scheduler.find_error = AnswerTooLarge("the output of sacct exceeds the limit")
     other = world.run()
     world.advance.run_pass()
     assert world.scheduler.sent == [unclear.token, other.token]
@@ -210,7 +210,7 @@ def test_runs_that_wait_for_two_reasons_get_no_row_in_each_pass(world: World, mo
     now = datetime.now(UTC)
     set_clock(monkeypatch, lambda: now)
     limited = replace(world.advance, runs_per_user=1)
-    world.scheduler.submit_error = NotAccepting("the partition takes no jobs", hint="It is sent later.")
+    world.scheduler.submit_error = NotAccepting("the partition does not accept jobs", hint="It is sent later.")
     runs = [world.run() for _ in range(3)]
     limited.launch(runs)
     limited.run_pass()

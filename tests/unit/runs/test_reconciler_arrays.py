@@ -251,7 +251,7 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
     assert world.advance.launch(runs) == []
     assert world.states(runs) == [RunState.QUEUED, RunState.CREATED, RunState.CREATED, RunState.CREATED]
     waiting = world.store.runs.get(runs[3].id).status
-    assert waiting.reason == "not accepted at the moment, as there is no room: QOSMaxSubmitJobPerUserLimit"
+    assert waiting.reason == "not accepted at the moment: no room: QOSMaxSubmitJobPerUserLimit"
     assert world.indexes() == [(0, 1, 2, 3), (), ()]
     world.scheduler.status = JobStatus(JobState.PENDING)
     room = 3
@@ -269,7 +269,7 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
 @pytest.mark.parametrize(
     "error",
     [
-        NotAccepting("the controller asks to try again later (Rate limit exceeded)", throttled=True),
+        NotAccepting("the controller asked to try again later (Rate limit exceeded)", throttled=True),
         NotAccepting("the partition of a limit on the submitted jobs is inactive"),
     ],
     ids=["throttled", "inactive"],
@@ -297,7 +297,7 @@ def test_a_controller_that_asks_for_less_gets_no_command_of_any_client(
 ) -> None:
     (run,) = world.runs(1)
     world.advance.launch([run])
-    world.scheduler.poll_error = SchedulerError("squeue failed: status 1, without a word", throttled=True)
+    world.scheduler.poll_error = SchedulerError("squeue failed: status 1, no message", throttled=True)
     later = datetime.now(UTC) + timedelta(minutes=2)
     set_clock(monkeypatch, lambda: later)
     with pytest.raises(SchedulerError, match="without a word"):
@@ -335,7 +335,7 @@ def test_a_cancellation_that_comes_too_soon_begins_a_rest(world: ArrayWorld, *, 
 def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld) -> None:
     def on_submit(job: Job) -> None:
         if job.gpu.name == "H100":
-            raise NotAccepting("the partition takes no jobs", hint="It is sent later.")
+            raise NotAccepting("the partition does not accept jobs", hint="It is sent later.")
 
     world.scheduler.on_submit = on_submit
     runs = [run for _ in range(3) for run in world.runs(1)]

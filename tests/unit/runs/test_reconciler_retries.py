@@ -152,7 +152,7 @@ def test_a_requeue_by_the_scheduler_is_a_try_and_one_too_many_ends_the_run(world
         assert failed(world, run, JobStatus(JobState.RUNNING, restarts=restarts)).state is RunState.RUNNING
     assert not world.scheduler.cancelled
     over = failed(world, run, JobStatus(JobState.PENDING, reason="waiting", restarts=3))
-    assert over.status.reason == "the scheduler requeued its job 3 times, and `retries` allows 2"
+    assert over.status.reason == "the scheduler requeued its job 3 times, but `retries` allows 2"
     assert world.scheduler.cancelled == [over.status.job_id]
     ended = failed(world, run, JobStatus(JobState.CANCELLED, restarts=3))
     assert (ended.state, ended.status.reason, ended.retry) == (RunState.PREEMPTED, over.status.reason, 0)
@@ -388,7 +388,7 @@ def test_a_run_waits_for_a_full_cluster_and_is_looked_up_before_it_is_sent_again
         world.advance()
     waiting = now(world, run)
     assert waiting.state is RunState.SUBMITTING
-    assert waiting.status.reason == "not accepted at the moment, as there is no room: MaxJobCount"
+    assert waiting.status.reason == "not accepted at the moment: no room: MaxJobCount"
     assert len(world.scheduler.looked_up) >= 2 * ATTEMPTS_MAX
     world.scheduler.submit_error = None
     world.advance()

@@ -321,7 +321,7 @@ def test_cancelling_a_job_that_has_ended_changes_nothing(bench: Bench) -> None:
 
 def test_a_job_ends_at_its_time_limit(bench: Bench) -> None:
     key = bench.submit("a", "sleep 1000", limit_seconds=1)
-    assert bench.await_state(key, JobState.TIMEOUT).source == "local: ran into its time limit of 1 s"
+    assert bench.await_state(key, JobState.TIMEOUT).source == "local: exceeded its time limit of 1 s"
 
 
 def test_what_a_script_leaves_running_ends_with_it(bench: Bench) -> None:
@@ -483,7 +483,7 @@ def test_jobs_of_two_boards_share_the_devices_of_a_machine(bench: Bench) -> None
     first = bench.submit("a", f"touch begun; {UNTIL_GO}")
     bench.await_file(first, "begun")
     second = bench.key("b", other.submit(bench.job("b", "exit 0")))
-    waiting = "waits until a job of another board has left the device"
+    waiting = "waits for a job of another board to release the device"
     for _ in range(5):
         news = other.poll([second])[second.name]
         assert (news.state, news.reason) == (JobState.PENDING, waiting)

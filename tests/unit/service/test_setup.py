@@ -236,7 +236,7 @@ def test_what_does_not_fit_is_refused_and_writes_no_file(
 @NEEDS_ROOT
 def test_root_has_to_name_the_account_of_the_service(place: Path) -> None:
     done = run(place / "board", "--serve")
-    assert (done.exit_code, "this is root" in done.stderr) == (2, True)
+    assert (done.exit_code, "running as root" in done.stderr) == (2, True)
     assert list(place.iterdir()) == []
 
 
