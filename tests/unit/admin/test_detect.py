@@ -251,8 +251,8 @@ def test_a_scontrol_that_fails_is_named_as_not_known() -> None:
     recording.answers[" ".join(PARTITIONS)] = CommandMissing("scontrol is not here")
     recording.answers[" ".join(CONFIGURATION)] = CommandTimeout("late")
     text = detected_settings(site(recording)).text
-    assert "# Not known: scontrol cannot be run: scontrol is not here." in text
-    assert "# Not known: scontrol did not answer within 60 s." in text
+    assert "# Unknown: scontrol cannot be run: scontrol is not here." in text
+    assert "# Unknown: scontrol did not answer within 60 s." in text
 
 
 @pytest.mark.parametrize(

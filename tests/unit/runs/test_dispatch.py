@@ -44,7 +44,7 @@ def test_the_size_of_arrays_is_remembered_and_used_when_a_question_fails(
 
     def unanswered() -> int:
         asked.append(now)
-        raise SchedulerError("scontrol failed: status 1, without a word", throttled=True)
+        raise SchedulerError("scontrol failed: status 1, no message", throttled=True)
 
     with monkeypatch.context() as fault:
         fault.setattr(scheduler, "array_size", unanswered)
