@@ -201,7 +201,7 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs go on"),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
@@ -337,7 +337,7 @@ class BoardApp(App[None]):
             self.call_later(self.action_quit)
         else:
             self._quits_next = True
-            self.notify("Press ^c again to quit; runs go on.", markup=False)
+            self.notify("Press ^c again to quit; runs continue.", markup=False)
 
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key quits the app at once; a letter behind others may be for a field."""
@@ -440,16 +440,16 @@ class BoardApp(App[None]):
         runs, message = self.runs_state.in_flight, None
         if runs:
             names = ", ".join(map(str, runs))
-            what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
+            what = f"Run {names} continues." if len(runs) == 1 else f"Runs {names} continue."
             if len(runs) > NAMED_MAX:
-                what = f"{len(runs)} runs go on."
+                what = f"{len(runs)} runs continue."
             message = f"{what} `hpc-board runs` lists your runs."
         # A screen that opens has its widgets then; Textual's own ones fail in an app that closes before.
         self.screen.call_after_refresh(self.exit, message=message)
 
     async def action_quit_by_letter(self) -> None:
         if self._has_draft:
-            self.notify("^q quits, and drops the contents of the form.", markup=False)
+            self.notify("^q quits and discards the contents of the form.", markup=False)
         else:
             await self.action_quit()
 
@@ -478,7 +478,7 @@ class BoardApp(App[None]):
             *places,
             *([] if self.no_color else [theme]),
             PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
-            PaletteLine("Quit", "Quit; runs go on", quit_key, self.action_quit),
+            PaletteLine("Quit", "Quit; runs continue", quit_key, self.action_quit),
         ]
 
     def _theme_words(self, name: str) -> str:
@@ -630,9 +630,9 @@ class BoardApp(App[None]):
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
-                f"Submission {first.submission} is marked and for {first.task}, submission {event.submission} is for "
-                f"{event.task}: only submissions for one task compare. Mark another one, or the first again to unmark "
-                "it."
+                f"Submission {first.submission} is marked. It is for {first.task}, submission {event.submission} is "
+                f"for {event.task}: only submissions for the same task can be compared. Mark another one, or the "
+                "first again to unmark it."
             )
             self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:

@@ -38,7 +38,7 @@ def load(file: Path, themes: Collection[str], places: Callable[[], Sequence[type
     Raises:
         BoardError: the file is invalid.
     """
-    document = Document.read(file, hint="The app goes on with its defaults until these lines are corrected.")
+    document = Document.read(file, hint="The app uses its defaults until these lines are corrected.")
     section = document.value(AppFile)
     if section.theme is not None and section.theme not in themes:
         near = suggestion(section.theme, themes)
@@ -66,7 +66,7 @@ def _key_faults(chosen: str, *, typing: bool) -> list[str]:
         if not _KEY.match(key):
             faults.append(f'expected keys such as "x", "f5" or "ctrl+r", joined by commas, found "{key}"')
         elif typing and len(key) == 1:
-            faults.append(f'"{key}" could not be typed into text fields: use a key with ctrl, or an F key')
+            faults.append(f'"{key}" could then not be typed in text fields: use a key with ctrl, or an F key')
     return faults
 
 

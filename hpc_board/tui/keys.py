@@ -54,7 +54,7 @@ def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[
             for key in keys.split(","):
                 if key in taken:
                     other = taken[key]
-                    found.setdefault(name, f'"{key}" is the key of {other.id or other.action} already')
+                    found.setdefault(name, f'"{key}" is already the key of {other.id or other.action}')
     return found
 
 

@@ -115,7 +115,7 @@ class Memory:
             except OSError as error:
                 raise StorageError(
                     f"{self._file}: cannot be written: {error.strerror or error}",
-                    hint="The app works, but does not store your choices.",
+                    hint="The app works, but does not save your choices.",
                 ) from error
             self._changed.clear()
 

@@ -181,7 +181,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.stop_controller()
     terminal.until("waiting ", SILENT)
     terminal.press("q")
-    terminal.until("Run 2 goes on. `hpc-board runs` lists your runs.", name="left")
+    terminal.until("Run 2 continues. `hpc-board runs` lists your runs.", name="left")
     terminal.type("clear; stty -a")
     shown = terminal.until("speed ", "icanon", name="stty")
     site.resume_controller()

@@ -185,7 +185,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("C-s")
     terminal.until("Run 10", "queued", "1 in flight")
     terminal.press("q")
-    terminal.until("Run 10 goes on. `hpc-board runs` lists your runs.", name="left")
+    terminal.until("Run 10 continues. `hpc-board runs` lists your runs.", name="left")
     others.leave("h100")
     others.wait_for_nobody("h100")
     assert not board.runs.get(10).state.ended

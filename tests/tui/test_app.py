@@ -741,7 +741,7 @@ async def test_a_click_in_a_list_that_has_scrolled_opens_the_row_under_the_mouse
         assert f"Run {third}" in text_of(pilot.app)
 
 
-@pytest.mark.parametrize(("count", "words"), [(2, "Runs 2, 1 go on."), (300, "300 runs go on.")])
+@pytest.mark.parametrize(("count", "words"), [(2, "Runs 2, 1 continue."), (300, "300 runs continue.")])
 async def test_leaving_with_runs_in_flight_says_that_they_go_on(
     capsys: pytest.CaptureFixture[str], count: int, words: str
 ) -> None:

@@ -138,7 +138,7 @@ async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -
         await settled(pilot)
         await press(pilot, "r", "down", "down", "m")
         pilot.app.post_message(SideChosen(7, "matmul"))
-        await until(pilot, lambda: told(pilot.app, "only submissions for one task compare"))
+        await until(pilot, lambda: told(pilot.app, "only submissions for the same task can be compared"))
         await settled(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
         assert {line.split()[2] for line in signed(text_of(pilot.app))} == {"vectoradd"}

@@ -98,6 +98,6 @@ async def test_an_empty_feed_says_so() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "f")
-        assert "No changes of the standings of vectoradd yet." in text_of(pilot.app)
+        assert "No changes to the standings of vectoradd yet." in text_of(pilot.app)
         await press(pilot, "a")
-        assert "No changes of the standings yet." in text_of(pilot.app)
+        assert "No changes to the standings yet." in text_of(pilot.app)

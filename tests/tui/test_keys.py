@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 SAME = {
     "O": {"reverse", "swap"},
-    "R": {"resubmit", "rerun", "choose('again')"},
+    "R": {"rerun", "choose('again')"},
     "a": {"own", "everyone", "everyones_runs", "all_tasks"},
     "e": {"edit", "edit(False)", "choose('edit')"},
     "g": {"scroll_top", "scroll_home"},

@@ -208,7 +208,7 @@ async def test_the_second_of_two_interrupts_quits_and_the_first_says_so() -> Non
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+c")
-        assert [each.message for each in pilot.app._notifications] == ["Press ^c again to quit; runs go on."]
+        assert [each.message for each in pilot.app._notifications] == ["Press ^c again to quit; runs continue."]
         await press(pilot, "down")
         await press(pilot, "ctrl+c")
         assert not pilot.app._exit
@@ -246,9 +246,9 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("keys: {tasks.runs: s}", '"s" is the key of tasks.submit already'),
-        ("keys: {tasks.runs: q}", '"q" is the key of app.quit already'),
-        ("keys: {submit.send: x}", '"x" could not be typed into text fields'),
+        ("keys: {tasks.runs: s}", '"s" is already the key of tasks.submit'),
+        ("keys: {tasks.runs: q}", '"q" is already the key of app.quit'),
+        ("keys: {submit.send: x}", '"x" could then not be typed in text fields'),
         ("keys: {tasks.run: x}", 'Did you mean "tasks.runs"'),
         ("theme: hpc-bord", 'Did you mean "hpc-board"'),
     ],
@@ -259,7 +259,7 @@ async def test_a_fault_of_the_settings_is_one_box_and_the_defaults_hold(tmp_path
         await settled(pilot)
         shown = " ".join(text_of(pilot.app).split())
         assert words in shown
-        assert "The app goes on with its defaults" in shown
+        assert "The app uses its defaults" in shown
         await press(pilot, "escape")
         assert not pilot.app.screen.query_one(ErrorBox).display
         await press(pilot, "r")
@@ -482,7 +482,7 @@ def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_g
         assert terminal.process.wait(60) == 0
         # The question is answered after 30 s.
         assert time.monotonic() - begun < 25
-        terminal.until(b"go on. `hpc-board runs` lists your runs.")
+        terminal.until(b"continue. `hpc-board runs` lists your runs.")
         assert b"to its end" not in terminal.shown
 
 

@@ -127,7 +127,7 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "R")
         text = " ".join(str(each.content) for each in pilot.app.screen.query(Static))
-        assert "Submit the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
+        assert "Rerun run 38: submission.py, vectoradd on H100, mode test?" in text
         assert [str(button.label) for button in pilot.app.screen.query(Button)] == ["Back", "Rerun"]
         await press(pilot, "escape")
         assert not board.sent
@@ -276,7 +276,7 @@ async def test_the_runs_that_are_not_cancelled_are_told_beside_those_that_are() 
         await settled(pilot)
         await press(pilot, "r", "asterisk", "c", "enter")
         told = " ".join(notification.message for notification in pilot.app._notifications)
-        assert "1 of 3 runs are not cancelled: run 43 belongs to eve." in told
+        assert "1 of 3 runs were not cancelled: run 43 belongs to eve." in told
         assert "Cancel requested for 2 runs: 44, 42." in told
 
 
@@ -298,7 +298,7 @@ async def test_selected_runs_are_submitted_again_in_one_go() -> None:
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "space", "space", "R")
-        assert "Submit the files of 2 runs again: 44, 43?" in text_of(pilot.app)
+        assert "Rerun 2 runs: 44, 43?" in text_of(pilot.app)
         await press(pilot, "enter")
         assert board.calls.count("submit") == 1
         assert len(board.sent) == 2

@@ -83,7 +83,7 @@ async def test_a_run_that_is_stored_appears_by_itself_with_its_entry_in_the_feed
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             await press(pilot, "f")
-            await until(pilot, lambda: "No changes of the standings yet" in text_of(app))
+            await until(pilot, lambda: "No changes to the standings yet" in text_of(app))
             place.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
             await until(pilot, lambda: "vectoradd_py" in text_of(app))
 

@@ -114,7 +114,7 @@ async def test_without_a_file_that_was_sent_no_last_folders_are_offered() -> Non
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "s", "ctrl+o")
-        assert "Last folders" not in text_of(pilot.app)
+        assert "Recent folders" not in text_of(pilot.app)
         await press(pilot, "ctrl+r")
         assert isinstance(pilot.app.screen, PickFile)
 
@@ -470,9 +470,9 @@ async def test_a_letter_does_not_quit_while_a_form_has_contents(kernel: Path, is
         await press(pilot, "q")
         assert not pilot.app._exit
         (toast,) = pilot.app._notifications
-        assert toast.message == "^q quits, and drops the contents of the form."
+        assert toast.message == "^q quits and discards the contents of the form."
         await press(pilot, "ctrl+p", *"quit")
-        assert "^q" in next(line for line in text_of(pilot.app).splitlines() if "Quit; runs go on" in line)
+        assert "^q" in next(line for line in text_of(pilot.app).splitlines() if "Quit; runs continue" in line)
         await press(pilot, "escape", "ctrl+q")
         assert pilot.app._exit
 

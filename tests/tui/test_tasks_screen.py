@@ -223,7 +223,7 @@ async def test_a_reference_that_a_service_keeps_is_said_to_be_there() -> None:
     async with app_on(FakeBoard(tasks=(*TASKS[:-1], kept))).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "right_square_bracket")
-        assert "The reference stays with the service." in text_of(pilot.app)
+        assert "The service does not publish the reference." in text_of(pilot.app)
 
 
 async def test_a_task_without_a_starter_offers_none() -> None:

@@ -153,7 +153,7 @@ def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
 
 
 def _feed(board: "Board") -> dict[str, Any]:
-    about = "The newest changes of the standings"
+    about = "The newest changes to the standings"
     return {"title": "Feed", "about": about, "changes": board.standings.feed(limit=FEED_MAX)}
 
 

@@ -91,9 +91,9 @@ class AdminScreen(BoardScreen):
         Binding("X", "remove", "Remove", tooltip="Remove the submission from the standings, or readmit it"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
         Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
         *SORT_KEYS,
-        Binding("f5", "again", "Refresh", show=False, tooltip="Read the list again"),
+        Binding("f5", "again", "Refresh", show=False, tooltip="Reload the list"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
             for number, (name, title) in enumerate(_PAGES, start=1)
@@ -103,10 +103,10 @@ class AdminScreen(BoardScreen):
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
     HELP: ClassVar[str] = (
-        "The digits open the pages, [ and ] turn them. Enter on a board opens its standings, on a user their ranked "
-        "runs, on a run its report, and on a line of the log its subject. All actions ask for confirmation, are logged "
-        "with your name, and can be reverted. 1 h is the last hour; limits are per user and hour, ranked first, then "
-        f"all other submissions. {SORT_HELP}"
+        "The digits open the pages; [ and ] switch to the previous and the next one. Enter on a board opens its "
+        "standings, on a user their ranked runs, on a run its report, and on a line of the log its subject. All "
+        "actions ask for confirmation, are logged with your name, and can be reverted. 1 h is the last hour; limits "
+        f"are per user and hour, ranked first, then all other submissions. {SORT_HELP}"
     )
 
     sections = getters.query_one(Sections)
@@ -226,7 +226,9 @@ class AdminScreen(BoardScreen):
             ended = self.board.moderation.stop(reason)
             return "No new submissions are accepted." if ended else "Submissions are already stopped."
 
-        question = "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
+        question = (
+            "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight continue."
+        )
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)
 
     def action_visibility(self) -> None:
@@ -241,7 +243,7 @@ class AdminScreen(BoardScreen):
         )
         self._decide(
             question,
-            [Line("Reason", placeholder="kept in the board's history")],
+            [Line("Reason", placeholder="recorded in the board's history")],
             "Close it" if close else "Open it",
             lambda lines: self._changed(board.name, RequestedOptions(closed=close), lines[0]),
         )
@@ -255,7 +257,7 @@ class AdminScreen(BoardScreen):
             f"New deadline of {board.name}, in UTC:",
             [
                 Line("Deadline", present, '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
-                Line("Reason", placeholder="kept in the board's history"),
+                Line("Reason", placeholder="recorded in the board's history"),
             ],
             "Change",
             lambda lines: self._changed(board.name, RequestedOptions(deadline=lines[0]), lines[1]),
@@ -336,7 +338,7 @@ class AdminScreen(BoardScreen):
             return f"{name} {'is banned' if self.board.moderation.ban(name, *lines) else 'was banned already'}."
 
         lines = [Line("Reason", placeholder="shown to the user", needed=True), Line("Until", placeholder=_UNTIL_WORDS)]
-        self._decide(f"Ban {name} from submitting? Runs in flight go on.", lines, "Ban", ban)
+        self._decide(f"Ban {name} from submitting? Runs in flight continue.", lines, "Ban", ban)
 
     # Runs
 
@@ -523,5 +525,5 @@ def _first_of(left: Sequence[str]) -> str:
 
 def _sent_words(runs: Sequence[Run]) -> str:
     unsent = sum(run.state is RunState.ERROR for run in runs)
-    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    return f"{many} submitted again." if not unsent else f"{unsent} of {len(runs)} runs rejected; see their reasons."
+    many = "1 rerun" if len(runs) == 1 else f"{len(runs)} reruns"
+    return f"{many} sent." if not unsent else f"{unsent} of {len(runs)} runs rejected; see their reasons."

@@ -47,12 +47,12 @@ _LISTED_MAX = 10
 """The most runs that a question names."""
 
 SORT_KEYS = (
-    Binding("o", "sort", "Sort", tooltip="Sort by the next column, as a click on its head does"),
+    Binding("o", "sort", "Sort", tooltip="Sort by the next column, like a click on its header"),
     Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
 )
 """The bindings of a screen with lists whose columns sort."""
 
-SORT_HELP = "A click on a head sorts by its column, a second one reverses the order."
+SORT_HELP = "A click on a column header sorts by that column; a second click reverses the order."
 
 _LONG = timedelta(seconds=2)
 """The least wait for an answer that the title shows."""
@@ -280,12 +280,10 @@ class BoardScreen(Screen[None]):
             if yes:
                 self.ask("again", send, then, whom=THE_SCHEDULER)
 
-        question = f"Submit the files of {len(runs)} runs again: {_listed(runs)}?"
+        question = f"Rerun {len(runs)} runs: {_listed(runs)}?"
         if len(runs) == 1:
             (run,) = runs
-            question = (
-                f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-            )
+            question = f"Rerun run {run.id}: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
         self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
 
     def submit_file_of(self, run: Run) -> None:
@@ -460,7 +458,7 @@ class BoardScreen(Screen[None]):
         if errors and not done:
             raise errors[0]
         if errors:
-            words = f"{len(errors)} of {len(answers)} runs are not cancelled: {errors[0].message}"
+            words = f"{len(errors)} of {len(answers)} runs were not cancelled: {errors[0].message}"
             self.app.call_from_thread(self.notify, words, severity="warning", markup=False)
         return done
 

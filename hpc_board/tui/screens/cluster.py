@@ -81,7 +81,7 @@ class ClusterScreen(BoardScreen):
             cells=self._cells,
             details=self._details,
             scrolls=True,
-            nothing=lambda: "No GPUs yet.\n`gpus` in the settings names them.",
+            nothing=lambda: "No GPUs yet.\nList them under `gpus` in the settings.",
             title="Cluster",
             heading=lambda status: status.gpu.name,
         )

@@ -277,7 +277,7 @@ class NextStepsScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
-        Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
+        Binding("R", "choose('again')", "Rerun", tooltip="Rerun it with the same file"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
         *(
             Binding(
@@ -329,7 +329,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             Text(),
             Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),
             Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
-            Text.assemble(("R", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
+            Text.assemble(("R", Tone.ACCENT.value), "  rerun it, if the kernel was not at fault"),
         ]
         return Text("\n").join(lines)
 
@@ -371,9 +371,9 @@ class PickFile(ModalScreen[Path | None]):
 
     CSS_PATH = "pick_file.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
+        Binding("backspace", "up", "Parent folder", key_display="⌫", tooltip="Show the parent folder"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
-        Binding("ctrl+r", "recent", "Last folders", tooltip="Open the next folder of a recent submission"),
+        Binding("ctrl+r", "recent", "Recent folders", tooltip="Show the folder of the next recent submission"),
         Binding("escape", "dismiss", "Back"),
     ]
 

@@ -51,8 +51,8 @@ class FeedScreen(BoardScreen):
         Binding("a", "all_tasks", "All tasks", tooltip="Switch between the selected entry's task and all tasks"),
     ]
     HELP: ClassVar[str] = (
-        "record: the best time on a board. podium: a rank among the first three. first: a user's first pass on a "
-        "board. best: a user's personal best. Was is the former record, or the user's own former score. Ranks are "
+        "record: the best time on a board. podium: a top-three rank. first: a user's first pass on a "
+        "board. best: a user's personal best. Was is the previous record, or the user's own previous score. Ranks are "
         "those at the time of the change. Enter opens the run."
     )
 
@@ -70,7 +70,7 @@ class FeedScreen(BoardScreen):
             sorted_by=lambda _: _NEWEST,
             details=_details,
             nothing=lambda: (
-                f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.\n"
+                f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
                 "Press Esc, then s to submit a file in mode ranked."
             ),
             title="Feed",

@@ -93,7 +93,7 @@ class ReportScreen(BoardScreen):
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("L", "log", "Log", tooltip="Switch between report and log"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again"),
+        Binding("R", "rerun", "Rerun", tooltip="Rerun it with the same file"),
         Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
         *(
@@ -105,10 +105,11 @@ class ReportScreen(BoardScreen):
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
-        "While the run is in flight, progress and log are updated; the view follows the log while its end is in sight. "
-        "The digits open the pages, [ and ] turn them. The log has the kernel's output and the end of the batch "
-        "script's output, without control characters. The roofs are the peaks of the vendor's data sheet, for "
-        "arithmetic in the fastest matrix format; the points count the least work that the task states."
+        "While the run is in flight, progress and log are updated; the view follows the log while its end is visible. "
+        "The digits open the pages; [ and ] switch to the previous and the next one. The log has the kernel's output "
+        "and the end of the batch script's output, without control characters. The roofs are the peaks in the "
+        "vendor's data sheet, for arithmetic in the fastest matrix format; the points use the minimal work that the "
+        "task states."
     )
 
     blocks = getters.query_one("#overview", Blocks)
@@ -173,7 +174,7 @@ class ReportScreen(BoardScreen):
             return False
         if action == "next" and (self._read is None or self._steps(self._read) is None):
             return False
-        if action == "resubmit" and not ended:
+        if action == "rerun" and not ended:
             return False
         if action == "search_log" and any(field.display for field in self.query(FilterLine)):
             return False
@@ -231,7 +232,7 @@ class ReportScreen(BoardScreen):
         self.app.copy_to_clipboard(str(self.run_id))
         self.notify(f"Copied {self.run_id}.", markup=False)
 
-    def action_resubmit(self) -> None:
+    def action_rerun(self) -> None:
         if self._read is not None:
             self.offer_again([self._read.run], self._follow_sent)
 
@@ -247,7 +248,7 @@ class ReportScreen(BoardScreen):
         ways: dict[str, Callable[[], object]] = {
             "edit": self.action_edit,
             "watch": self.action_watch,
-            "again": self.action_resubmit,
+            "again": self.action_rerun,
             **{name: partial(self.action_show, name) for name in _NAMES},
         }
         self.app.push_screen(NextStepsScreen(run.id, steps), go)

@@ -64,14 +64,14 @@ class RunsScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit the file of the selected run, or another one"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of the selected run, then submit it"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
-        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
+        Binding("space", "select", "Select", tooltip="Select or deselect the run, for Cancel and Rerun"),
         Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
+        Binding("R", "rerun", "Rerun", tooltip="Rerun the selected runs with the same files"),
         *SORT_KEYS,
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
-        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
+        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all loaded runs, or none"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
         Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
@@ -81,9 +81,9 @@ class RunsScreen(BoardScreen):
         "queued and running are states of the job, pass and wrong value are verdicts of the judge. lost, error, node "
         "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
         "end of the job. The filter matches words of task, GPU, state, mode, note, file and user. All words must "
-        "match; Enter keeps them, Esc clears them. Space selects several runs for c and R. "
+        "match; Enter keeps the filter, Esc clears it. Space selects several runs for c and R. "
         f"{SORT_HELP} States sort as: in flight, passed, failed, stopped. "
-        "Runs go on after you quit."
+        "Runs continue after you quit."
     )
 
     pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
@@ -144,7 +144,7 @@ class RunsScreen(BoardScreen):
             and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
         ):
             return False
-        if action in ("resubmit", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
+        if action in ("rerun", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
@@ -226,7 +226,7 @@ class RunsScreen(BoardScreen):
     def action_cancel(self) -> None:
         self.offer_cancel(self._chosen)
 
-    def action_resubmit(self) -> None:
+    def action_rerun(self) -> None:
         if runs := self._chosen:
             self.offer_again(runs, self._show_sent)
 
@@ -309,7 +309,7 @@ class RunsScreen(BoardScreen):
         self.pane.select_once_read(str(runs[0].id))
         self.pane.unchoose()
         what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
-        self.notify(f"Submitted again as {what}.", markup=False)
+        self.notify(f"Rerun as {what}.", markup=False)
         self.read(self.pane, patient=False)
 
     @on(ListPane.Selected)

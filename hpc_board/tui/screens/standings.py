@@ -47,7 +47,7 @@ class StandingsScreen(BoardScreen):
         Binding("m", "mark", "Mark", tooltip="Mark the row; a second mark compares both"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
         Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
-        Binding("f", "feed", "Feed", tooltip="Show recent changes of this task's standings"),
+        Binding("f", "feed", "Feed", tooltip="Show recent changes to this task's standings"),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "

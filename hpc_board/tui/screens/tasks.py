@@ -68,7 +68,7 @@ class TasksScreen(BoardScreen):
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes to the standings"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the tasks by the words that you type"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the tasks as you type"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),
         *(
@@ -80,16 +80,16 @@ class TasksScreen(BoardScreen):
         *SORT_KEYS,
         Binding("d", "description", "Focus", show=False, tooltip="Move the focus between list and description"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
-        Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
+        Binding("f5", "reload", "Reload", show=False, tooltip="Reload the task folders"),
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
         "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
-        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs go on after you "
-        "quit.\n\n"
+        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs continue after "
+        "you quit.\n\n"
         "Enter opens the selected task, Esc goes back to the list; s submits a file for it. Rank and best are your "
-        "best ones over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
-        "after /, the task with the best matching name is selected; Enter keeps the words, Esc clears them. "
+        "best over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
+        "after /, the task with the best matching name is selected; Enter keeps the filter, Esc clears it. "
         f"{SORT_HELP}"
     )
 
@@ -461,7 +461,7 @@ class TasksScreen(BoardScreen):
         self._ask_places(task)
 
     def _nothing(self) -> str:
-        return "" if self._catalog is None else "No tasks yet.\n`tasks` in the settings names their folders."
+        return "" if self._catalog is None else "No tasks yet.\nList their folders under `tasks` in the settings."
 
     def _show_code(self) -> None:
         task, part = self._selected, self.parts.current
@@ -470,7 +470,7 @@ class TasksScreen(BoardScreen):
         text, name = _code(task, part)
         view = self.query_one(f"#{part}", SourceView)
         if part == "reference" and task.published_version:
-            view.say("The reference stays with the service.")
+            view.say("The service does not publish the reference.")
         elif text is None:
             view.say("This task has no starter; its description specifies the submission.")
         else:

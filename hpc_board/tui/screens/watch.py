@@ -97,13 +97,13 @@ class WatchScreen(BoardScreen):
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "pause", "Pause", tooltip="Pause submissions, or resume them"),
-        Binding("escape", "back", "Stop", tooltip="Stop the watch; its runs go on", id="screen.back"),
+        Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
-        "Every save of the file is submitted in mode test, at most once in five seconds and once the runs of the "
-        "previous save have ended; of several saves meanwhile, the last one counts. The watch ends when you leave this "
-        "screen, and pauses while another one covers it. Enter opens a run."
+        "Every save of the file is submitted in mode test, at most once every five seconds and only after the runs "
+        "of the previous save have ended; of several saves in between, the last one is submitted. The watch ends when "
+        "you leave this screen, and pauses while another screen covers it. Enter opens a run."
     )
 
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)

@@ -15,7 +15,7 @@ from hpc_board.tui.widgets.text_pane import code_theme
 _CHARACTERS_MAX = 20_000
 """The most characters that are drawn: the code of a longer text would hold the app up for seconds."""
 
-_GOES_ON = "The text goes on; `hpc-board task` shows all of it."
+_GOES_ON = "Text truncated; `hpc-board task` shows all of it."
 
 _NESTING_MAX = 100
 

@@ -15,14 +15,14 @@ from hpc_board.tui.palette import Tone, toned
 class _Field(Input):
     """An input field whose Enter key is listed in the last line."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Keep", tooltip="Keep the words")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Keep", tooltip="Keep the filter")]
 
 
 class FilterLine(Horizontal, can_focus=False):
     """A field that is shown on demand; its words apply while the user types, until they are cleared."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "Clear", tooltip="Clear the words and close the field"),
+        Binding("escape", "clear", "Clear", tooltip="Clear the filter and close the field"),
         Binding("down", "keep", show=False),
     ]
 

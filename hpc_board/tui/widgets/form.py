@@ -229,7 +229,7 @@ class OptionsInput(CompletedInput):
         if self.header.given:
             return toned(f"Set already: {self.header.brief} (the header).", Tone.MUTED, 300)
         permitted = ", ".join(self._names)
-        return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
+        return toned(f"Permitted: {permitted}" if permitted else "No options are allowed here.", Tone.MUTED, 300)
 
 
 _AGE = "age"
