@@ -33,6 +33,7 @@ SCAN_PAUSE_FACTOR: Final = 5.0
 THROTTLED_SECONDS: Final = 30.0
 """The shortest rest of a scheduler that asked for fewer questions; it grows with the time since its last answer."""
 
+_CHANGE_SECONDS: Final = 1.0
 _JITTER: Final = 0.2
 _REST_TIMES: Final = 4.0
 _RUNS_MAX: Final = 2000
@@ -110,8 +111,8 @@ class _Question(msgspec.Struct, frozen=True):
 class Backoff:
     """Back-off between queries of one scheduler or scans of its folders, shared by all clients of a board.
 
-    `poll_seconds` is the shortest. A pause grows without news, up to `pause_factor` times that, and no
-    two are alike, so that many boards don't ask at the same moment. A client that asks or sends holds the board's lock.
+    `poll_seconds` is the shortest. A pause grows without news, up to `pause_factor` times that, and no two are alike,
+    so that many boards don't ask at the same moment. A client that polls or sends holds the board's lock, others hold none.
     """
 
     def __init__(self, file: Path, poll_seconds: float, *, pause_factor: float = PAUSE_FACTOR) -> None:
@@ -147,8 +148,11 @@ class Backoff:
         Raises:
             OSError: the file cannot be written.
         """
-        last = self._last() or _Question(Pause(0, self._poll_seconds))
-        self._shared.write(replace(last, pause=replace(last.pause, at=now.timestamp()), rest=Pause()))
+        at = now.timestamp()
+        with self._alone():
+            last = self._last() or _Question(Pause(0, self._poll_seconds))
+            rest = Pause() if last.rest.is_over(at) else last.rest
+            self._shared.write(replace(last, pause=replace(last.pause, at=at), rest=rest))
 
     def fail(self, now: datetime, seconds: float, *, throttled: bool = False) -> None:
         """Note that there was no answer after `seconds`; if they were many, a rest of four times as many follows.
@@ -159,25 +163,34 @@ class Backoff:
             OSError: the file cannot be written.
         """
         at = now.timestamp()
-        last = self._last() or _Question(Pause(at))
         rest = Pause(at, _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0)
-        if throttled:
-            rest = replace(rest, seconds=max(rest.seconds, THROTTLED_SECONDS, at - (last.silent_since or at)))
-        # A quick failure does not end the rest that a slow one has begun.
-        rest = max(rest, last.rest, key=lambda each: each.at + each.seconds)
-        silent_since = at - seconds if last.silent_since is None else last.silent_since
-        self._shared.write(_Question(self._longer(last.pause, at), rest, silent_since))
+        with self._alone():
+            last = self._last() or _Question(Pause(at))
+            if throttled:
+                rest = replace(rest, seconds=max(rest.seconds, THROTTLED_SECONDS, at - (last.silent_since or at)))
+            # A quick failure does not end the rest that a slow one has begun.
+            rest = max(rest, last.rest, key=lambda each: each.at + each.seconds)
+            silent_since = at - seconds if last.silent_since is None else last.silent_since
+            self._shared.write(_Question(self._longer(last.pause, at), rest, silent_since))
 
     def settle(self, *, news: bool) -> None:
         """Note an answer; the next pause is the shortest after news, and longer without.
 
+        A rest that another client has begun since the question stays.
+
         Raises:
             OSError: the file cannot be written.
         """
-        last = self._last()
-        if last is not None:
-            at = last.pause.at
-            self._shared.write(_Question(Pause(at, self._poll_seconds) if news else self._longer(last.pause, at)))
+        with self._alone():
+            last = self._last()
+            if last is not None:
+                at = last.pause.at
+                pause = Pause(at, self._poll_seconds) if news else self._longer(last.pause, at)
+                self._shared.write(_Question(pause, last.rest))
+
+    def _alone(self) -> AbstractContextManager[bool]:
+        """Keep other clients from a change between reading and writing: some ask without the board's lock."""
+        return self._shared.locked(_CHANGE_SECONDS)
 
     def _longer(self, pause: Pause, now: float) -> Pause:
         """Return a longer pause than the last one, never shorter than `poll_seconds`, with some jitter."""

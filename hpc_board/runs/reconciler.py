@@ -268,9 +268,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if chosen is None and pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
                 with writing(self.folder):
                     scan.begin(utc_now(), pause_seconds)
-            # An answer would end the rest that a throttled command has begun.
-            rests = bool(sendable) and asks and self._table.backoff(cluster).rests(utc_now())
-            if asks and not is_limited and not (rests or any(map(is_throttled, unsent))):
+            # A controller that has just asked for less gets no question.
+            asks_more = asks and not is_limited and not any(map(is_throttled, unsent))
+            if asks_more and not self._table.backoff(cluster).rests(utc_now()):
                 errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
             if silent_seconds is not None:
                 self._table.note_silence(cluster, silent_seconds, unsent)

@@ -93,6 +93,46 @@ def test_a_rest_after_hours_without_a_question_is_a_short_one(tmp_path: Path) ->
         assert not backoff.rests(now + timedelta(seconds=60))
 
 
+def test_no_answer_of_a_pass_ends_the_rest_that_another_client_began_meanwhile(tmp_path: Path) -> None:
+    poller, other = Backoff(tmp_path / "asked", 10), Backoff(tmp_path / "asked", 10)
+    poller.begin(AT)
+    other.fail(AT + timedelta(seconds=1), 0, throttled=True)
+    poller.settle(news=False)
+    assert other.rests(AT + timedelta(seconds=30))
+    assert not other.rests(AT + timedelta(seconds=31))
+    assert other.silent_since is None
+    # A question that was due before the rest began.
+    other.fail(AT + timedelta(seconds=40), 0, throttled=True)
+    poller.begin(AT + timedelta(seconds=40))
+    assert other.rests(AT + timedelta(seconds=69))
+
+
+def test_a_rest_that_begins_while_a_pass_notes_its_answers_is_not_lost(tmp_path: Path) -> None:
+    together, times = threading.Barrier(2, timeout=60), [AT + timedelta(hours=number) for number in range(200)]
+
+    def passes() -> None:
+        for at in times:
+            together.wait()
+            backoff = Backoff(tmp_path / "asked", 10)
+            backoff.begin(at)
+            backoff.settle(news=True)
+            together.wait()
+
+    def others() -> list[bool]:
+        rests = []
+        for at in times:
+            together.wait()
+            backoff = Backoff(tmp_path / "asked", 10)
+            backoff.fail(at, 0, throttled=True)
+            together.wait()
+            rests.append(backoff.rests(at))
+        return rests
+
+    with ThreadPoolExecutor(2) as clients:
+        clients.submit(passes)
+        assert all(clients.submit(others).result())
+
+
 def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_ten_minutes(tmp_path: Path) -> None:
     backoff = Backoff(tmp_path / "asked", 10)
     for seconds, until in ((0.0, 0), (15.0, 60), (1e9, 600)):
@@ -102,9 +142,10 @@ def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_te
         assert pause(backoff) <= max(40, until)
         assert backoff.rests(AT + timedelta(seconds=until - 0.1)) is (until > 0)
         assert not backoff.rests(AT + timedelta(seconds=until))
-    backoff.begin(AT)
-    assert not backoff.rests(AT)
-    assert pause(backoff) <= 40
+    over = AT + timedelta(seconds=600)
+    backoff.begin(over)
+    assert not backoff.rests(over)
+    assert backoff.due(over + timedelta(seconds=40))
 
 
 def test_a_silence_lasts_from_the_first_question_in_vain_to_the_next_answer(tmp_path: Path) -> None:
