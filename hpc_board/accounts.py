@@ -117,7 +117,7 @@ def home(environ: Mapping[str, str]) -> Path:
     except RuntimeError as error:
         raise InputError(
             "this account has no home folder: HOME is not set, and the machine has no entry for its user.",
-            hint="Set HOME to a folder that this account can write.",
+            hint="Set HOME to a folder that this account can write to.",
         ) from error
 
 

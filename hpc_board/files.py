@@ -87,7 +87,7 @@ def user_errors(path: Path) -> Iterator[None]:
         yield
     except FileExistsError as error:
         raise InputError(
-            f"{shown_path(path)} exists already", hint="Choose another name, or use --force to overwrite it."
+            f"{shown_path(path)} already exists", hint="Choose another name, or use --force to overwrite it."
         ) from error
     except OSError as error:
         raise InputError(
@@ -105,7 +105,7 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
         folder.mkdir()
     except FileExistsError as error:
         raise InputError(
-            f"{shown_path(folder)} exists already", hint="Choose another name; nothing was overwritten."
+            f"{shown_path(folder)} already exists", hint="Choose another name; nothing was overwritten."
         ) from error
     except OSError as error:
         raise InputError(

@@ -134,13 +134,13 @@ def _check_own(path: Path, status: os.stat_result, owners: Collection[int], *, i
         whose = "neither to you nor to root" if os.geteuid() in owners else "not to root"
         raise InputError(
             f"{shown_path(path)} belongs {whose}, and its settings would run commands in your name.",
-            hint="If you trust it, name it yourself: --config FILE",
+            hint="If you trust it, pass it explicitly: --config FILE",
         )
     if not is_closed:
         raise InputError(
             f"{shown_path(path)} is writable by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings "
             "would run commands in your name.",
-            hint=f"Try: chmod go-w '{shown_path(path)}'. Or, if you trust it, name it yourself: --config FILE",
+            hint=f"Try: chmod go-w '{shown_path(path)}'. Or, if you trust it, pass it explicitly: --config FILE",
         )
 
 

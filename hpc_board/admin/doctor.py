@@ -111,7 +111,7 @@ def diagnose_roles(settings: Settings) -> Iterator[Diagnostic]:
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
         unknown = unknown_accounts(names)
         if unknown:
-            message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
+            message = f"roles.{key}: unknown on this machine: {one_line(', '.join(unknown), 500)}"
             hint = "Correct the names; a group begins with @. An unknown name has no role."
             yield Diagnostic(Severity.WARNING, "roles", message, hint)
 
@@ -154,11 +154,11 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
 def _read_by_submissions(board: Path) -> Iterator[Diagnostic]:
     for what, folder, hint in (
         ("the board", board, ELSEWHERE),
-        ("the home folder", Path.home(), "Use an account with another home, e.g. in /home."),
+        ("the home folder", Path.home(), "Use an account with a different home folder, e.g. in /home."),
     ):
         seen = read_by_submissions(folder)
         if seen:
-            message = f"{what} {folder} is in {seen}, which submissions can read: each run ends as infra_error"
+            message = f"{what} {folder} is in {seen}, which submissions can read: every run will end as infra_error"
             yield Diagnostic(Severity.ERROR, "board", message, hint)
 
 
@@ -175,7 +175,7 @@ def _check_writing(there: Path, board: Path) -> Iterator[Diagnostic]:
         why = _lock_fault(file.fileno(), Path(file.name))
         hint = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
         good = None if why else "flock and POSIX locks work"
-        yield diagnostic(Severity.ERROR, "locks", f"{why}: two programs could advance the same runs", hint, good=good)
+        yield diagnostic(Severity.ERROR, "locks", f"{why}: two programs could update the same runs", hint, good=good)
 
 
 def _lock_fault(descriptor: int, path: Path) -> str:
@@ -204,7 +204,7 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
     mount = mounted(table, there.resolve())
     kind, local = one_line(mount.kind, 40), mount.kind in LOCAL_FILE_SYSTEMS
     journal = journal_mode(there, installation.mounts)
-    whose = "only of this machine" if local else "shared between machines, or not known to be of one"
+    whose = "local to this machine" if local else "possibly shared between machines"
     yield Diagnostic(Severity.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
     if mount.kind in ("tmpfs", "ramfs"):
         hint = "Set `board` in the settings to a folder on a disk."
@@ -218,7 +218,7 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
             Severity.WARNING,
             "file system",
             f"compute nodes must see {there} under the same path, and {kind} is rarely shared",
-            "Set `board` to a shared folder, unless this one is exported; `hpc-board admin check` proves it.",
+            "Set `board` to a shared folder, unless this one is exported; `hpc-board admin check` verifies it.",
         )
     options = _LOCAL_LOCKS.search(mount.options)
     if not local and options:
@@ -249,7 +249,7 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
         yield Diagnostic(
             Severity.WARNING,
             "left over",
-            f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are running",
+            f"{board / CHECKS} has the folders of {len(checks)} checks that were killed or are still running",
             "Remove it while no `hpc-board admin check` is running.",
         )
     drafts = [path for path in _entries_of(board / "runs") if _is_abandoned(path)]
@@ -302,7 +302,7 @@ def _lock(path: Path) -> Diagnostic | None:
     who = f"process {holder} of this machine" if holder else "a program on another machine"
     message = f"{path.name} is held by {who}, for at least {_LOCK_SECONDS:g} s"
     return Diagnostic(
-        Severity.WARNING, "lock", message, "It is advancing runs, or hangs: stop it if this lasts for minutes."
+        Severity.WARNING, "lock", message, "It is updating runs, or hangs; stop it if this lasts for minutes."
     )
 
 
@@ -361,7 +361,7 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
     if good is None:
         with suppress(BoardError):  # the check of the database has told it
             if boards := installation.count_boards():
-                good = f"none in the settings' folders; users made {count_text(boards, 'board')}"
+                good = f"none in the settings' folders; users created {count_text(boards, 'board')}"
     yield diagnostic(Severity.WARNING, "tasks", "the board has none", hint, good=good)
 
 
@@ -376,7 +376,7 @@ def _jobs_of_root(installation: Installation) -> Iterator[Diagnostic]:
 def diagnose_root(cluster: Cluster) -> Iterator[Diagnostic]:
     """Report a cluster on which this account is root, and the judge refuses the jobs of root."""
     if is_root() and not cluster.account and cluster.ssh is None and not kind_of(cluster).judges_as_root(cluster):
-        message = f"jobs on {cluster.name} run as root, and the judge refuses root: each run ends as infra_error"
+        message = f"jobs on {cluster.name} run as root, which the judge refuses: every run will end as infra_error"
         hint = f"Use hpc-board under an ordinary account, or set clusters.{cluster.name}.allow_root to true."
         yield Diagnostic(Severity.ERROR, "root", message, hint)
 
@@ -425,7 +425,7 @@ def _schedulers(installation: Installation) -> Iterator[Diagnostic]:
     for cluster in installation.settings.clusters:
         kind = kind_of(cluster)
         if not kind.on_this_machine:
-            installation.say(f"Cluster {cluster.name}: asking {kind.title}")
+            installation.say(f"Cluster {cluster.name}: querying {kind.title}")
         yield from kind.diagnose(cluster, installation.on(cluster))
 
 
@@ -467,7 +467,7 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     tried = attempt(host, [python, "-I", "-c", _PYTHON_QUESTION])
     version = one_line(tried.stdout, 40) if tried.succeeded else ""
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
-    hint = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
+    hint = f"Set gpus.{gpu.name}.python to a Python 3.10 or newer."
     if match is None:
         return Diagnostic(Severity.ERROR, subject, f"{one_line(python)} does not run here: {tried.failure}", hint)
     good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None

@@ -71,7 +71,7 @@ _TASKS_NAMED_MAX = 3
 _SINGLE = ("Exclusive_Process", "Exclusive_Thread", "Prohibited")
 """Compute modes of NVIDIA's driver that admit at most one process."""
 
-_LINKED = "Install its packages as copies (`uv` with `--link-mode copy`): jobs cannot see folders that links lead to."
+_LINKED = "Install its packages as copies (`uv` with `--link-mode copy`): jobs cannot see the targets of links."
 _IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 T = TypeVar("T")
 _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
@@ -176,7 +176,7 @@ def check(
         for number, gpu in enumerate(gpus):
             kind, first = kind_of(gpu.cluster), all(probe.gpu.cluster != gpu.cluster for probe in probes)
             if rehearse and first and not kind.on_this_machine:
-                plan.say(f"Cluster {gpu.cluster.name}: asking {kind.title}")
+                plan.say(f"Cluster {gpu.cluster.name}: querying {kind.title}")
             # One level deeper than it needs: `../../harness` is then a folder of this check's own.
             probes.append(_prepare(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
             probes[-1].label = labels[number] if labels else gpu.name
@@ -288,14 +288,15 @@ def _send(probe: _Probe) -> None:
 def _add_changes(probe: _Probe, changes: Sequence[Change]) -> None:
     """Add the diagnostic of the site's rules for jobs."""
     if not changes:
-        probe.add(Severity.OK, "rules", "the site changes neither name, partition, time limit, account nor comment")
+        probe.add(Severity.OK, "rules", "the site does not change name, partition, time limit, account or comment")
         return
     told = "; ".join(f"{each.part} {each.found or 'empty'} instead of {each.sent}" for each in changes)
     important = [each.part for each in changes if each.important]
     probe.add(
         Severity.WARNING if important else Severity.OK,
         "rules",
-        f"the site changes a job: {told}" + ("" if important else "; hpc-board knows its jobs by their script, too"),
+        f"the site changes a job: {told}"
+        + ("" if important else "; hpc-board also recognizes its jobs by their script"),
         f"Correct gpus.{probe.gpu.name} in the settings, or ask the administrators for their job_submit rules."
         if important
         else "",
@@ -436,7 +437,7 @@ def _give_up(probe: _Probe, seconds: float) -> None:
     probe.add(
         Severity.ERROR,
         "job",
-        f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
+        f"no report within {seconds:g} s: {one_line(state)}; the job was cancelled",
         "Try again later, or wait longer with --timeout.",
     )
 
@@ -446,7 +447,7 @@ def _leave_out(probe: _Probe, seconds: float) -> None:
     probe.add(
         Severity.WARNING,
         "job",
-        f"not sent: the jobs before it used the {seconds:g} s of the check",
+        f"not sent: the jobs before it used up the {seconds:g} s of the check",
         "Try again later, or wait longer with --timeout.",
     )
 
@@ -672,7 +673,7 @@ def _torch(report: _Report) -> Iterator[Diagnostic]:
         message = f"does not import: {error}; no task of the board needs it here"
         yield Diagnostic(Severity.WARNING, "torch", message, f"{hint} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
-        message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
+        message = f"{one_line(torch.version)} imports, but sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
         yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} It must be built for the node's driver.")
     else:
         yield Diagnostic(
@@ -712,7 +713,7 @@ def _compilers(report: _Report) -> Iterator[Diagnostic]:
         Severity.WARNING,
         "compilers",
         f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
-        f"Provide them with {report.where}.modules or {report.where}.env, if tasks take compiled submissions.",
+        f"Provide them with {report.where}.modules or {report.where}.env, if tasks accept compiled submissions.",
     )
 
 

@@ -99,7 +99,7 @@ class Installation:
     def source_of_roles(self, role: Role) -> str:
         """Return the advice for a user without `role`: a service's settings are not for its clients to read."""
         if not self.served:
-            return "The settings' `roles` say who has which."
+            return "The key `roles` in the settings assigns roles."
         admins = (name for name in self.settings.roles.admins if not name.startswith(GROUP))
         return f"Ask the service's admin, {next(admins, self.account)}, for the role {role}."
 
@@ -188,9 +188,9 @@ class Context:
             Refused: the user's role is lower.
         """
         if not self.role.may_act_as(least):
-            own = f"{self.user} has none" if self.role is Role.NONE else f"{self.user}'s is {self.role}"
+            own = f"{self.user} has no role" if self.role is Role.NONE else f"{self.user}'s is {self.role}"
             raise Refused(
-                f"you may not {what}: this requires the role {least}, and {own}.",
+                f"you may not {what}: this requires the role {least}, but {own}.",
                 hint=self.installation.source_of_roles(least),
             )
 

@@ -226,7 +226,7 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
         raise InputError(f"invalid file name {one_line(source.file_name, 80)}.", hint="Use a name without a folder.")
     if name.endswith(competition.ENDINGS):
         # A lone one may name files of the folders above it, which other accounts write.
-        raise InputError(f"{name} is not a folder, a zip or a reference file.", hint="Send its folder, packed.")
+        raise InputError(f"{name} is not a folder, a zip or a reference file.", hint="Send its folder as a zip.")
     with temporary_folder("hpc-board-source-") as folder:
         (folder / name).write_bytes(source.data)
 

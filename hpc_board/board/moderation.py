@@ -168,7 +168,7 @@ def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> 
     if version is None:
         raise InputError(
             f"no standings on {task.name} at an earlier version.",
-            hint="Name submissions with --submission.",
+            hint="Select submissions with --submission.",
         )
     wanted: dict[int, list[Gpu]] = {}
     for gpu in gpus:

@@ -289,7 +289,7 @@ class Submissions:
         if isinstance(error, StorageError):
             ids = ", ".join(str(run.id) for run in runs)
             error.hint += (
-                f" The submission is stored (run {ids}) and goes on when the board can be written; or cancel it."
+                f" The submission is stored (run {ids}) and continues once the board can be written; or cancel it."
             )
         return error
 

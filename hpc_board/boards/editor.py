@@ -390,7 +390,9 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
     names = [board.name for board in boards]
     return InputError(
         f'unknown board "{one_line(name, 80)}".{suggestion(name, names)}',
-        hint=f"User boards: {', '.join(names)}." if names else "`hpc-board create` makes a board; there is none yet.",
+        hint=f"User boards: {', '.join(names)}."
+        if names
+        else "There are no boards yet; `hpc-board create` creates one.",
     )
 
 
@@ -398,7 +400,7 @@ def loss(plan: Plan) -> str:
     """Describe the loss of ranks by an update that starts a new version."""
     what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
     who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
-    return f"the standings of {plan.name} would restart ({what}), and they contain users ({who})."
+    return f"the standings of {plan.name} would be reset ({what}), and they contain users ({who})."
 
 
 def _name(each: Newest) -> str:
@@ -410,7 +412,7 @@ def _check_name(name: str, before: Newest | None) -> None:
         raise InputError(f'"{one_line(name, 80)}" is not a valid board name.', hint=f"Give {NAME_WORDS}.")
     if isinstance(before, CreatedBoard):
         raise InputError(
-            f"board {name} exists already.", hint=f"Choose another name, or change the board: hpc-board update {name}"
+            f"board {name} already exists.", hint=f"Choose another name, or change the board: hpc-board update {name}"
         )
 
 
@@ -423,8 +425,8 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
     was_closed = isinstance(before, BoardChange) and before.options.visibility is Visibility.CLOSED
     if before is not None and was_closed and terms.visibility is Visibility.PUBLIC:
         raise InputError(
-            f"there was a closed board {before.name}, whose runs a public one of this name would show to all.",
-            hint=f"Choose another name, or add --closed; `hpc-board update {before.name} --open` opens it then.",
+            f"a closed board {before.name} existed; a public board of the same name would show its runs to all users.",
+            hint=f"Choose another name, or add --closed; `hpc-board update {before.name} --open` opens it afterwards.",
         )
 
 
@@ -502,7 +504,7 @@ def synced(
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:
-            yield Synced(task.name, "skipped", f"{loss(plan)} --force does it", plan)
+            yield Synced(task.name, "skipped", f"{loss(plan)} --force updates it", plan)
         else:
             yield Synced(task.name, "updated", _changes(plan.differences), plan)
     for fault in competition.faults:
@@ -519,7 +521,7 @@ def _opening(task: Task, plan: Plan) -> str:
 
 def _changes(found: Sequence[Difference]) -> str:
     what = ", ".join(difference.what for difference in found)
-    return f"{what}; the standings restart" if any(difference.restarts for difference in found) else what
+    return f"{what}; the standings are reset" if any(difference.restarts for difference in found) else what
 
 
 def _of_fault(fault: DocumentError) -> str:

@@ -92,9 +92,9 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str) -> None:
         path, shown = PurePosixPath(entry.filename), one_line(entry.filename, 80)
         leaves = path.is_absolute() or ".." in path.parts
         if leaves or not path.parts or any(len(part.encode()) > 255 for part in path.parts):
-            raise InputError(f'{name} contains "{shown}", which is no path within its folder.', hint=_HINT)
+            raise InputError(f'{name} contains "{shown}", which is not a path within its folder.', hint=_HINT)
         if len(path.parts) > _DEPTH_MAX:
-            raise InputError(f"{name} contains more than {_DEPTH_MAX} folders in each other.", hint=_HINT)
+            raise InputError(f"{name} contains more than {_DEPTH_MAX} levels of nested folders.", hint=_HINT)
         if path in files or (path in folders and not entry.is_dir()) or not files.isdisjoint(path.parents):
             raise InputError(f'{name} contains "{shown}" and another file of that name.', hint=_HINT)
         folders |= {path, *path.parents} if entry.is_dir() else set(path.parents)
@@ -102,4 +102,4 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str) -> None:
         if len(files) + len(folders) > ENTRIES_MAX:
             raise InputError(f"{name} contains more than {ENTRIES_MAX:,} files and folders.", hint=_HINT)
         if entry.compress_type not in _METHODS:
-            raise InputError(f"{name} is compressed by another method than deflate.", hint=_HINT)
+            raise InputError(f"{name} uses a compression method other than deflate.", hint=_HINT)

@@ -115,7 +115,7 @@ def read_competition(path: Path) -> Catalog:
         if problem.name in found:
             document.fault((*place, "name"), f'duplicate name "{problem.name}"')
         elif not _lies_in(folder, root):
-            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" is outside of {root}')
+            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" is outside {root}')
         elif not is_file(folder / TASK_FILE):
             document.fault((*place, "directory"), f'"{one_line(problem.directory)}" has no {TASK_FILE} in it')
         else:

@@ -348,7 +348,7 @@ class _Sources:
         try:
             path = (self._folder / source).resolve()
             if not path.is_relative_to(self._root):
-                self._document.fault(place, f'"{one_line(source)}" is outside of {self._root}')
+                self._document.fault(place, f'"{one_line(source)}" is outside {self._root}')
                 return None
             # By the path with its links: one may lead somewhere else the next time.
             text = self._texts[self._folder / source] = read_text(path, FILE_BYTES_MAX)

@@ -23,7 +23,7 @@ _FUNCTIONS = (GENERATOR, REFERENCE_ENTRY, CHECK)
 _INPUTS = ("data", "inputs", "input")
 _WHOLE = "reference_code.py"
 _ADAPTER = '''\
-"""Puts the questions of a judge to reference_code.py, which is a task in one file and takes no arguments for a case."""
+"""Adapts reference_code.py, a task in one file, to the judge; its cases have no arguments."""
 
 import reference_code
 
@@ -34,12 +34,12 @@ def {generator}():
 
 
 def {reference}(data):
-    """The right answer."""
+    """The correct answer."""
     return reference_code.{reference}(data)
 
 
 def {check}(data, output):
-    """What the file itself says of an answer; an assertion that fails says that it is wrong."""
+    """The file's own check of an answer; a failed assertion means that it is wrong."""
     try:
         return reference_code.{check}({arguments})
     except AssertionError as error:
@@ -92,7 +92,7 @@ def _of_python(path: Path, text: str) -> dict[str, str]:
     )
     files = {"train.py": "@SUBMISSION@", "reference.py": "reference.py", _WHOLE: _WHOLE}
     description = ast.get_docstring(tree) or (
-        f"Write `custom_kernel(data)`. What it takes and returns is in the task's file {_WHOLE}."
+        f"Write `custom_kernel(data)`. Its argument and its result are those of the task's file {_WHOLE}."
     )
     return {"task.yml": _document(files, "py", description), "reference.py": adapter, _WHOLE: text}
 
@@ -103,7 +103,7 @@ def _of_compiled(ending: str, text: str) -> dict[str, str]:
         ("reference.hpp", "train.cpp", "eval.cpp") if on_cpu else ("reference.cuh", "train.cuh", "eval.cu")
     )
     files = {program: program, reference: reference, submission: "@SUBMISSION@"}
-    description = f"Define `submission(data)`. What it takes and returns is in the task's file {reference}."
+    description = f"Define `submission(data)`. Its argument and its result are those of the task's file {reference}."
     config = (
         f"config: {{sources: [{program}]}}\nhpc_board: {{harness: task, languages: [{'cpp' if on_cpu else 'cu'}]}}\n"
     )

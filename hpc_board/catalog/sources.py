@@ -47,9 +47,9 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
     if source.name == TASK_FILE:
         return _of_folder(source.parent, None, str(source))
     if source.suffix not in ENDINGS or not is_file(source):
-        what = "neither a folder nor a file that tasks are read from" if os.path.lexists(source) else "not there"
+        what = "is not a task folder or task file" if os.path.lexists(source) else "does not exist"
         raise InputError(
-            f"{one_line(str(source), 300)} is {what}.",
+            f"{one_line(str(source), 300)} {what}.",
             hint=f"Use a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
         )
     if source.suffix in competition.ENDINGS:

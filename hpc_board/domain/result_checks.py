@@ -61,7 +61,7 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
 
 
 def ended_at(result: Result, run: Run, collected_at: datetime) -> datetime | None:
-    """Return the end of the job of `run` by its own clock; None if that is outside of the run's life."""
+    """Return the end of the job of `run` by its own clock; None if that is outside the run's life."""
     return plausible_moment(result.ended_at, run.created_at, collected_at)
 
 

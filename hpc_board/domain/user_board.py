@@ -170,7 +170,7 @@ def change_summary(change: BoardChange, before: BoardChange | None) -> str:
         for each in _of_terms(before.options, change.options)
     ]
     if change.task_version != before.task_version:
-        told.insert(0, "task, standings restart")
+        told.insert(0, "task, standings reset")
     return "; ".join(told) or "task, standings kept"
 
 

@@ -292,7 +292,7 @@ class Supervisor:
         needed = {Mode.TEST: ("test",), Mode.SANITIZE: ("test",), Mode.RANKED: ("test", "benchmark")}
         for name in needed.get(self._job.mode, ("benchmark",)):
             if not phases[name]:
-                raise CallFailed(Verdict.TASK_ERROR, f"the task has no {name} cases, so that nothing can be judged")
+                raise CallFailed(Verdict.TASK_ERROR, f"the task has no {name} cases, so nothing can be judged")
 
     def _evaluate(self) -> None:
         job, processes = self._job, self._processes

@@ -29,8 +29,8 @@ DEVICE_FAULTS = (
     _fault(
         r"visible devices: 'MIG-|Insufficient Permissions",
         "the job has no permission to use its MIG device or GPU",
-        "Report it to the admin: the MIG device has to exist, and the job's account and control group have to open its "
-        "files in /dev/nvidia-caps.",
+        "Report it to the admin: the MIG device must exist, and the job's account and control group must be allowed to "
+        "open its files in /dev/nvidia-caps.",
     ),
     _fault(
         r"driver version is insufficient|driver on your system is too old|unsupported toolchain"
@@ -56,12 +56,12 @@ DEVICE_FAULTS = (
     _fault(
         r"system not yet initialized",
         "the node's GPUs are not initialized",
-        f"{_RESUBMIT}: NVIDIA's Fabric Manager has to run on nodes with NVSwitch.",
+        f"{_RESUBMIT}: NVIDIA's Fabric Manager must run on nodes with NVSwitch.",
     ),
     _fault(
         r"\bMPS\b",
         "the node's MPS server refuses the job",
-        f"{_RESUBMIT}: the control daemon of MPS has to run for the job's account.",
+        f"{_RESUBMIT}: the control daemon of MPS must run for the job's account.",
     ),
     _fault(
         r"no (CUDA|ROCm|HIP)-capable device|no (CUDA|HIP) GPUs|no NVIDIA driver|initialization (error|failed)"

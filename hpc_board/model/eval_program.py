@@ -49,7 +49,7 @@ def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
     of_python = task.language is Language.PY
     known = ("main",) if of_python else _COMPILED
     faults = [
-        (f"config.{key}", f"is not known.{suggestion(key, known)} There are {', '.join(known)}")
+        (f"config.{key}", f"is not known.{suggestion(key, known)} Known keys: {', '.join(known)}")
         for key in sorted(set(task.config) - set(known))
     ]
     names = {file.name for file in task.files}
@@ -103,7 +103,7 @@ def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[tu
         yield "config.sources", "contains the submission only; add the program that judges it"
     for each in program.include_dirs:
         if ".." in PurePosixPath(each).parts:
-            yield "config.include_dirs", f"{each[:80]!r} is outside of the task's folder"
+            yield "config.include_dirs", f"{each[:80]!r} is outside the task's folder"
 
 
 def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, faults: Faults) -> tuple[str, ...]:

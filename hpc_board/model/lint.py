@@ -52,8 +52,8 @@ PROBES: dict[str, Probe] = {
     "inputs_float16": Probe("the answer to inputs in float16", _FORMAT.format("float16"), accepted_as=("float16",)),
     "one_element": Probe(
         "one element off",
-        "Compare every element of every part, the last ones too, each with a tolerance that is smaller than the "
-        "element. A check that forgives a few wrong ones declares it: hpc_board.accepts: [one_element].",
+        "Compare every element of every part, including the last ones, each with a tolerance that is smaller than the "
+        "element. A check that tolerates a few wrong elements must declare it: hpc_board.accepts: [one_element].",
         accepted_as=("one_element",),
     ),
     "nan": Probe("NaN everywhere", "Write comparisons so that NaN is wrong: `not (difference <= tolerance)`."),

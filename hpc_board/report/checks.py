@@ -63,7 +63,7 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
     """Return a row for each probe and each answer to it."""
     rows: list[tuple[str, ...]] = []
     for name, probe in PROBES.items():
-        expected = {"pass": "passes", "any": "may pass", "refused": "is refused"}[probe.expected(task.accepts)]
+        expected = {"pass": "passes", "any": "may pass", "refused": "is rejected"}[probe.expected(task.accepts)]
         outcomes: dict[tuple[str, str], list[CheckedCase]] = {}
         for case in cases:
             for probed in case.probed:

@@ -279,8 +279,8 @@ class _Part:
             raise AttributeError(name)
         if route not in routes.ROUTES:
             raise InputError(
-                "this command needs the board's own settings and files, which a client of a service does not have.",
-                hint="The service's account runs it on the service's machine, with the service's settings file: "
+                "this command requires the board's own settings and files, which a client of a service does not have.",
+                hint="Run it under the service's account on the service's machine, with the service's settings file: "
                 f"`hpc-board --config SETTINGS {_COMMANDS_ON_FILES.get(name, '...')}`.",
             )
         return partial(_ask, self._connection, route)

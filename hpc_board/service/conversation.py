@@ -102,7 +102,7 @@ class Conversations:
             writer.transport.abort()
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
-            await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
+            await self._last_words(writer, InputError(str(error), hint="Is this an hpc-board client?"))
         except Exception:  # noqa: BLE001 - a fault of the service is told only to its log
             self._log("fault", uid=uid, traceback=traceback.format_exc())
         finally:

@@ -117,7 +117,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     except (OSError, BoardError) as error:
         holder = _lock_holder(settings.board)
         if holder:
-            message = f"{holder} serves {settings.board}, and does not answer at {path}"
+            message = f"{holder} serves {settings.board}, but does not answer at {path}"
             yield Diagnostic(Severity.ERROR, "service", message, "Stop that process, or correct `serve.socket`.")
             return
         reason = error.message if isinstance(error, BoardError) else f"{path}: {fault_of(path, error)[0]}"
@@ -177,7 +177,7 @@ def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str =
     here, there = shutil.which(gpu.python), shutil.which(gpu.python, path=path)
     if there not in (here, used or here):
         at = one_line(used or here or "nowhere")
-        found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for the service, and {at} here"
+        found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for the service, but {at} here"
         hint = f"Use its full path in the settings: gpus.{gpu.name}.python."
         yield Diagnostic(Severity.WARNING, subject or f"gpu {gpu.name}", found, hint)
 
@@ -206,7 +206,7 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.OK, "unit", message)
         return
     micros = given.get(b"WATCHDOG_USEC", b"")
-    good = f"systemd ends and restarts it after {int(micros) // 1_000_000} s of silence" if micros.isdigit() else None
+    good = f"systemd kills and restarts it after {int(micros) // 1_000_000} s of silence" if micros.isdigit() else None
     hint = f"Set WatchdogSec={WATCHDOG_SECONDS} and Restart=on-failure in its unit."
     yield diagnostic(Severity.WARNING, "unit", "systemd does not watch the service", hint, good=good)
 
@@ -248,10 +248,10 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
         hint = "Stop that program, or use another address for the page."
         return Diagnostic(Severity.ERROR, "page", f"{name}: another program answers there", hint)
     if answer.status == HTTPStatus.MISDIRECTED_REQUEST:
-        message = f"{name}: the page refuses the name {host}"
+        message = f"{name}: the page rejects the name {host}"
         return Diagnostic(Severity.ERROR, "page", message, f"Is `serve.web_host` new? {_AGAIN}")
     if answer.status not in (HTTPStatus.OK, HTTPStatus.FORBIDDEN):
-        message = f"{name}: it answers with the status {answer.status}"
+        message = f"{name}: it answers with status {answer.status}"
         return Diagnostic(Severity.ERROR, "page", message, "The service's log has the reason.")
     as_whom = "" if family == socket.AF_UNIX else f" to requests for {host}"
     return Diagnostic(Severity.OK, "page", f"it answers at {name}{as_whom}")

@@ -127,11 +127,12 @@ def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, 
     yield Step("Check the service:", (f"{client} admin doctor",))
     variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
     yield Step(
-        "Point participants and your own shell to the service, in one of these ways. A line for each ~/.bashrc:",
+        "Point participants and your own shell to the service, in one of these ways. Either add this line to each "
+        "~/.bashrc:",
         (variable,),
         alternative=True,
     )
-    yield replace(_for_all(texts, "Or settings for all accounts of this machine, as root:"), alternative=True)
+    yield replace(_for_all(texts, "Or, as root, write settings for all accounts of this machine:"), alternative=True)
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hpc-board" / "config.yaml"
     if not own.exists():
         install = ["install", "-D", "-m", "644", str(folder / PARTICIPANTS), str(own)]

@@ -67,5 +67,5 @@ def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
             if owners - {0, owner} or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
                 raise InputError(
                     f"{path}: accounts other than the service's can write {folder}, and could impersonate it.",
-                    hint="Ask the admin for a folder that only the service's account can write, like its parents.",
+                    hint="Ask the admin for a folder that only the service's account can write to, like its parents.",
                 )

@@ -194,7 +194,7 @@ class Service:
         except OSError as error:
             raise StorageError(
                 f"{folder}: the board's folder cannot be used: {error.strerror or error}",
-                hint="Point `board` in the settings to a folder that this account can write.",
+                hint="Point `board` in the settings to a folder that this account can write to.",
             ) from error
         if not mine:
             raise InputError(
@@ -219,7 +219,7 @@ class Service:
         except OSError as error:
             raise StorageError(
                 f"{path}: the service's socket cannot be created: {error.strerror or error}",
-                hint="Choose a path of at most 107 bytes in a folder that only this account can write.",
+                hint="Choose a path of at most 107 bytes in a folder that only this account can write to.",
             ) from error
         return listening
 
@@ -351,7 +351,7 @@ class Service:
     def _metrics(self) -> bytes:
         gauges = {
             "connections": ("Open connections of clients.", self._conversations.connections()),
-            "streams": ("Clients that are told of changes.", self._changes.streams),
+            "streams": ("Clients that are notified of changes.", self._changes.streams),
             "page_connections": ("Open connections of the pages.", self._page.connections()),
         }
         return metrics_text(self._public_board(), self._counts, gauges)

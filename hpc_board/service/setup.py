@@ -47,10 +47,10 @@ _OPEN_FILE = 0o644
 _SERVE = """
 serve:
   socket: {socket}
-  runs_per_user: 4    # at most so many runs of a user on the clusters; others wait in the service
-  # web: 127.0.0.1:8080    # the page on a TCP address as well: all who reach it see the open boards
+  runs_per_user: 4    # most runs of a user on the clusters at one time; others wait in the service
+  # web: 127.0.0.1:8080    # the page on a TCP address as well: all users who can connect see the open boards
 
-# The owner of the board is an admin. Without participants, each account of this machine may submit.
+# The owner of the board is an admin. Without participants, every account of this machine may submit.
 # roles:
 #   admins: [ada]
 #   creators: ["@staff"]
@@ -106,8 +106,8 @@ def become(account: str) -> None:
     package = Path(hpc_board.__file__)
     if not (os.access(sys.executable, os.X_OK) and os.access(package, os.R_OK)):
         raise InputError(
-            f"{account} cannot run {sys.executable}, or not read {package.parent}.",
-            hint="Install hpc-board where the service's account reaches it, such as /opt/hpc-board.",
+            f"{account} cannot run {sys.executable} or cannot read {package.parent}.",
+            hint="Install hpc-board where the service's account can read it, such as /opt/hpc-board.",
         )
 
 
@@ -181,11 +181,11 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     found = load(file, os.environ)
     if found.service is not None or found.board.resolve() != board.resolve():
         raise InputError(
-            f"{file} exists already, and its board is not {board}.", hint="Choose another settings file with -o."
+            f"{file} already exists, and its board is not {board}.", hint="Choose another settings file with -o."
         )
     if socket is not None and found.socket not in (None, socket):
         raise InputError(
-            f"{file} exists already, and its socket is {found.socket}.", hint="Change `serve.socket` there."
+            f"{file} already exists, and its socket is {found.socket}.", hint="Change `serve.socket` there."
         )
     return found.socket
 
@@ -204,15 +204,17 @@ def _moving_remarks(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Ite
     )
     if unknown:
         yield (
-            f"The settings have no entry for {one_line(', '.join(unknown), 500)}. Standings go by these names: "
-            "give the entries the same ones."
+            f"The settings have no entry for {one_line(', '.join(unknown), 500)}. Standings are stored under "
+            "these names; give the entries the same names."
         )
 
 
 def _check_paths(*paths: Path) -> None:
     for path in paths:
         if not str(path).isprintable():
-            raise InputError(f"{one_line(str(path), 300)} has unprintable characters.", hint="Choose another path.")
+            raise InputError(
+                f"{one_line(str(path), 300)} contains unprintable characters.", hint="Choose another path."
+            )
     if len(os.fsencode(paths[-1])) > _SOCKET_BYTES_MAX:
         raise InputError(
             f"{paths[-1]} is too long for a socket: it has more than {_SOCKET_BYTES_MAX} bytes.",
@@ -228,7 +230,7 @@ def _open_folder(folder: Path) -> bool:
         return False
     except OSError as error:
         raise StorageError(
-            f"{folder} cannot be created: {error.strerror or error}", hint="Choose a folder that you can write."
+            f"{folder} cannot be created: {error.strerror or error}", hint="Choose a folder that you can write to."
         ) from error
     folder.chmod(_OPEN_FOLDER)
     return True

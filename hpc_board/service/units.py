@@ -81,7 +81,7 @@ def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str
     yield f"WatchdogSec={WATCHDOG_SECONDS}"
     yield f"TimeoutStopSec={_STOP_SECONDS}"
     yield from ("Restart=on-failure", "RestartSec=10")
-    yield from ("# Jobs of the scheduler `local` outlive a restart of the service.", "KillMode=process")
+    yield from ("# Jobs of the scheduler `local` survive a restart of the service.", "KillMode=process")
     yield "UMask=0077"
     yield from ("# Remove this line if `jobs.account` is set: the service sends jobs by sudo.", "NoNewPrivileges=yes")
 

@@ -27,7 +27,7 @@ _NUMBER_MAX = 2**53
 
 _NUMBERED = ("submissions", "runs", "events", "boards", "decisions", "remarks", "feed")
 _RUNS_SHOWN = 5
-_HINT = "Give a file that `hpc-board admin backup` wrote."
+_HINT = "Give a file written by `hpc-board admin backup`."
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
     """
     target = board / DATABASE
     if target.exists():
-        raise InputError(f"{board} has a database already", hint="Give the folder of a new board.")
+        raise InputError(f"{board} already has a database", hint="Give the folder of a new board.")
     with _draft_of(target, force=False) as copied:
         found = _copy(source, copied)
         with DatabaseFile(copied, mounts).writing() as db:
@@ -85,7 +85,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
                 shown = ", ".join(f"{number} of {one_line(str(user), 80)}" for number, user in going[:_RUNS_SHOWN])
                 raise Refused(
                     f"{len(going)} runs of {source} are in flight: {shown}{', ...' * (len(going) > _RUNS_SHOWN)}",
-                    hint="Wait until they have ended, or have them cancelled, by the version that sent them.",
+                    hint="Wait until they have ended, or cancel them, with the version that sent them.",
                 )
             gpus = db.execute("SELECT DISTINCT gpu FROM runs ORDER BY gpu").fetchall()
         yield MovedIn(found, tuple(gpu for (gpu,) in gpus))
@@ -193,8 +193,8 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             _raise_numbers(db, numbers)
         if forgotten and not force:
             raise Refused(
-                f"the backup does not know {len(forgotten)} of the runs in flight, which would be forgotten",
-                hint="Wait until they have ended, or cancel them; --force forgets them, and their jobs go on.",
+                f"the backup does not contain {len(forgotten)} of the runs in flight, which would be dropped",
+                hint="Wait until they have ended, or cancel them; --force drops them, and their jobs keep running.",
             )
         backup(present, kept, force=False)
         file.create()

@@ -119,7 +119,7 @@ def check_takes(db: Database, task: Task, at: datetime, deleted: Collection[str]
             deadline = newest.options.deadline
         elif task.name not in deleted:
             raise Refused(
-                f"the board {task.name} takes no submissions any more: it was deleted by {one_line(newest.by_user)}.",
+                f"the board {task.name} no longer accepts submissions: it was deleted by {one_line(newest.by_user)}.",
                 hint="`hpc-board list` shows the tasks that are open.",
             )
     if deadline is not None and at > deadline:
@@ -132,7 +132,7 @@ def _add(db: Database, new: NewChange) -> None:
     if row := _newest(db, new.name):
         if row["id"] != new.after:
             raise InputError(
-                f"the board {new.name} was changed by {row['by_user']} in this moment ({row['action']}).",
+                f"the board {new.name} was just changed by {row['by_user']} ({row['action']}).",
                 hint="Review it and retry.",
             )
         if new.leave is not None and row["task_version"] is not None:

@@ -83,10 +83,10 @@ def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decisi
     """Check `user` as `ModerationGateway.check_open` does."""
     stop = stopped(db)
     if stop is not None and not admin:
-        raise Refused(stop_refusal(stop), hint="Runs in flight go on: `hpc-board runs` shows yours.")
+        raise Refused(stop_refusal(stop), hint="Runs in flight continue: `hpc-board runs` shows yours.")
     ban = switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
     if ban is not None and not is_over(ban, now):
-        raise Refused(ban_refusal(ban), hint=f"{ban.by_user} decided so; your runs in flight go on.")
+        raise Refused(ban_refusal(ban), hint=f"The ban was set by {ban.by_user}; your runs in flight continue.")
     return stop
 
 

@@ -40,7 +40,7 @@ DAMAGED = (
 )
 _REFUSED = (
     "the database refuses a value",
-    "Nothing was stored. This is a fault of hpc-board, or the scheduler printed something unknown: report it.",
+    "Nothing was stored. This is a bug in hpc-board, or the scheduler printed something unknown: report it.",
 )
 ELSEWHERE = "Point `board` at another folder, or move the file aside."
 _NOT_A_DATABASE = ("this file is not a database", ELSEWHERE)
@@ -144,5 +144,5 @@ def creation_error(path: Path, error: OSError) -> StorageError:
     """Return the error to show when the database at `path`, or its folder, could not be created."""
     return StorageError(
         f"{path}: the database cannot be created ({error.strerror})",
-        hint="Check that the folder exists or can be made, that you may write there, and that it has space left.",
+        hint="Check that the folder exists or can be created, that you can write to it, and that it has space left.",
     )

@@ -41,7 +41,7 @@ def create_board_folder(board: Path) -> bool:
         raise InputError(f"{board} is in {seen}, which submissions can read.", hint=ELSEWHERE)
     existed = board.exists()
     if existed and not board.is_dir():
-        raise InputError(f"{board} exists and is not a folder", hint="Give another place for the board.")
+        raise InputError(f"{board} exists and is not a folder", hint="Choose another folder for the board.")
     make_board_folder(board)
     return not existed
 
@@ -58,8 +58,8 @@ def make_board_folder(board: Path) -> Path:
     except OSError as error:
         install = shlex.join(["install", "-d", "-o", user_name(os.geteuid()), str(board.parent)])
         raise StorageError(
-            f"{board}: the board's folder cannot be made: {error.strerror}",
-            hint=f"Give a folder that you may write, `board` in the settings. Root makes one: {install}",
+            f"{board}: the board's folder cannot be created: {error.strerror}",
+            hint=f"Set `board` in the settings to a folder that you can write to. To create one as root: {install}",
         ) from error
     return board
 
@@ -85,14 +85,14 @@ def check_own(board: Path) -> None:
                 f"commands as its owner: runuser -u {shlex.quote(owner)} -- hpc-board ..."
             )
         elif others_write(status):
-            found = f"{path} may be written by other accounts"
-            hint = f"If you trust what lies there: {shlex.join(['chmod', 'go-w', str(path)])}."
+            found = f"{path} is writable by other accounts"
+            hint = f"If you trust its contents: {shlex.join(['chmod', 'go-w', str(path)])}."
         else:
             continue
         move_in = shlex.join(["hpc-board", "admin", "init", "FOLDER", "--serve", "--from", str(board)])
         raise StorageError(
             f"{found}, and a board belongs to one account: others use it through a service.",
-            hint=f"{hint} Or the account of a service moves it in, from a copy: {move_in}.",
+            hint=f"{hint} Or import a copy of it under a service's account: {move_in}.",
         )
 
 

@@ -186,7 +186,7 @@ class ModerationGateway:
                 before = decisions.switched_on(newest, REMOVE)
                 if before is not None:
                     raise InputError(
-                        f"submission {number} was removed already, by {before.by_user}.",
+                        f"submission {number} was already removed by {before.by_user}.",
                         hint=f"`hpc-board admin readmit {number}` puts it back into the standings.",
                     )
                 decisions.decide(db, Decision(REMOVE, SUBMISSION, str(found.id), by_user, at, reason))
@@ -205,7 +205,8 @@ class ModerationGateway:
                 if not db.count("removed", "submission = ?", [found.id]):
                     raise InputError(
                         f"submission {number} is not removed.",
-                        hint="`hpc-board admin log` lists what was, `hpc-board run ID` tells the submission of a run.",
+                        hint="`hpc-board admin log` lists the removed ones, `hpc-board run ID` shows the submission "
+                        "of a run.",
                     )
                 decisions.decide(db, Decision(READMIT, SUBMISSION, str(found.id), by_user, at, reason))
                 db.delete("removed", "submission = ?", [found.id])
@@ -220,8 +221,8 @@ class ModerationGateway:
         with self._file.writing() as db:
             if db.count("remarks", "submission = ? AND action = ?", [submission, NOTE]) >= NOTES_MAX:
                 raise InputError(
-                    f"submission {submission} has {NOTES_MAX} notes, and may not have more.",
-                    hint="Notes are never changed; put it on another submission.",
+                    f"submission {submission} has {NOTES_MAX} notes, which is the limit.",
+                    hint="Notes cannot be changed; add it to another submission.",
                 )
             row = {"submission": submission, "action": NOTE, "text": plain_text(text), "by_user": plain_text(by_user)}
             db.insert("remarks", {**row, "at": time_text(at)})

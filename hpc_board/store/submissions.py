@@ -289,7 +289,7 @@ def _check_not_sent(db: Database, new: NewSubmission, sha256: str, rerun: Rerun)
         passed = row["verdict"] == Verdict.PASS.value
         if (row["going"] and row["rerun"]) or (new.unless_ranked and (row["going"] or passed)):
             raise InputError(
-                f"submission {original} was sent to {one_line(str(row['gpu']))} in this moment, by another command "
+                f"submission {original} was sent to {one_line(str(row['gpu']))} just now by another command "
                 f"(submission {row['submission']}).",
                 hint="Nothing was sent; try again for what is left, which --dry-run shows.",
             )

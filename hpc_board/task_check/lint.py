@@ -95,19 +95,17 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
         yield Diagnostic(
             Severity.WARNING,
             "no_ref_kernel",
-            "reference.py does not define ref_kernel: no type and shape is compared, and no answer can be probed",
+            "reference.py does not define ref_kernel: types and shapes are not compared, and no answers can be probed",
             "Define ref_kernel(data), which returns the right answer.",
         )
     if not task.description.strip():
         yield Diagnostic(Severity.WARNING, "no_description", "the task has no description", "Say what to implement.")
     if not task.tests and not task.benchmarks:
-        yield Diagnostic(
-            Severity.ERROR, "no_cases", "the task has no cases, so that nothing can be judged", "Add tests."
-        )
+        yield Diagnostic(Severity.ERROR, "no_cases", "the task has no cases, so nothing can be judged", "Add tests.")
         return
     for name, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
         if not cases:
-            message = f"the task has no {name}, so that no user can be ranked"
+            message = f"the task has no {name}, so no user can be ranked"
             yield Diagnostic(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
 
 
@@ -121,8 +119,8 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     if task.multi_gpu:
         hint = "Nothing else can judge it: hpc-board's judge takes only single-GPU tasks."
     message = (
-        "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
-        "nothing of it was tried here"
+        "its own eval judges it, in the same process as the submission: a submission can change the clock and the "
+        "verdict, and this was not tested here"
     )
     return Diagnostic(Severity.WARNING, "own_eval", message, hint)
 
@@ -140,7 +138,8 @@ def _lint_in_job(task: Task, bounds: Bounds) -> Lint:
     if lint.of_machine:
         raise BoardError(
             f"the task was not checked: {printable(lint.message)}",
-            hint="The fault is of this machine, not of the task: choose another with --device or --python.",
+            hint="The fault lies with this machine, not with the task: choose another device or Python with --device "
+            "or --python.",
         )
     return lint
 
@@ -169,21 +168,21 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
     if unsteady:
         yield _error(
             "random_inputs",
-            f"the same seed gives other inputs the next time, on {_places(unsteady)}",
+            f"the same seed gives different inputs in the next call, on {_places(unsteady)}",
             "Draw everything from a generator seeded with `seed` in generate_input, fill the buffers for outputs "
             "(torch.empty keeps old values), and keep no state between calls.",
         )
     yield from _where(
         [(case, case.repeatable and not case.seeded) for case in lint.cases if not case.failure],
         "ignores_seed",
-        "another seed gives the same inputs, so that answers can be kept from call to call,",
+        "a different seed gives the same inputs, so answers can be cached between calls,",
         "Draw the inputs from `seed`.",
     )
     probed = [(case, probed) for case in lint.cases for probed in case.probed]
     changing = [case for case, each in probed if each.probe == "again" and not each.same]
     if changing:
-        message = f"ref_kernel gives different answers from call to call on {_places(changing)}"
-        hint = "Take everything random out of ref_kernel, and use deterministic algorithms where there are any."
+        message = f"ref_kernel gives different answers in each call on {_places(changing)}"
+        hint = "Remove all randomness from ref_kernel, and use deterministic algorithms where available."
         yield Diagnostic(Severity.WARNING, "unsteady_reference", message, hint)
     raised = [(case, each) for case, each in probed if each.verdict == Verdict.TASK_ERROR]
     if raised:
@@ -191,17 +190,17 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
         more = len({each.probe for _, each in raised}) - 1
         what = PROBES[first.probe].title + (f" and {more} more answers" if more else "")
         message = f"the check fails on {what}, first on {_places([case])}: {_first_line(first)}"
-        yield _error("raises", message, "Have check_implementation return (False, message), whatever it is given.")
+        yield _error("raises", message, "Make check_implementation return (False, message) for such answers.")
     for name, probe in PROBES.items():
         seen = [(case, each) for case, each in probed if each.probe == name and each.verdict != UNMADE]
         refused = [each for each in seen if each[1].verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
         if probe.right and refused:
             places = _places([case for case, _ in refused])
-            message = f"{probe.title} is refused on {places}: {_first_line(refused[0][1])}"
+            message = f"{probe.title} is rejected on {places}: {_first_line(refused[0][1])}"
             yield _error(f"refuses_{name}", message, probe.advice)
         elif probe.expected(accepts) == "refused":
             wrong = [(case, each.verdict == Verdict.PASS) for case, each in seen if not each.same]
-            what = f"{probe.title}: the check lets it pass"
+            what = f"{probe.title}: the check accepts it"
             yield from _where(wrong, f"accepts_{name}", what, probe.advice)
 
 

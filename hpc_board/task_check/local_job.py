@@ -70,7 +70,7 @@ class LocalJob(msgspec.Struct, frozen=True):
 
     @property
     def _hint(self) -> str:
-        return f"Does {self.gpu.python} start? --python names another one."
+        return f"Does {self.gpu.python} start? Choose another one with --python."
 
 
 @contextmanager

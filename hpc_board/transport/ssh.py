@@ -125,7 +125,7 @@ class Connection:
                     continue
                 if time.monotonic() > deadline:
                     raise SchedulerError(
-                        f"{self.name} opens no further session: {one_line(str(error), 100)}",
+                        f"{self.name} does not open another session: {one_line(str(error), 100)}",
                         hint="Nothing was changed. Try again later; the host may limit sessions with MaxSessions.",
                     ) from error
                 time.sleep(_LOOK_SECONDS)
@@ -266,7 +266,7 @@ class SshHost:
         if link.alive and not out.begun:
             words = one_line(f"{out.noise} {err.noise}", 200)
             raise SchedulerError(
-                f"{self._connection.name} does not run commands: {words or 'its login shell ends at once'}",
+                f"{self._connection.name} does not run commands: {words or 'its login shell exits immediately'}",
                 hint=f"Check that `{link.destination.command} true` ends without a prompt.",
             )
         raise self._connection_lost(f"{argv[0]} ran")

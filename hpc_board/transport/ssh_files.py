@@ -156,7 +156,7 @@ class SshFiles:
 def _reason(error: OSError) -> str:
     """Return the host's word for an error; the protocol has a single one for a full disk, a quota and other faults."""
     words = one_line(error.strerror or str(error), 100)
-    return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
+    return f"{words} (SFTP gives no details; the disk or the quota may be full)" if words == "Failure" else words
 
 
 def _read(sftp: "SFTPClient", path: Path, limit: int, start: int, end: bool) -> bytes:
@@ -206,7 +206,7 @@ def _write(sftp: "SFTPClient", path: Path, data: bytes) -> None:
         file.set_pipelined(True)
         file.write(data)
     if sftp.lstat(str(path)).st_size != len(data):
-        raise OSError(errno.EIO, f"{path.name} was not written whole")
+        raise OSError(errno.EIO, f"{path.name} was not written completely")
 
 
 def _draft_beside(path: Path) -> Path:

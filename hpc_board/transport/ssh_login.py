@@ -163,13 +163,13 @@ def _agree(place: Destination, transport: "Transport") -> None:
                 f" {'revoked it' if line.revoked else 'another one for it'}: another machine may be intercepting the"
                 " connection",
                 hint="Nothing was sent. Ask the site whether its host key was changed; only then remove that line with"
-                f" `ssh-keygen -R '{place.names[0]}'` and call `{place.command}` once.",
+                f" `ssh-keygen -R '{place.names[0]}'` and run `{place.command}` once.",
             )
     files = ", ".join(map(str, place.known_hosts)) or "no file"
     raise LoginRefused(
-        f"call `{place.command}` once: the host key of {one_line(place.names[0], 100)} is not known; it shows"
+        f"run `{place.command}` once: the host key of {one_line(place.names[0], 100)} is not known; it shows"
         f" the {kind} key {fingerprint(key)}, and {files} have none for it",
-        hint=f"Call `{place.command}` once, compare the fingerprint with the one that the site publishes, and answer"
+        hint=f"Run `{place.command}` once, compare the fingerprint with the one that the site publishes, and answer"
         f" yes: that adds it to {place.known_hosts[0] if place.known_hosts else '~/.ssh/known_hosts'}.",
     )
 
@@ -186,12 +186,12 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
     with contextlib.ExitStack() as stack:
         for name, key in _keys(place, stack, tried):
             if late.is_set() or not transport.is_active():
-                tried.append("the host closed the connection before it had seen all keys")
+                tried.append("the host closed the connection before all keys were tried")
                 break
             try:
                 more = transport.auth_publickey(place.user, key)
             except paramiko.BadAuthenticationType as error:
-                tried.append(f"the host takes no keys, only {', '.join(error.allowed_types)}")
+                tried.append(f"the host does not accept keys, only {', '.join(error.allowed_types)}")
                 break
             except paramiko.AuthenticationException:
                 tried.append(f"{name}: refused")
@@ -201,7 +201,8 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
             raise LoginRefused(
                 f"{place.name} requires more than a key: {one_line(', '.join(more), 100)}",
                 hint="hpc-board never asks for passwords or codes. With a `ControlPath` for it in ~/.ssh/config, log in"
-                f" by `{place.command.replace('ssh', 'ssh -fNM', 1)}`: that connection serves as long as it lasts.",
+                f" by `{place.command.replace('ssh', 'ssh -fNM', 1)}`: hpc-board uses that connection as long as it "
+                "lasts.",
             )
     raise LoginRefused(
         f"{place.name} refuses the login: {one_line('; '.join(tried), 500) or 'there is no key to offer'}",

@@ -62,7 +62,7 @@ def test_the_settings_are_written_into_a_file_that_the_next_command_reads(board:
     }
     again = board.run("admin", "detect", "-o", target)
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     assert board.run("admin", "detect", "-o", target, "--force").returncode == 0
 
 

@@ -98,7 +98,7 @@ def test_force_follows_a_link_to_the_file_that_is_meant(tmp_path: Path) -> None:
     target.parent.mkdir()
     target.write_bytes(b"old")
     link.symlink_to("folder/kernel.py")
-    with pytest.raises(InputError, match="exists already") as refusal:
+    with pytest.raises(InputError, match="already exists") as refusal:
         write_file(link, b"new", force=False)
     assert "--force" in refusal.value.hint
     assert target.read_bytes() == b"old"
@@ -111,7 +111,7 @@ def test_force_follows_a_link_to_the_file_that_is_meant(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_filled_by_force_alone(tmp_path: Path) -> None:
     link = tmp_path / "link.py"
     link.symlink_to("kernel.py")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         write_file(link, b"new", force=False)
     write_file(link, b"new", force=True)
     assert link.is_symlink()

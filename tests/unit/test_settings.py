@@ -659,7 +659,7 @@ def test_settings_of_another_user_are_refused_unless_the_user_names_them(home: P
     os.chown(file, STRANGER, STRANGER, follow_symlinks=False)
     with pytest.raises(InputError, match="belongs neither to you nor to root") as caught:
         loaded(home)
-    assert caught.value.hint == "If you trust it, name it yourself: --config FILE"
+    assert caught.value.hint == "If you trust it, pass it explicitly: --config FILE"
     assert loaded(home, explicit=file).board.name == "mine"
 
 

@@ -300,8 +300,7 @@ def _about(offer: _Offer) -> Iterator[str]:
     if qualities and kind.model is not None:
         yield f"Slurm's names for them include {qualities}."
     if kind.mig:
-        yield f"They are slices of GPUs (MIG {kind.mig}): other jobs may use the other slices of the same GPU and "
-        "affect times."
+        yield f"They are slices of GPUs (MIG {kind.mig}): jobs on other slices of the same GPU may affect times."
     if offer.constraint is None:
         yield "Slurm does not distinguish them from other GPUs there: select nodes with `nodelist` or `exclude`."
     if partition.root_only or partition.reservation_only:

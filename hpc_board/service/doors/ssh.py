@@ -127,7 +127,7 @@ class SshStream:
         words = one_line(self._complaint(), 200)
         if status in _NOT_FOUND:
             raise InputError(
-                f"{host} has no command {self._address.command}: {words or 'its shell does not find it'}",
+                f"{host} cannot run {self._address.command}: {words or 'its shell does not find it'}",
                 hint=f"Add its path on {host} to the address: {self._address}?command=/path/to/hpc-board.",
             )
         words = words or f"it ended with status {status}"

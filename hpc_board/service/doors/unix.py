@@ -51,8 +51,8 @@ def fault_of(path: Path, error: Exception, origin: str = "") -> tuple[str, str]:
     except PermissionError:
         closed = place.parent
         return f"this account cannot enter {closed}", (
-            f"{compare} If they are the same, the admin opens the folder with `chmod o+x {closed}`, or moves the "
-            "socket out of it: the board's own folder stays closed."
+            f"{compare} If they are the same, ask the admin to open the folder with `chmod o+x {closed}`, or to move "
+            "the socket out of it; the board's own folder must stay closed."
         )
     except OSError as unknown:
         return reason_of(unknown), compare

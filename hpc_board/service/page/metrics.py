@@ -39,7 +39,7 @@ def _of_runs(board: "Board") -> Iterator[str]:
     )
     waits = found.oldest_waiting
     age_s = 0.0 if waits is None else max(0.0, (datetime.now(UTC) - waits).total_seconds())
-    meaning = "Time since the submission of the oldest run on open boards that waits."
+    meaning = "Time since the submission of the oldest waiting run on open boards."
     yield from _family("queue_age_seconds", "gauge", meaning, [("", {}, age_s)])
 
 
@@ -51,9 +51,9 @@ def _of_schedulers(counts: Counts) -> Iterator[str]:
         buckets = zip((*map(str, LATENCY_BOUNDS_SECONDS), "+Inf"), totals, strict=True)
         took += [("_bucket", {"cluster": cluster, "le": bound}, total) for bound, total in buckets]
         took += [("_count", {"cluster": cluster}, totals[-1]), ("_sum", {"cluster": cluster}, latency.sum_seconds)]
-    yield from _family("scheduler_seconds", "histogram", "Time of a scheduler's answer to a question about jobs.", took)
+    yield from _family("scheduler_seconds", "histogram", "Latency of scheduler queries about jobs.", took)
     errors = [("", {"cluster": cluster}, latency.errors) for cluster, latency in latencies]
-    yield from _family("scheduler_errors_total", "counter", "Questions that a scheduler did not answer.", errors)
+    yield from _family("scheduler_errors_total", "counter", "Queries that a scheduler did not answer.", errors)
 
 
 def _of_service(counts: Counts, gauges: Gauges) -> Iterator[str]:
@@ -61,18 +61,18 @@ def _of_service(counts: Counts, gauges: Gauges) -> Iterator[str]:
     yield from _family(
         "requests_total",
         "counter",
-        "Answers by route and outcome.",
+        "Responses by route and outcome.",
         (("", {"route": route, "outcome": outcome}, count) for (route, outcome), count in answers),
     )
     lines = (("", {"event": event}, count) for event, count in sorted(events.items()))
-    yield from _family("log_events_total", "counter", "Lines of the log by event.", lines)
+    yield from _family("log_events_total", "counter", "Log lines by event.", lines)
     refusals = events.get("refused", 0)
-    yield from _family("refusals_total", "counter", "Refusals of clients and questions.", [("", {}, refusals)])
+    yield from _family("refusals_total", "counter", "Rejected clients and requests.", [("", {}, refusals)])
     yield from _family("passes_total", "counter", "Passes over the runs in flight.", [("", {}, counts.passes)])
     for name, (meaning, value) in gauges.items():
         yield from _family(name, "gauge", meaning, [("", {}, value)])
     started_s = counts.started_at.timestamp()
-    meaning = "Start of the service, in seconds since 1970."
+    meaning = "Start time of the service, in seconds since the epoch."
     yield from _family("start_time_seconds", "gauge", meaning, [("", {}, started_s)])
 
 

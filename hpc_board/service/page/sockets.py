@@ -50,6 +50,7 @@ def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> sock
     if not ip_address(place[0].partition("%")[0]).is_loopback:
         log(
             "warning",
-            text=f"serve.web: {address} accepts other machines: everyone who can connect sees the open boards.",
+            text=f"serve.web: {address} accepts connections from other machines: everyone who can connect sees the "
+            "open boards.",
         )
     return listening

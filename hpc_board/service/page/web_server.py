@@ -71,7 +71,7 @@ _WORKERS = 4
 _PROBLEMS = {
     400: ("Bad request", "The request is not valid HTTP, or has a body."),
     403: ("Access denied", "This board is for its participants. Its admin can add you."),
-    404: ("Not found", "This page does not exist, or is not for the public."),
+    404: ("Not found", "This page does not exist, or is not public."),
     405: ("Method not allowed", "These pages are read-only."),
     421: (
         "Unknown host name",

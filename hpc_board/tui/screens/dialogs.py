@@ -192,7 +192,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
             self._show_message(f"{path} is a folder: give the name of a file in it.")
         elif there:
             self.app.push_screen(
-                Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
+                Confirm(f"{path} already exists. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
             )
         else:
             self.dismiss((path, False))

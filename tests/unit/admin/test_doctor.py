@@ -141,7 +141,7 @@ def test_a_board_and_a_home_in_folders_that_submissions_read_are_problems(
     (tmp_path / "board").symlink_to("/usr/lib")
     monkeypatch.setenv("HOME", "/usr/share/ada")
     seen = [line for line in lines(installation(tmp_path), "board") if "submissions" in line.message]
-    end = "which submissions can read: each run ends as infra_error"
+    end = "which submissions can read: every run will end as infra_error"
     assert [(line.severity, line.message, line.hint) for line in seen] == [
         (
             Severity.ERROR,
@@ -151,7 +151,7 @@ def test_a_board_and_a_home_in_folders_that_submissions_read_are_problems(
         (
             Severity.ERROR,
             f"the home folder /usr/share/ada is in /usr/share, {end}",
-            "Use an account with another home, e.g. in /home.",
+            "Use an account with a different home folder, e.g. in /home.",
         ),
     ]
 
@@ -200,8 +200,8 @@ def test_names_in_roles_that_this_machine_does_not_know_are_told(tmp_path: Path)
     roles = Roles(admins=("root",), creators=("nobody-has-this-name",), participants=("root", "@no-such-group"))
     told = lines(replace(found, settings=replace(found.settings, roles=roles)), "roles")
     assert [(line.severity, line.message) for line in told] == [
-        (Severity.WARNING, "roles.creators: this machine does not know nobody-has-this-name"),
-        (Severity.WARNING, "roles.participants: this machine does not know @no-such-group"),
+        (Severity.WARNING, "roles.creators: unknown on this machine: nobody-has-this-name"),
+        (Severity.WARNING, "roles.participants: unknown on this machine: @no-such-group"),
     ]
 
 
@@ -237,9 +237,9 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
     [
         (EXT4, HERE, "ext4, only of this machine; SQLite's journal is wal", Severity.OK),
         (EXT4, SLURM, "compute nodes must see", Severity.WARNING),
-        ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Severity.OK),
+        ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, possibly shared between machines", Severity.OK),
         ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is lost when the machine reboots", Severity.WARNING),
-        ("", HERE, "unknown, shared between machines, or not known to be of one; SQLite's journal is del", Severity.OK),
+        ("", HERE, "unknown, possibly shared between machines; SQLite's journal is del", Severity.OK),
     ],
 )
 def test_the_file_system_says_what_it_means_for_the_board(
@@ -351,7 +351,7 @@ def test_a_board_whose_only_tasks_are_those_of_users_has_tasks(board: Recorded) 
     board.settings.write_text(yaml.safe_dump({**settings, "tasks": []}))
     told = json.loads(board.hpc_board("admin", "doctor", "--json").stdout)
     (tasks,) = [line for line in told if line["subject"] == "tasks"]
-    assert (tasks["level"], tasks["message"]) == ("ok", "none in the settings' folders; users made 1 board")
+    assert (tasks["level"], tasks["message"]) == ("ok", "none in the settings' folders; users created 1 board")
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_a_cluster_that_gave_no_answer_is_asked_nothing_more(tmp_path: Path, sil
     assert told.endswith(f"; {unchecked}")
     asked = [" ".join(argv) for argv in host.asked if not argv[0].startswith("/")]
     assert (asked[-1], asked.count(silent)) == (silent, 1)
-    assert said == ["Cluster main: asking Slurm"]
+    assert said == ["Cluster main: querying Slurm"]
 
 
 def test_this_machine_is_no_cluster_to_wait_for(tmp_path: Path) -> None:

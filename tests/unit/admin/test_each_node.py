@@ -80,7 +80,7 @@ def test_nodes_whose_jobs_wait_until_the_end_are_busy_and_not_broken(tmp_path: P
     )
     reasons = {each.node: each.reason for each in checks}
     assert reasons["n2"].startswith("no report within 0.3 s: waiting for resources")
-    assert reasons["n1"] == "not sent: the jobs before it used the 0.3 s of the check"
+    assert reasons["n1"] == "not sent: the jobs before it used up the 0.3 s of the check"
     assert len(cast.cancelled) == 2
     never = JobStatus(JobState.PENDING, "7", reason="will never start: no node can satisfy the request")
     checks = checked(tmp_path, Cluster(inspection=None, status=never), seconds=0.3)

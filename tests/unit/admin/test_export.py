@@ -452,7 +452,7 @@ def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(boa
         assert store.runs.finish(added.id, status_of(RunState.FINISHED), result, 1e-3)
     page = html(board)
     assert ("ada" in page, "bob" in page, "eva" in page, "eve" in page) == (True, False, True, False)
-    assert page.count("This task takes no more submissions.") == 1
+    assert page.count("This task no longer accepts submissions.") == 1
 
 
 def day(number: int, score_s: float, user: str = "ada") -> Best:

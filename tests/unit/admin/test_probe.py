@@ -460,16 +460,16 @@ def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: P
     cast = Cast(inspection=None, status=JobStatus(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
     found = checked(tmp_path, cast, seconds=0.3, say=said.append)
     (line,) = lines_of(found, "job")
-    assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"
+    assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job was cancelled"
     assert cast.cancelled == ["7"]
-    assert said == ["Cluster main: asking Slurm", "H100: waiting for resources (Resources)"]
+    assert said == ["Cluster main: querying Slurm", "H100: waiting for resources (Resources)"]
 
 
 def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> None:
     cast = Cast(inspection=None)
 
     def interrupt(words: str) -> None:
-        if "asking" not in words:
+        if "querying" not in words:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -563,7 +563,7 @@ def test_root_is_told_that_the_judge_refuses_its_jobs(site: Recorded, allowed: b
     code, told = messages(site, "root")
     refused = is_root() and not allowed
     assert (code, len(told)) == ((3, 1) if refused else (0, 0)), told
-    assert all("each run ends as infra_error" in message for message in told)
+    assert all("every run will end as infra_error" in message for message in told)
 
 
 def test_a_check_knows_the_tasks_of_boards_that_users_made(site: Recorded) -> None:

@@ -81,9 +81,9 @@ def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place:
     created(admin, "vectoradd_py", "another")
     created(carl, "vectoradd_py", "mine", RequestedOptions(closed=True))
     assert [state.name for state in carl.admin_views.boards()] == ["mine"]
-    with pytest.raises(Refused, match="this requires the role admin, and carl's is creator"):
+    with pytest.raises(Refused, match="this requires the role admin, but carl's is creator"):
         carl.admin_views.people()
-    with pytest.raises(Refused, match="this requires the role creator, and ada's is participant"):
+    with pytest.raises(Refused, match="this requires the role creator, but ada's is participant"):
         board_of(place, "ada").admin_views.boards()
 
 

@@ -333,7 +333,7 @@ def test_a_name_that_is_taken_is_refused(place: Recorded) -> None:
     folder = made(place)
     done = call(place, "create", "echo", folder)
     assert done.exit_code == 2
-    assert "board echo exists already" in done.stderr
+    assert "board echo already exists" in done.stderr
 
 
 def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
@@ -422,7 +422,7 @@ def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
     request = BoardRequest(folder, "echo")
     (plan,) = second.leaderboards.plan(request)
     created(first, folder, "echo")
-    with pytest.raises(InputError, match="board echo exists already"):
+    with pytest.raises(InputError, match="board echo already exists"):
         second.leaderboards.carry_out(request, {"echo": plan.after_change})
 
 
@@ -487,7 +487,7 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     changed(folder)
     refused = call(place, "update", "echo", folder)
     assert refused.exit_code == 5
-    assert "the standings of echo would restart (benchmarks), and they contain users (CPU: 2)" in refused.stderr
+    assert "the standings of echo would be reset (benchmarks), and they contain users (CPU: 2)" in refused.stderr
     assert "reset" in refused.stdout
     assert of(place).tasks.get("echo").version == before.version
     (plan,) = read(place, "update", "echo", folder, "--force", "--reason", "larger cases")
@@ -561,7 +561,7 @@ def test_the_history_says_what_each_update_changed(place: Recorded) -> None:
         "deadline; code shown: after deadline",
         "members: bob, @course",
         "task, standings kept",
-        "task, standings restart",
+        "task, standings reset",
     ]
 
 
@@ -875,11 +875,11 @@ def test_the_runs_of_a_deleted_closed_board_are_shown_by_nothing_but_opening_it(
     for user in ("ada", "root-of-boards"):
         refused = call(place, "create", "exam", folder, user=user)
         assert refused.exit_code == 2
-        assert "there was a closed board exam" in refused.stderr
+        assert "a closed board exam existed" in refused.stderr
     competition(place.folder, COMPETITION.replace("echo_v2", "exam"))
     (exam, *_) = read(place, "admin", "sync", place.folder / "practice.yaml", user="root-of-boards", code=5)
     assert (exam["name"], exam["result"]) == ("exam", "skipped")
-    assert "there was a closed board exam" in exam["reason"]
+    assert "a closed board exam existed" in exam["reason"]
     assert call(place, "create", "exam", folder, "--closed", "--member", "eve", user="ada").exit_code == 0
     assert of(place, "mallory").runs.list(everyone=True) == ()
     assert [each.id for each in of(place, "eve").runs.list(everyone=True)] == [run.id]
@@ -1028,7 +1028,7 @@ def test_a_draft_whose_board_is_deleted_before_it_is_sent_is_not_stored(place: R
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve = of(place, "eve")
     once_drafted(eve, lambda: call(place, "delete", "echo", "--yes"))
-    with pytest.raises(Refused, match="the board echo takes no submissions any more: it was deleted by"):
+    with pytest.raises(Refused, match="the board echo no longer accepts submissions: it was deleted by"):
         eve.submissions.submit([requested(place.kernel)])
     assert eve.runs.list(everyone=True) == ()
 
@@ -1074,7 +1074,7 @@ def test_a_competition_is_brought_to_the_boards_and_kept_up_to_date(place: Recor
     assert (done["echo_v2"]["result"], done["echo_v2"]["reason"]) == ("updated", "gpus")
     assert of(place).tasks.get("echo_v2").gpus == ("H100", "CPU")
     assert done["other_v2"]["result"] == "skipped"
-    assert "--force does it" in done["other_v2"]["reason"]
+    assert "--force updates it" in done["other_v2"]["reason"]
     assert users(place, "other_v2") == ["eve"]
     done = {each["name"]: each["result"] for each in read(place, "admin", "sync", folder, "--force")}
     assert done == {"echo_v2": "unchanged", "other_v2": "updated"}

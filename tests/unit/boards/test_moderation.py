@@ -502,7 +502,7 @@ def test_removals_are_done_all_or_none(board: Recorded) -> None:
         admin.moderation.remove([run.submission, 99], "x")
     assert len(ranks(admin)) == 2
     admin.moderation.remove([run.submission, run.submission], "x")
-    with pytest.raises(InputError, match=f"submission {run.submission} was removed already, by {ADMIN}"):
+    with pytest.raises(InputError, match=f"submission {run.submission} was already removed by {ADMIN}"):
         admin.moderation.remove([other.submission, run.submission], "x")
     with pytest.raises(InputError, match=f"submission {other.submission} is not removed"):
         admin.moderation.readmit([run.submission, other.submission])
@@ -600,7 +600,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
 @pytest.mark.parametrize("what", PARTICIPANT)
 def test_only_admins_decide(board: Recorded, what: Callable[[Board], object]) -> None:
     timed(board, "ada", 1e-6)
-    with pytest.raises(Refused, match="this requires the role admin, and bob's is participant"):
+    with pytest.raises(Refused, match="this requires the role admin, but bob's is participant"):
         what(Board(board.board.settings, user="bob"))
     assert board.board.moderation.decisions() == ()
 
@@ -766,7 +766,7 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
     first, second = place.board(), place.board()
     sent: list[Run] = []
     once_drafted(second, lambda: sent.extend(first.submissions.rerun("double", [adas.submission])))
-    with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU in this moment"):
+    with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU just now"):
         second.submissions.rerun("double", [adas.submission])
     (run,) = sent
     ended(first, [run])
@@ -785,7 +785,7 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     admin = place.board()
     rerun = Rerun(adas.submission, "root-of-boards", NOW)
     once_drafted(admin, lambda: place.submitted("ada", rerun=rerun, account="root-of-boards"))
-    with pytest.raises(InputError, match="in this moment, by another command"):
+    with pytest.raises(InputError, match="just now by another command"):
         admin.submissions.rerun("double", [adas.submission], submissions=[adas.submission])
     (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "rerun in flight"

@@ -166,7 +166,7 @@ def test_a_new_task_never_touches_what_is_there(tmp_path: Path) -> None:
     for name in ("file", "folder", "link"):
         done = call("new", tmp_path / name)
         assert done.exit_code == 2
-        assert "exists already" in done.stderr
+        assert "already exists" in done.stderr
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
     assert not (tmp_path / "elsewhere").exists()
@@ -307,7 +307,7 @@ def test_what_does_not_fit_together_is_refused_before_anything_runs(double: Path
         "there is no such file": (double, double / "nothing.py"),
         "accepts only the languages py, cpp, cu": (double, kernel(double, name="kernel.hip")),
         "which does not run on CPU": (double, kernel(double, name="kernel.cu")),
-        "nowhere is not there": (double / "nowhere", file),
+        "nowhere does not exist": (double / "nowhere", file),
     }
     for message, (source, submission) in refused.items():
         done = call("test", source, "--submission", submission)

@@ -225,7 +225,7 @@ def test_the_faults_of_a_task_in_a_zip_name_the_zip(tmp_path: Path, scratch: Pat
     document = DOCUMENT.replace("source: reference.py", "source: ../../../outside.py")
     path = packed(tmp_path / "set.zip", ("double/task.yml", document + "templates: {Python: missing.py}\n"))
     found = faults(path)
-    assert found[0].startswith(f'line 3: files[1].source: "../../../outside.py" is outside of {path}')
+    assert found[0].startswith(f'line 3: files[1].source: "../../../outside.py" is outside {path}')
     assert found[1].startswith(f"line 10: templates.Python: {path}/double/missing.py: there is no such file")
     assert str(scratch) not in "".join(found)
     assert list(scratch.iterdir()) == []
@@ -248,14 +248,14 @@ def written(path: Path, *entries: tuple[zipfile.ZipInfo, bytes]) -> Path:
 @pytest.mark.parametrize(
     ("names", "fault"),
     [
-        (["../outside.py"], '"../outside.py", which is no path within its folder'),
-        (["a/../../outside.py"], "which is no path within its folder"),
-        (["/outside.py"], "which is no path within its folder"),
-        ([".."], "which is no path within its folder"),
-        ([""], '"", which is no path within its folder'),
-        (["a\x1b[31mb/.."], '"ab/..", which is no path'),
-        (["x" * 256], "which is no path within its folder"),
-        (["d/" * 40 + "x"], "contains more than 32 folders in each other"),
+        (["../outside.py"], '"../outside.py", which is not a path within its folder'),
+        (["a/../../outside.py"], "which is not a path within its folder"),
+        (["/outside.py"], "which is not a path within its folder"),
+        ([".."], "which is not a path within its folder"),
+        ([""], '"", which is not a path within its folder'),
+        (["a\x1b[31mb/.."], '"ab/..", which is not a path'),
+        (["x" * 256], "which is not a path within its folder"),
+        (["d/" * 40 + "x"], "contains more than 32 levels of nested folders"),
         (["a", "a"], '"a" and another file of that name'),
         (["a", "./a"], "and another file of that name"),
         (["a/b", "a"], '"a" and another file of that name'),
@@ -317,7 +317,7 @@ def test_what_is_encrypted_or_compressed_in_another_way_is_refused(tmp_path: Pat
         read(tmp_path / "secret.zip")
     with zipfile.ZipFile(tmp_path / "lzma.zip", "w", zipfile.ZIP_LZMA) as file:
         file.writestr("task.yml", "x")
-    with pytest.raises(InputError, match="is compressed by another method than deflate"):
+    with pytest.raises(InputError, match="uses a compression method other than deflate"):
         read(tmp_path / "lzma.zip")
     assert list(scratch.iterdir()) == []
 
@@ -616,7 +616,7 @@ problems:
         "problems[4].deadline",
     ]
     assert [fault.line for fault in own.faults] == [3, 4, 5, 6]
-    assert f'"../outside" is outside of {tmp_path}/problems' in own.faults[1].message
+    assert f'"../outside" is outside {tmp_path}/problems' in own.faults[1].message
     assert others.faults[0].path == "seed"
 
 

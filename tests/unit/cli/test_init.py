@@ -60,9 +60,9 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("prepare", "argv", "words"),
     [
-        (lambda board: (board.mkdir(), board.chmod(0o777)), [], "may be written by other accounts"),
+        (lambda board: (board.mkdir(), board.chmod(0o777)), [], "is writable by other accounts"),
         (lambda board: board.write_text(""), [], "is not a folder"),
-        (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "exists already"),
+        (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "already exists"),
     ],
     ids=["open", "file", "settings"],
 )

@@ -68,7 +68,7 @@ def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None
         os.chown(tmp_path / "board", 0, -1)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     assert stranger.role is Role.NONE
-    with pytest.raises(Refused, match=r"you may not create boards: this requires the role creator, and .* has none"):
+    with pytest.raises(Refused, match=r"you may not create boards: this requires the role creator, but .* has no role"):
         stranger.context.require(Role.CREATOR, "create boards")
 
 

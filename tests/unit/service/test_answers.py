@@ -62,8 +62,8 @@ def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door:
         # The arguments do not even fit: the role comes first.
         answer = client.greeted().ask(route, nonsense=1)
     assert answer["error"]["kind"] == "Refused"
-    own = "sys has none" if least is Role.PARTICIPANT else f"{below[least]}'s is "
-    assert f"this requires the role {least}, and {own}" in answer["error"]["message"]
+    own = "sys has no role" if least is Role.PARTICIPANT else f"{below[least]}'s is "
+    assert f"this requires the role {least}, but {own}" in answer["error"]["message"]
     assert route not in answer["error"]["message"]
 
 
@@ -93,7 +93,7 @@ def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
     kernel.write_text(KERNEL)
     with serving(board.board.settings, path), asking(path, "daemon") as other:
         error = refusal(lambda: other.submissions.preview([requested(kernel)]))
-    assert error.message == "you may not use this board: this requires the role participant, and daemon has none."
+    assert error.message == "you may not use this board: this requires the role participant, but daemon has no role."
     assert error.hint == f"Ask the service's admin, {name}, for the role participant."
 
 

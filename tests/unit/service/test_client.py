@@ -175,7 +175,7 @@ OF_FILES = [
 def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
     done = command(door, *words)
     assert done.exit_code != 0
-    assert "this command needs the board's own settings and files" in done.output
+    assert "this command requires the board's own settings and files" in done.output
     assert "admin." not in done.output
     assert f"`hpc-board --config SETTINGS admin {words[1]}" in " ".join(done.output.split())
 
@@ -199,7 +199,7 @@ def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path,
     board.add(status_of(RunState.QUEUED))
     with asking(door) as remote:
         contents = remote.admin.backup(tmp_path / "copy.db")
-        assert "exists already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
+        assert "already exists" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
     assert contents.runs == 1
     assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600, "it holds all users' code"

@@ -268,7 +268,7 @@ def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: 
         code, lines = doctor(with_web(file, port, web_host="boards.site.org"))
     assert (code, of_page(lines)[1]) == (
         3,
-        ("error", f"127.0.0.1:{port}: the page refuses the name boards.site.org"),
+        ("error", f"127.0.0.1:{port}: the page rejects the name boards.site.org"),
     )
 
 
@@ -279,7 +279,7 @@ def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: 
         (b"SSH-2.0-OpenSSH_9.2\r\n", "another program answers there"),
         (b"", "another program answers there"),
         (b"\x1b[31m\xff" * 100_000, "another program answers there"),
-        (b"HTTP/1.1 500 X\r\nServer: hpc-board\r\n\r\n", "it answers with the status 500"),
+        (b"HTTP/1.1 500 X\r\nServer: hpc-board\r\n\r\n", "it answers with status 500"),
         (None, "no answer in time"),
         (b"a byte at a time", "no answer in time"),
     ],

@@ -762,7 +762,7 @@ def test_the_metrics_are_in_the_format_of_prometheus(board: Recorded) -> None:
     assert kinds == {"gauge"}
     assert {found[f"hpc_board_{name}"].type for name in ("requests", "passes", "refusals")} == {"counter"}
     took = found["hpc_board_scheduler_seconds"]
-    assert (took.type, took.documentation) == ("histogram", "Time of a scheduler's answer to a question about jobs.")
+    assert (took.type, took.documentation) == ("histogram", "Latency of scheduler queries about jobs.")
     assert {sample.labels["cluster"] for sample in took.samples} == {'a "b"\\c\n'}
     values = {sample.labels.get("le", sample.name.rpartition("_")[2]): sample.value for sample in took.samples}
     assert [values[bound] for bound in ("0.01", "0.03", "1.0", "3.0", "60.0", "+Inf")] == [0, 1, 1, 2, 2, 3]

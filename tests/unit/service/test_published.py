@@ -45,7 +45,7 @@ def test_a_command_that_needs_the_texts_of_a_task_says_that_the_service_keeps_th
 
 def test_the_files_of_a_task_are_shown_to_be_with_the_service(door: Path) -> None:
     shown = command(door, "task", "narrow").stdout
-    assert "reference.py   with the service\n" in shown
+    assert "reference.py   not published by the service\n" in shown
     assert "submission.py  your submission\n" in shown
 
 

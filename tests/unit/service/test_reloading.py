@@ -166,11 +166,11 @@ def test_unknown_names_of_roles_are_in_the_log_at_the_start_and_after_a_reload(f
     absent = "hpc-board-absent"
     written(file, roles={"admins": [absent], "participants": ["root"]})
     with service(file) as (process, events):
-        assert warned() == ["roles: roles.admins: this machine does not know hpc-board-absent"]
+        assert warned() == ["roles: roles.admins: unknown on this machine: hpc-board-absent"]
         written(file, roles={"participants": ["root", f"@{absent}", absent]})
         process.send_signal(signal.SIGHUP)
         awaited(lambda: len(warned()) > 1)
-        assert warned()[1:] == [f"roles: roles.participants: this machine does not know @{absent}, {absent}"]
+        assert warned()[1:] == [f"roles: roles.participants: unknown on this machine: @{absent}, {absent}"]
 
 
 def test_the_end_of_its_terminal_ends_the_service(file: Path) -> None:

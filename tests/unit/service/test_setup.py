@@ -208,13 +208,13 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
     ("argv", "code", "words"),
     [
         (["--socket", "/tmp/" + 110 * "x"], 2, "is too long for a socket"),
-        (["--socket", "/tmp/x\x1b.sock"], 2, "has unprintable characters"),
-        (["--force"], 2, "--serve excludes --force"),
+        (["--socket", "/tmp/x\x1b.sock"], 2, "contains unprintable characters"),
+        (["--force"], 2, "--serve and --force are mutually exclusive"),
         (["--user", "no-such-account"], 2, "unknown account no-such-account"),
         (["--user", "no\0account"], 2, "unknown account no"),
         (["-o", "other.yaml"], 2, "its board is not"),
         (["-o", "client.yaml"], 2, "its board is not"),
-        (["-o", "mine.yaml", "--socket", "other.sock"], 2, "mine.yaml exists already, and its socket is"),
+        (["-o", "mine.yaml", "--socket", "other.sock"], 2, "mine.yaml already exists, and its socket is"),
         (["--socket", "shared/board.sock"], 2, "accounts other than the service's can write"),
     ],
 )
@@ -257,7 +257,7 @@ def test_a_board_moves_in_from_another_folder(place: Path) -> None:
     assert "The settings have no entry for H100-SXM." in told
     assert f"chmod 700 {folder}" in done.stdout
     again = served(place / "board", "--from", folder)
-    assert (again.exit_code, "has a database already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already has a database" in again.stderr) == (2, True)
     itself = served(place / "board", "--from", place / "board")
     assert (itself.exit_code, "is the new board itself" in itself.stderr) == (2, True)
 

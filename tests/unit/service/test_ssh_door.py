@@ -95,7 +95,7 @@ def test_a_running_master_serves_all_connections(door: SshAddress, host: Sshd, t
             assert remote.runs.list() == ()
             assert len(host.sessions()) == 1
         error = failure(msgspec.structs.replace(door, command="hpc-board"))
-        assert "127.0.0.1 has no command hpc-board" in error.message
+        assert "127.0.0.1 cannot run hpc-board" in error.message
 
 
 def words_of(command_line: Path) -> bytes:
@@ -165,7 +165,7 @@ def test_a_connection_that_breaks_while_a_question_is_sent_is_told(door: SshAddr
 
 def test_a_host_without_hpc_board_is_told_how_an_address_names_it(door: SshAddress) -> None:
     error = failure(msgspec.structs.replace(door, command="hpc-board"))
-    assert (error.exit_code, "127.0.0.1 has no command hpc-board" in error.message) == (2, True)
+    assert (error.exit_code, "127.0.0.1 cannot run hpc-board" in error.message) == (2, True)
     assert "?command=/path/to/hpc-board" in error.hint
 
 
@@ -247,4 +247,4 @@ def test_the_relay_needs_a_socket_and_no_terminal(folder: Path) -> None:
     os.close(ours)
     os.close(theirs)
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert "runs on a terminal" in shown.stderr
+    assert "its input is a terminal" in shown.stderr

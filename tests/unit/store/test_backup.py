@@ -73,7 +73,7 @@ def test_a_backup_does_not_overwrite_a_file_unless_told_to(board: Recorded) -> N
     target.write_text("precious")
     done = call(board, "admin", "backup", target)
     assert done.exit_code == 2
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert target.read_text() == "precious"
     assert call(board, "admin", "backup", target, "--force").exit_code == 0
     assert contents(target).runs == 0
@@ -113,7 +113,7 @@ def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_acciden
     board.add(status_of(RunState.QUEUED))
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5
-    assert "the backup does not know 1 of the runs in flight" in done.stderr
+    assert "the backup does not contain 1 of the runs in flight" in done.stderr
     assert len(board.board.runs.list()) == 2
     assert call(board, "admin", "restore", board.folder / "copy.db", "--yes", "--force").exit_code == 0
     assert len(board.board.runs.list()) == 1
@@ -126,7 +126,7 @@ def test_a_job_of_a_run_that_was_sent_again_is_not_forgotten_by_accident(board: 
     Store(board.folder / "board" / "board.db").runs.retry_each({run.id: again})
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5
-    assert "the backup does not know 1 of the runs in flight" in done.stderr
+    assert "the backup does not contain 1 of the runs in flight" in done.stderr
     assert board.board.runs.get(run.id).token == again.token
 
 

@@ -29,13 +29,13 @@ def of_another(folder: Path) -> str:
 
 def open_to_all(folder: Path) -> str:
     folder.chmod(0o777)
-    return f"{folder} may be written by other accounts"
+    return f"{folder} is writable by other accounts"
 
 
 def open_to_a_group(folder: Path) -> str:
     os.chown(folder, -1, 61001)
     folder.chmod(0o770)
-    return f"{folder} may be written by other accounts"
+    return f"{folder} is writable by other accounts"
 
 
 def with_a_foreign_database(folder: Path) -> str:
@@ -45,7 +45,7 @@ def with_a_foreign_database(folder: Path) -> str:
 
 def with_open_database(folder: Path) -> str:
     (folder / "board.db").chmod(0o666)
-    return "board.db may be written by other accounts"
+    return "board.db is writable by other accounts"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_private_group_of_this_account_may_write_the_folder(
     if private:
         check_own(tmp_path)
     else:
-        with pytest.raises(StorageError, match="may be written by other accounts"):
+        with pytest.raises(StorageError, match="is writable by other accounts"):
             check_own(tmp_path)
 
 
@@ -123,7 +123,7 @@ def test_a_folder_that_is_missing_or_a_file_is_not_foreign(tmp_path: Path) -> No
     check_own(tmp_path / "file")
     assert create_board_folder(tmp_path / "new" / "board")
     assert not create_board_folder(tmp_path / "new" / "board")
-    with pytest.raises(StorageError, match="cannot be made"):
+    with pytest.raises(StorageError, match="cannot be created"):
         make_board_folder(tmp_path / "file" / "board")
 
 

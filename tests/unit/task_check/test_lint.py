@@ -68,7 +68,7 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
     path = folder(board, REFERENCE.replace("< 1e-9", "< 100"))
     done = call(board, "task", "check", path)
     assert done.exit_code == 1
-    assert "zeros: the check lets it pass on test 1 (size: 3; seed: 1) and 1 more" in done.stdout
+    assert "zeros: the check accepts it on test 1 (size: 3; seed: 1) and 1 more" in done.stdout
     assert "error    accepts_zeros" in done.stdout
     found = json.loads(call(board, "task", "check", path, "--json").stdout)
     assert (found["task"], found["passed"]) == ("double", False)
@@ -81,9 +81,9 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("./nowhere", "nowhere is not there"),
-        ("nowhere.zip", "nowhere.zip is not there"),
-        ("./kernel.toml", "kernel.toml is neither a folder nor a file that tasks are read from"),
+        ("./nowhere", "nowhere does not exist"),
+        ("nowhere.zip", "nowhere.zip does not exist"),
+        ("./kernel.toml", "kernel.toml is not a folder, and not a file of a task"),
         ("empty", "empty contains no task: task.yml is missing"),
         ("vectoraddpy", 'Did you mean "vectoradd_py"?'),
     ],

@@ -292,7 +292,7 @@ def test_a_login_that_is_refused_names_what_was_tried(
     ("option", "words", "hint"),
     [
         ("AuthenticationMethods publickey,publickey", "requires more than a key: publickey", "`ssh -fNM "),
-        ("PubkeyAuthentication no", "the host takes no keys, only", "logs in without a prompt"),
+        ("PubkeyAuthentication no", "the host does not accept keys, only", "logs in without a prompt"),
     ],
 )
 def test_a_host_that_a_key_does_not_open_is_told(home: Path, option: str, words: str, hint: str) -> None:
@@ -448,4 +448,4 @@ def test_a_host_with_few_sessions_on_a_connection_gets_several_connections(home:
 def test_a_host_that_opens_no_session_is_told(home: Path) -> None:
     with short_folder() as folder, Sshd(folder / "d", options=("MaxSessions 0",)) as limited:
         limited.client_home(home)
-        assert "opens no further session" in refusal(limited).message
+        assert "does not open another session" in refusal(limited).message
