@@ -112,7 +112,7 @@ class Backoff:
     """Back-off between queries of one scheduler or scans of its folders, shared by all clients of a board.
 
     `poll_seconds` is the shortest. A pause grows without news, up to `pause_factor` times that, and no two are alike,
-    so that many boards don't ask at the same moment. A client that polls or sends holds the board's lock, others hold none.
+    so that many boards don't ask at the same moment. A client that polls or sends holds the board's lock.
     """
 
     def __init__(self, file: Path, poll_seconds: float, *, pause_factor: float = PAUSE_FACTOR) -> None:

@@ -321,6 +321,19 @@ def test_a_job_that_is_sent_too_soon_begins_a_rest_that_no_answer_of_its_pass_en
     assert Backoff(world.folder / "asked-main", 30).rests(datetime.now(UTC))
 
 
+def test_a_client_that_asks_too_much_during_a_pass_begins_a_rest_that_its_answer_does_not_end(
+    world: ArrayWorld,
+) -> None:
+    (run,) = world.runs(1)
+    world.advance.launch([run])
+    backoff = Backoff(world.folder / "asked-main", 30)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
+    world.scheduler.on_poll = lambda _: backoff.fail(datetime.now(UTC), 0, throttled=True)
+    world.advance()
+    assert world.states([run]) == [RunState.RUNNING]
+    assert backoff.rests(datetime.now(UTC))
+
+
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_cancellation_that_comes_too_soon_begins_a_rest(world: ArrayWorld, *, sent: bool) -> None:
     runs = world.runs()
