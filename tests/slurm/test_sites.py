@@ -159,7 +159,7 @@ def test_a_partition_of_reservations_names_the_one_that_is_missing(slurm_lab: Sl
         assert "H100" not in detected.gpus
         slurm_lab.run("scontrol", "create", "reservation", "ReservationName=course", *reservation)
         with pytest.raises(SchedulerRefused) as refusal:
-            scheduler.submit(job(tmp_path / "job", H100))
+            SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment)).submit(job(tmp_path / "job", H100))
         assert refusal.value.hint.endswith("gpus.H100.reservation in the settings: course.")
         detected = detected_settings(site(ThisHost(slurm_lab.environment)))
         assert "H100" in detected.gpus

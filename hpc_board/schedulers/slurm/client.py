@@ -1,6 +1,8 @@
 """The door to one Slurm cluster."""
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -61,6 +63,9 @@ from hpc_board.transport.time_budget import is_out_of_time, time_limit, without_
 
 TIMEOUT_SECONDS: Final = 60.0
 """The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
+
+_EXPLAINED_SECONDS: Final = 10.0
+"""The time for which an answer that explains refusals counts."""
 
 _ACCOUNTED_AT_ONCE = 50
 _NAMED_AT_ONCE = 1_000
@@ -154,6 +159,7 @@ class SlurmScheduler:
         self._cluster = cluster
         self._host = AddressedHost(host, cluster_options(cluster))
         self._timeout_seconds = timeout_seconds
+        self._explanations: dict[tuple[str, ...], tuple[float, str]] = {}
 
     def command(self, job: Job) -> Sequence[str]:
         return self._host.command(self._sbatch(job))
@@ -248,8 +254,7 @@ class SlurmScheduler:
         self._require_cluster(done)
         error = not_accepted(done.stderr, job.gpu.name, self._cluster.name)
         if isinstance(error, SchedulerRefused) and "access/permission denied" in done.stderr.lower():
-            with suppress(SchedulerError):
-                return self._missing_reservation(job) or error
+            return self._missing_reservation(job) or error
         return error
 
     def _missing_reservation(self, job: Job) -> SchedulerRefused | None:
@@ -257,10 +262,13 @@ class SlurmScheduler:
         partition = job.options.get("partition", "")
         if job.options.get("reservation") or not _NODE.fullmatch(partition):
             return None
-        facts = partition_facts(self._answer(["scontrol", "show", "partition", partition, "--oneliner"]))
+        facts = partition_facts(self._explanation("scontrol", "show", "partition", partition, "--oneliner"))
         if partition not in facts or not facts[partition].reservation_only:
             return None
-        names = reservations(self._answer(RESERVATIONS), partition)
+        told = self._explanation(*RESERVATIONS)
+        if not told:
+            return None
+        names = reservations(told, partition)
         return SchedulerRefused(
             f"sbatch rejected the job for {job.gpu.name}: partition {partition} accepts only jobs with a "
             "reservation, but none is given",
@@ -280,19 +288,29 @@ class SlurmScheduler:
         name = cluster_options(self._cluster).slurm_cluster
         if not name or not UNKNOWN_CLUSTER.search(done.stderr):
             return
-        argv = ["sacctmgr", "--noheader", "--parsable2", "list", "clusters", "format=Cluster"]
-        try:
-            listed = self._host.run(argv, timeout_seconds=self._timeout_seconds)
-        except (CommandMissing, CommandTimeout):
-            return
-        known = listed.stdout.split()
-        answered = listed.returncode == 0 and not listed.truncated and known
+        listing = ("sacctmgr", "--noheader", "--parsable2", "list", "clusters", "format=Cluster")
+        known = self._explanation(*listing).split()
         # Slurm keeps the names of clusters and accounts in lower case.
-        if answered and name.lower() not in map(str.lower, known):
+        if known and name.lower() not in map(str.lower, known):
             raise SchedulerRefused(
                 f"Slurm does not know cluster {name}; known clusters: {one_line(', '.join(known), 300)}",
                 hint=f"Correct clusters.{self._cluster.name}.slurm_cluster in the settings.",
             )
+
+    def _explanation(self, *argv: str) -> str:
+        """Return the answer to a question about a refusal; empty without one.
+
+        It counts for some seconds: many jobs of a submission may be refused alike.
+        """
+        now = time.monotonic()
+        asked_at, answer = self._explanations.get(argv, (-math.inf, ""))
+        if now - asked_at >= _EXPLAINED_SECONDS:
+            answer = ""
+            with suppress(CommandMissing, SchedulerError):
+                done = self._run(argv)
+                answer = done.stdout if done.returncode == 0 and not done.truncated else ""
+            self._explanations[argv] = now, answer
+        return answer
 
     def find(self, job: JobKey) -> str | None:
         return self.find_each([job]).get(job.name)

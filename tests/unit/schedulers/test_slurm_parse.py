@@ -787,7 +787,58 @@ def test_a_cluster_is_unknown_if_the_whole_list_of_its_slurm_conf_lacks_it(
         SlurmScheduler(replace(CLUSTER, scheduler_options=options), Answers()).poll([JobKey("hb-1", "7", NOW)])
     assert isinstance(error.value, SchedulerRefused) is is_unknown
     argv, env = asked[-1]
-    assert (*argv[:2], env) == ("sacctmgr", "--noheader", {"SLURM_CONF": "/etc/west.conf"})
+    assert (*argv[:2], env["SLURM_CONF"]) == ("sacctmgr", "--noheader", "/etc/west.conf")
+
+
+class Refusing(Programs):
+    """A host whose sbatch refuses with these words, and whose other programs print these texts."""
+
+    def __init__(self, stderr: str, **printed: str) -> None:
+        super().__init__(None, **printed)
+        self.stderr = stderr
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        done = super().run(argv, **options)
+        return Completed(1, "", self.stderr) if argv[0] == "sbatch" else done
+
+
+def refusals(scheduler: SlurmScheduler, count: int) -> set[str]:
+    """Return the messages and hints of as many submissions."""
+    found = set()
+    for _ in range(count):
+        with pytest.raises(SchedulerRefused) as refusal:
+            scheduler.submit(job())
+        found.add(f"{refusal.value.message}; {refusal.value.hint}")
+    return found
+
+
+def test_many_refusals_of_one_kind_are_explained_by_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = "sbatch: error: Batch job submission failed: Access/permission denied\n"
+    reserved = "PartitionName=h100 ReqResv=YES\n"
+    host = Refusing(denied, scontrol=reserved)
+    (words,) = refusals(scheduler := SlurmScheduler(CLUSTER, host), 20)
+    assert "accepts only jobs with a reservation" in words
+    asked = [argv[0] for argv in host.commands]
+    assert (asked.count("sbatch"), asked.count("scontrol")) == (20, 2)
+    later = time.monotonic() + 11
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    refusals(scheduler, 1)
+    assert [argv[0] for argv in host.commands].count("scontrol") == 4
+
+    elsewhere = replace(CLUSTER, scheduler_options=ClusterOptions(slurm_cluster="atlantis"))
+    host = Refusing("sbatch: error: 'atlantis' can't be reached now, or it is an invalid entry for --cluster.\n")
+    host.printed["sacctmgr"] = "main\n"
+    (words,) = refusals(SlurmScheduler(elsewhere, host), 20)
+    assert "does not know cluster atlantis" in words
+    assert [argv[0] for argv in host.commands].count("sacctmgr") == 1
+
+
+def test_a_refusal_whose_question_fails_keeps_its_own_words() -> None:
+    host = Refusing("sbatch: error: Batch job submission failed: Access/permission denied\n")
+    for stays in ("", "PartitionName=h100 ReqResv=NO\n"):
+        host.printed["scontrol"] = stays
+        (words,) = refusals(SlurmScheduler(CLUSTER, host), 2)
+        assert "Access/permission denied; Ask the administrators for access" in words
 
 
 def test_an_account_of_another_case_is_no_change_and_a_job_that_is_not_listed_tells_none() -> None:
