@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import RESULT_GRACE, RunState
 from hpc_board.model.result import Verdict
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import RIGHT, slurm_jobs
@@ -115,6 +115,30 @@ def test_a_run_whose_submission_lost_its_answer_is_not_sent_twice(site: faults.S
     assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
     assert len(list(site.folder(run).glob("slurm-*.out"))) == 1
     assert site.now(run).status.job_id == found.status.job_id
+
+
+def test_a_run_whose_node_dies_is_sent_again_and_followed(site: faults.Site) -> None:
+    gpus = faults.settings_of(site.files)["gpus"]
+    faults.change_settings(site.files, **{"HELD-A100": {**gpus["HELD-A100"], "retries": 1}})
+    site.held()
+    (run,) = site.submit("HELD-A100")
+    first = site.until(run, RunState.RUNNING)
+    site.lab.run("scontrol", "update", "NodeName=a100-1", "State=down", "Reason=a test")
+    try:
+        site.until(run, RunState.COLLECTING)
+        site.later(RESULT_GRACE)
+        again = site.until(run, fits=lambda run: run.retry == 1)
+        assert again.status.reason.startswith("retry 1 of 1 after node_fail on a100-1")
+        # The first job is over: the second one has another name, folder and script.
+        assert again.token != first.token
+    finally:
+        site.lab.run("scontrol", "update", "NodeName=a100-1", "State=idle")
+    second = site.until(run, RunState.RUNNING)
+    assert second.status.job_id != first.status.job_id
+    assert all(name.startswith("site-") for name in names(site))
+    site.released()
+    ended = site.until(run, RunState.FINISHED)
+    assert (ended.verdict, ended.retry, ended.status.job_id) == (Verdict.PASS, 1, second.status.job_id)
 
 
 def test_an_array_of_twenty_is_followed_and_cancelled(site: faults.Site) -> None:

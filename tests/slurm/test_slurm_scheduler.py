@@ -470,6 +470,7 @@ def test_jobs_in_a_queue_that_is_longer_than_can_be_read_are_followed_and_cancel
         assert host.commands[-2:] == ["squeue", "squeue"]
         assert scheduler.poll([unknown])["hb-unknown"].state is JobState.MISSING
         assert scheduler.find(JobKey(mine.name, "", before)) == first.job_id
+        assert scheduler.changes(mine, "999999") is None
         scheduler.cancel([first, tasks[1]])
         awaited(lambda: _live(scheduler.poll([first, *tasks])) == {tasks[0].name, tasks[2].name})
 
