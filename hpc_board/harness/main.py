@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _USAGE = """\
-usage: harness.pyz supervise JOB.JSON          evaluate a submission, or look at the node, and write result.json
+usage: harness.pyz supervise JOB.JSON          evaluate a submission, or probe the node, and write result.json
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
        harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
 """

@@ -134,7 +134,7 @@ def account(path: Path, status: int) -> int:
         cases = [Case(last.phase, (last.case or 1) - 1, last.message, verdict, message)]
     else:
         verdict = Verdict.INFRA_ERROR
-        message = f"the supervisor ended with status {status} and left no result; the job's output says why"
+        message = f"the supervisor ended with status {status} and left no result; the job's output has the reason"
     remove_scratch = partial(_remove_scratch, known.scratch)
     result = result_of(job, verdict, message, cases, provenance, started_at=now_text())
     # A supervisor that was not killed may have waited for space itself.
@@ -153,8 +153,8 @@ def killed(number: int, last: Step, memory_ran_out: bool) -> tuple[Verdict, str]
     """Return verdict and message for a supervisor that was killed by a signal while a case ran."""
     message = f"the supervisor was killed by signal {number} {last.words()}"
     if number != signal.SIGKILL:
-        return Verdict.CRASH, f"{message}; a kernel that kills its parent ends so"
+        return Verdict.CRASH, f"{message}; this happens if a kernel kills its parent"
     if memory_ran_out:
         return Verdict.OUT_OF_MEMORY, f"{message}; {MEMORY_RAN_OUT}"
-    reasons = "a kernel that kills its parent ends so, and so does a job whose node ran out of memory"
+    reasons = "this happens if a kernel kills its parent, or if the node runs out of memory"
     return Verdict.CRASH, f"{message}; {reasons}"

@@ -244,7 +244,7 @@ class Supervisor:
         self._provenance["root"] = True
         if not self._job.allow_root:
             message = (
-                "this job runs as root, and so would the submission; nothing of it was run. Use hpc-board under an "
+                "this job runs as root, and so would the submission; it was not run. Use hpc-board under an "
                 f"ordinary account, or set allow_root: true for the cluster of gpus.{self._job.gpu} in the settings"
             )
             raise CallFailed(Verdict.INFRA_ERROR, message)

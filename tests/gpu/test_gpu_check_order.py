@@ -123,7 +123,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     assert "| copy engine in another's time | failed: the process one has ended |" in page
     assert re.search(r"^\| windows \| one, nothing: 12.70 us \(12.70 to 12.70\); two, nothing", page, re.MULTILINE)
     assert "| VMM memory by descriptor | shared |" in page
-    assert "| judge: the calls of benchmark case 1 wait for the GPU themselves | " in page
+    assert "| judge: the calls of benchmark case 1 synchronize with the GPU themselves | " in page
     assert "| second_gpu | pass or infra_error | left out: this machine has one GPU |" in page
     files = [path for path in check.out.rglob("*") if path.is_file()]
     assert len(files) == 3

@@ -69,7 +69,7 @@ FLOOD = kernel(
     ("source", "limits", "verdict", "message"),
     [
         (TIME_BOMB, {"build_seconds": 2}, Verdict.COMPILE_TIMEOUT, "within 2 s"),
-        (MEMORY_BOMB, {"build_bytes": 2**28}, Verdict.COMPILE_ERROR, "takes more memory than the limit of 0.25 GiB"),
+        (MEMORY_BOMB, {"build_bytes": 2**28}, Verdict.COMPILE_ERROR, "exceeded the memory limit of 0.25 GiB"),
         (FLOOD, {"printed_bytes": 2**20}, Verdict.COMPILE_ERROR, "printed more than 1048576 bytes"),
     ],
     ids=["time", "memory", "output"],
@@ -358,7 +358,7 @@ def test_errors_of_nvcc_are_shown_and_those_of_the_settings_blame_no_kernel(tmp_
     assert "Unsupported gpu architecture" in unknown.message
     native = compiled(tmp_path / "c", CUDA, ending=".cu", arch="native")
     assert native.verdict is Verdict.INFRA_ERROR
-    assert "the settings have the invalid `arch` 'native'; an example is sm_90a" in native.message
+    assert "the settings have an invalid `arch` 'native'; an example is sm_90a" in native.message
 
 
 @needs_nvcc
@@ -399,7 +399,7 @@ def tools_in(folder: Path, **programs: str) -> dict[str, str]:
         (Language.CU, {}, Verdict.INFRA_ERROR, "no nvcc in PATH, nor in /opt/cuda/bin, so"),
         (Language.HIP, {}, Verdict.INFRA_ERROR, "no hipcc in PATH"),
         (Language.CPP, {}, Verdict.INFRA_ERROR, "no g++ in PATH"),
-        (Language.CPP, {"gxx": "exit 1"}, Verdict.INFRA_ERROR, "states no version"),
+        (Language.CPP, {"gxx": "exit 1"}, Verdict.INFRA_ERROR, "prints no version"),
         (Language.CU, {"nvcc": "echo release 13.0"}, Verdict.DEVICE_ERROR, "nvidia-smi reports no GPU"),
         (Language.HIP, {"hipcc": "echo 6.4"}, Verdict.DEVICE_ERROR, "no GPU on this node, and the GPU has no `arch`"),
         (

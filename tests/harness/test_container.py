@@ -271,7 +271,7 @@ def without(name: str, folder: Path) -> dict[str, str]:
 def test_a_node_without_bubblewrap_says_what_is_missing_and_who_asked(tmp_path: Path) -> None:
     result = evaluate(tmp_path, RIGHT, environ=without("bwrap", tmp_path / "bin"), sandbox=BUBBLEWRAP).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "the settings ask for bubblewrap (gpus.CPU.sandbox), and this node has no bwrap in PATH" in result.message
+    assert "the settings ask for bubblewrap (gpus.CPU.sandbox), but this node has no bwrap in PATH" in result.message
     assert "sandbox" not in result.provenance
 
 
@@ -292,7 +292,7 @@ def test_a_container_that_does_not_start_in_time_is_not_waited_for(
     monkeypatch.setattr("hpc_board.harness.confine.container._CHECK_SECONDS", 0.2)
     test_profile.script(tmp_path / "bin", "bwrap", "import time\ntime.sleep(60)\n")
     environ = {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin"}
-    with pytest.raises(ContainerUnavailable, match=r"does not start on this node \(nothing within 0.2 s\)"):
+    with pytest.raises(ContainerUnavailable, match=r"does not start on this node \(no answer within 0.2 s\)"):
         container(BUBBLEWRAP, tmp_path / "harness.pyz", environ, tmp_path)
 
 
@@ -427,7 +427,7 @@ def test_a_compiler_that_is_killed_in_its_container_is_told_from_one_that_fails(
     compiler.chmod(0o755)
     result = compiled(tmp_path, Mode.TEST, wanted, environ)
     assert result.verdict is Verdict.COMPILE_ERROR
-    assert "g++ was killed, most likely because the node has no memory left for it" in result.message
+    assert "g++ was killed, most likely because the node ran out of memory" in result.message
 
 
 def test_a_node_without_the_image_says_which_and_who_asked(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_node_without_the_image_says_which_and_who_asked(tmp_path: Path) -> No
     Path(wanted.image).unlink()
     result = evaluate(tmp_path, RIGHT, environ=environ, sandbox=wanted).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert f"for apptainer (defaults.sandbox), and this node has no image {wanted.image}" in result.message
+    assert f"for apptainer (defaults.sandbox), but this node has no image {wanted.image}" in result.message
 
 
 def test_an_image_whose_python_is_too_old_says_so(tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_an_image_whose_python_is_too_old_says_so(tmp_path: Path) -> None:
     (tmp_path / "image" / "python3").write_text("#!/bin/sh\n: >ready\necho 3 8\n")
     result = evaluate(tmp_path, RIGHT, environ=environ, sandbox=wanted).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "its Python is 3.8; the harness takes 3.10 or newer" in result.message
+    assert "its Python is 3.8; the harness requires 3.10 or newer" in result.message
 
 
 CONNECTS = """

@@ -128,11 +128,16 @@ def test_a_result_waits_for_space_on_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at_first", "now", "held", "words"),
     [
-        ((500 * MIB, 9999), (0, 9999), (400 * MIB, 3), "400 MiB lie in its folder, 500 MiB were free before"),
+        ((500 * MIB, 9999), (0, 9999), (400 * MIB, 3), "400 MiB are in its folder, 500 MiB were free before"),
         ((500 * MIB, 9999), (0, 9999), (200 * MIB, 3), ""),
         ((500 * MIB, 9999), (9 * MIB, 9999), (400 * MIB, 3), ""),
         ((9 * MIB, 9999), (0, 9999), (9 * MIB, 3), ""),
-        ((500 * MIB, 20_000), (400 * MIB, 0), (9 * MIB, 19_000), "19000 files lie in its folder, 20000 could be made"),
+        (
+            (500 * MIB, 20_000),
+            (400 * MIB, 0),
+            (9 * MIB, 19_000),
+            "19000 files are in its folder, 20000 could be created",
+        ),
         ((500 * MIB, 50), (400 * MIB, 0), (9 * MIB, 50), ""),
     ],
     ids=["filled", "others filled it", "there is room", "it was full before", "files", "few files before"],

@@ -56,7 +56,7 @@ def test_the_memory_and_the_processor_time_of_a_submission_are_counted(tmp_path:
 def test_what_the_zygote_printed_is_told_where_it_can_start_nothing(tmp_path: Path) -> None:
     result = evaluate(tmp_path, RIGHT, harness=edited((ZYGOTE_ENDS,))).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "the process that starts the others is gone: it exited with status 3" in result.message
+    assert "the process that starts the workers is gone: it exited with status 3" in result.message
     assert "The judge printed:\nlibcudart.so.12: no such file" in result.message
 
 

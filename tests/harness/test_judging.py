@@ -162,7 +162,7 @@ def test_calls_that_fail_use_up_the_kernel_s_time_too(tmp_path: Path) -> None:
     ("place", "words"),
     [
         ("def check_implementation(data, output):", "did not check the output within 0.5 s"),
-        ("def generate_input(size, seed):", "did not make the inputs within 0.5 s"),
+        ("def generate_input(size, seed):", "did not generate the inputs within 0.5 s"),
     ],
 )
 @pytest.mark.quiet

@@ -20,9 +20,9 @@ from tests.harness.evaluations import evaluate
     [
         ("skips the harness around its calls", Verdict.PASS, ""),
         ("answers a row by a message of its own", Verdict.PASS, ""),
-        ("names its inputs as its answers", Verdict.PROTOCOL_VIOLATION, "lies in the memory of an input"),
+        ("names its inputs as its answers", Verdict.PROTOCOL_VIOLATION, "is in the memory of an input"),
         ("names parts of its inputs as parts of its answers", Verdict.PROTOCOL_VIOLATION, "number of outputs differs"),
-        ("names a second mapping of its inputs", Verdict.PROTOCOL_VIOLATION, "lies in the memory of an input"),
+        ("names a second mapping of its inputs", Verdict.PROTOCOL_VIOLATION, "is in the memory of an input"),
         ("names one answer for all calls", Verdict.PASS, "returns the same memory each time"),
         ("names fewer answers than calls", Verdict.PROTOCOL_VIOLATION, "number of outputs differs"),
         (

@@ -167,7 +167,7 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
     ("reference", "code", "words"),
     [
         (changed("random.Random(seed)", "random.SystemRandom()"), "random_inputs", "test 1 (size: 7; seed: 1) and 1"),
-        (changed("random.Random(seed)", "random.Random(5)"), "ignores_seed", "another seed"),
+        (changed("random.Random(seed)", "random.Random(5)"), "ignores_seed", "a different seed"),
         (changed("return False", "raise KeyError(index)\n            return False"), "raises", "on zeros and"),
         (changed("return True, ", "return None, None, "), "raises", "the reference's answer"),
         (changed("rng.uniform(-2, 2)", "rng.unifrom(-2, 2)"), "raises", "unifrom"),
@@ -176,7 +176,7 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
             "lost",
             "did not check the output within 3 s",
         ),
-        (changed("    rng =", "    import time; time.sleep(99)\n    rng ="), "lost", "did not make the inputs"),
+        (changed("    rng =", "    import time; time.sleep(99)\n    rng ="), "lost", "did not generate the inputs"),
         (changed("    return [x", "    while True: pass\n    return [x"), "lost", "the reference's answer to them"),
         (changed("    for index", "    import os; os._exit(3)\n    for index"), "lost", "exited with status 3"),
         (
@@ -254,7 +254,7 @@ def test_no_more_is_asked_when_the_time_is_over(tmp_path: Path) -> None:
     subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
     found = json.loads((folder / "lint.json").read_text())
     assert found["cases"] == []
-    assert {each["left_out"] for each in found["left_out"]} == {"the time was over"}
+    assert {each["left_out"] for each in found["left_out"]} == {"the time limit was reached"}
 
 
 @pytest.mark.torch

@@ -103,7 +103,7 @@ def test_the_kernels_in_triton_s_cache_are_listed(tmp_path: Path) -> None:
 def test_of_many_kernels_twenty_are_listed(tmp_path: Path) -> None:
     found = profiled(tmp_path / "job", WRITES_CACHE.format(count=22, more="pass"), tools(tmp_path / "bin"))
     assert len(kept(found)) == 40
-    assert "2 older kernels are left out" in found.result.profile.text
+    assert "2 older kernels are omitted" in found.result.profile.text
 
 
 LINKS = """folder.mkdir(parents=True)

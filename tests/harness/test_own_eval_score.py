@@ -30,7 +30,7 @@ def test_the_score_that_it_prints_is_the_time(tmp_path: Path, mode: Mode) -> Non
     ("submission", "verdict", "words"),
     [
         ("def custom_kernel(data):\n    return data\n", Verdict.WRONG_VALUE, "AssertionError: wrong"),
-        (f"print('check_implementation failed')\n{RIGHT}", Verdict.WRONG_VALUE, "check says that it is wrong"),
+        (f"print('check_implementation failed')\n{RIGHT}", Verdict.WRONG_VALUE, "check reports a wrong output"),
         (f"print('score: 0.000001')\n{RIGHT}", Verdict.PROTOCOL_VIOLATION, "more than one line"),
         (f"import os\nos._exit(0)\n{RIGHT}", Verdict.CRASH, "it printed no line"),
         (f"import os\nprint('score: 99.5', flush=True)\nos._exit(0)\n{RIGHT}", Verdict.TIMING_INCONSISTENT, "99.5 s"),

@@ -62,7 +62,7 @@ def test_without_a_profiler_the_harness_tells_its_own_times(tmp_path: Path) -> N
     text = found.result.profile.text
     assert "case 1: size: 100; seed: 4" in text
     assert "case 2: size: 1000; seed: 5" in text
-    for step in ("make the inputs", "the call, as the worker times it", "hand over inputs", "check the output"):
+    for step in ("generate the inputs", "the call, as the worker times it", "hand over inputs", "check the output"):
         assert text.count(step) == 2
     assert "not on this node's PATH: perf" in text
     assert "no profiler is available" in text
@@ -138,7 +138,7 @@ def script(folder: Path, name: str, text: str) -> None:
             "Access to performance monitoring and observability operations is limited.",
             "perf may not count here (kernel.perf_event_paranoid is ",
         ),
-        ("perf not found for kernel 6.1", "perf could not begin: Error"),
+        ("perf not found for kernel 6.1", "perf could not start: Error"),
     ],
 )
 def test_a_perf_that_does_not_count_is_left_out_with_the_cause(tmp_path: Path, words: str, told: str) -> None:
@@ -323,7 +323,7 @@ def test_where_counters_are_forbidden_a_trace_is_made_instead(tmp_path: Path) ->
     script(tmp_path / "bin", "nsys", NSYS)
     found = as_gpu("cuda", tmp_path)
     text = found.result.profile.text
-    assert text.count("ncu was not used: this site keeps the GPU's performance counters from users") == 1
+    assert text.count("ncu was not used: this site does not let users read the GPU's performance counters") == 1
     assert "NVreg_RestrictProfilingToAdminUsers=0" in text
     assert text.count("CUDA GPU Kernel Summary of the trace") == 2
     assert (found.folder / "profile" / "case-2.nsys-rep").read_text() == "a trace"
@@ -346,7 +346,7 @@ def test_a_profiler_that_starts_nothing_is_left_out_with_its_words(tmp_path: Pat
     script(tmp_path / "bin", "ncu", "sys.exit('ncu: cannot open libcuda.so.1')\n")
     found = as_gpu("cuda", tmp_path)
     assert (
-        "ncu was not used: the call failed under it, and did not without: "
+        "ncu was not used: the call failed under it, but not without it: "
         "ncu started no worker: ncu: cannot open libcuda.so.1"
     ) in found.result.profile.text
 
@@ -357,7 +357,7 @@ def test_a_profiler_that_leaves_no_report_is_left_out(tmp_path: Path, name: str,
     script(
         tmp_path / "bin", name, f"print('no licence', flush=True)\nsys.exit(subprocess.run(args[{at}:]).returncode)\n"
     )
-    assert f"{name} was not used: it left no report: no licence" in as_gpu(device, tmp_path).result.profile.text
+    assert f"{name} was not used: it wrote no report: no licence" in as_gpu(device, tmp_path).result.profile.text
 
 
 def test_only_regular_files_of_a_bounded_size_are_kept(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_call_that_waits_for_the_gpu_is_made_by_the_host_and_says_so(tmp_path:
     assert case.timing is not None
     assert len(case.timing.worker_runs) == 3
     assert case.timing.claimed_ns is None
-    assert case.message.startswith("the call waits for the GPU itself")
+    assert case.message.startswith("the call synchronizes with the GPU itself")
 
 
 @pytest.mark.torch
@@ -162,7 +162,7 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         (
             "    if in_window():\n        queue().place = lambda part: (0, 2**40, 4000)\n",
             Verdict.PROTOCOL_VIOLATION,
-            "its memory of the GPU is not where it says: 4000 bytes at 1099511627776 of an allocation of",
+            "its GPU memory is not where it claims: 4000 bytes at 1099511627776 of an allocation of",
         ),
         (
             "    if in_window():\n        queue().place = lambda part: (9, 0, 4000)\n",
@@ -172,7 +172,7 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         (
             "    if in_window():\n        queue().handles[:], queue().place = [b'0' * 64], lambda part: (0, 0, 4000)\n",
             Verdict.PROTOCOL_VIOLATION,
-            "its memory of the GPU is not where it says: not opened",
+            "its GPU memory is not where it claims: not opened",
         ),
         (
             "    if in_window():\n        import time\n        time.sleep(60)\n",
@@ -187,7 +187,7 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         (
             "    if in_window():\n        inputs = queue().inputs()\n        queue().place = lambda part: inputs[0]\n",
             Verdict.PROTOCOL_VIOLATION,
-            "its output lies in the memory of an input",
+            "its output is in the memory of an input",
         ),
         (
             "    if in_window():\n        queue().place = lambda part: (0, 0, 3996)\n",
@@ -224,7 +224,7 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
     result = judged(tmp_path, simulating(simulated, waiting=False), kernel, ZEROS)
     assert (result.verdict, result.message.partition(": ")[2]) == (
         Verdict.TIMEOUT,
-        "1000; seed: 5): the GPU has not ended the call although its process says so",
+        "1000; seed: 5): the GPU has not finished the call although its process says so",
     )
 
 
@@ -472,7 +472,7 @@ def test_an_answer_in_an_input_is_refused_by_a_workers_clock_too(
 @pytest.mark.parametrize(
     ("edits", "verdict", "clock", "reason"),
     [
-        ((), "pass", "judge", "the calls of benchmark case 1 wait for the GPU themselves"),
+        ((), "pass", "judge", "the calls of benchmark case 1 synchronize with the GPU themselves"),
         ((UNSHARED,), "pass", "worker", "memory of the GPU cannot be shared: it has none"),
     ],
 )

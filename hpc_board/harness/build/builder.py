@@ -315,7 +315,7 @@ def compiler_log(
     try:
         status = program.wait(limits.build_seconds, limits.printed_bytes, check_memory)
     except DeadlinePassed:
-        message = f"compiling did not end within {limits.build_seconds:g} s, and was stopped"
+        message = f"the compilation did not end within {limits.build_seconds:g} s, and was stopped"
         stopped = BuildFailed(Verdict.COMPILE_TIMEOUT, message)
     except PrintedTooMuch:
         message = f"the compiler printed more than {limits.printed_bytes} bytes"
@@ -342,7 +342,7 @@ def compiler_log(
 
 def _check_memory(program: Program, limit_bytes: int) -> None:
     if session_bytes(program.pid) > limit_bytes:
-        message = f"compiling takes more memory than the limit of {limit_bytes / 2**30:g} GiB, and was stopped"
+        message = f"the compilation exceeded the memory limit of {limit_bytes / 2**30:g} GiB, and was stopped"
         raise BuildFailed(Verdict.COMPILE_ERROR, message)
 
 
@@ -358,7 +358,7 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
     if broken(text):
         return BuildFailed(Verdict.INFRA_ERROR, f"{compiler} cannot be used: {one_line(text, 500)}", log)
     if status == -signal.SIGKILL or re.search(_KILLED, text):
-        message = f"{compiler} was killed, most likely because the node has no memory left for it"
+        message = f"{compiler} was killed, most likely because the node ran out of memory"
         return BuildFailed(Verdict.COMPILE_ERROR, message, log)
     first = next((line for line in text.splitlines() if re.search(_FIRST_ERROR, line, re.IGNORECASE)), "")
     how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"

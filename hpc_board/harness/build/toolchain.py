@@ -117,7 +117,7 @@ class Inside:
         """
         text = self.output_of([compiler, "--version"]).strip()
         if not text:
-            message = f"{compiler} does not run on this node: it states no version"
+            message = f"{compiler} does not run on this node: it prints no version"
             raise BuildFailed(Verdict.INFRA_ERROR, message)
         return text[:2000]
 
@@ -162,7 +162,7 @@ def toolchain(
     if language is Language.CU:
         host = inside.found("g++")
         if host is None:
-            raise BuildFailed(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
+            raise BuildFailed(Verdict.INFRA_ERROR, "nvcc needs a host compiler, but this node has no g++ in PATH")
         identity += [host, inside.version(host)]
     if arch == "native":
         identity.append(_cpu_identity())
@@ -286,7 +286,7 @@ def _compiler(language: Language, inside: Inside) -> str:
         where = "the container of submissions on this node" if inside.command else "this node"
         raise BuildFailed(
             Verdict.INFRA_ERROR,
-            f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
+            f"{where} has no {name} in {searched}, so submissions in {language} cannot be compiled; "
             "`modules` and `env` of the GPU in the settings can add one",
         )
     return found
@@ -344,7 +344,7 @@ def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
 
 def _checked(arch: str, pattern: "re.Pattern[str]", example: str) -> str:
     if not pattern.fullmatch(arch):
-        message = f"the settings have the invalid `arch` {arch!r}; an example is {example}"
+        message = f"the settings have an invalid `arch` {arch!r}; an example is {example}"
         raise BuildFailed(Verdict.INFRA_ERROR, message)
     return arch
 

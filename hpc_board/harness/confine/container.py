@@ -95,11 +95,11 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
     program = shutil.which(name, path=environ.get("PATH"))
     if program is None:
         message = (
-            f"{_settings_ask(wanted)}, and this node has no {name} in PATH; install it there, or load it with `modules`"
+            f"{_settings_ask(wanted)}, but this node has no {name} in PATH; install it there, or load it with `modules`"
         )
         raise ContainerUnavailable(message)
     if wanted.image and not Path(wanted.image).exists():
-        raise ContainerUnavailable(f"{_settings_ask(wanted)}, and this node has no image {wanted.image}")
+        raise ContainerUnavailable(f"{_settings_ask(wanted)}, but this node has no image {wanted.image}")
     version = _version(program)
     made = (
         Apptainer(program, f"{version}, {wanted.image}", harness, wanted.image)
@@ -235,18 +235,18 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
             )
             ended = f"ended with status {done.returncode}"
         except subprocess.TimeoutExpired:
-            ended = f"nothing within {_CHECK_SECONDS} s"
+            ended = f"no answer within {_CHECK_SECONDS} s"
         except OSError as error:
             ended = str(error)
         output.seek(0)
         said = output.read(4000).decode("utf-8", "replace")
     if not (home / "ready").exists():
         reason = one_line(said, 500) or "it printed nothing"
-        message = f"{_settings_ask(wanted)}, and it does not start on this node ({ended}): {reason}"
+        message = f"{_settings_ask(wanted)}, but it does not start on this node ({ended}): {reason}"
         raise ContainerUnavailable(f"{message}. It needs Python in the container, and unprivileged user namespaces")
     numbers = said.split()[-2:]
     if not all(each.isdigit() for each in numbers) or tuple(map(int, numbers)) < _PYTHON_MIN:
-        message = f"{_settings_ask(wanted)}, and its Python is {'.'.join(numbers)}; the harness takes 3.10 or newer"
+        message = f"{_settings_ask(wanted)}, but its Python is {'.'.join(numbers)}; the harness requires 3.10 or newer"
         raise ContainerUnavailable(message)
 
 

@@ -164,13 +164,13 @@ class Disk:
         lost_bytes, lost_files = self._free[0] - free_bytes, self._free[1] - free_files
         if free_bytes < _FULL_BYTES and held_bytes >= max(_FILLED_BYTES_MIN, lost_bytes / 2):
             return (
-                f"it filled the disk that it shares with the harness: {held_bytes / 2**20:.0f} MiB lie in its folder, "
+                f"it filled the disk that it shares with the harness: {held_bytes / 2**20:.0f} MiB are in its folder, "
                 f"{self._free[0] / 2**20:.0f} MiB were free before"
             )
         if free_files < _FULL_FILES and held_files >= max(_FILLED_FILES_MIN, lost_files / 2):
             return (
-                f"it filled the disk that it shares with the harness: {held_files} files lie in its folder, "
-                f"{self._free[1]} could be made before"
+                f"it filled the disk that it shares with the harness: {held_files} files are in its folder, "
+                f"{self._free[1]} could be created before"
             )
         return ""
 

@@ -340,7 +340,7 @@ class _Judge:
         return {**self._check(frame, fds), "throttled": throttled}
 
     def _generate(self, frame: Frame) -> Frame:
-        step = "the task cannot make the inputs: generate_input fails"
+        step = "the task cannot generate the inputs: generate_input fails"
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
@@ -350,9 +350,9 @@ class _Judge:
             step = "the task's inputs cannot be handed over"
             shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
             laid = payload.laid_out(data, self._value_bytes, shift=shift)
-            step = "the task cannot answer its own inputs: ref_kernel fails"
+            step = "the task's reference fails on the task's own inputs: ref_kernel fails"
             self._expect(frame["group"], json.dumps(laid.layout), data)
-            step = "the task cannot take compiled submissions"
+            step = "the task does not support compiled submissions"
             if self._compiled:
                 self._check_compiled(frame["group"], laid.layout)
             form, own = self._form(frame["group"], laid)

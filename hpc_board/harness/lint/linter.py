@@ -31,7 +31,7 @@ _MESSAGE_MAX = 4000
 _OTHER_SEED = 2**31 - 1
 _PROBER_ANSWERS = 4
 _OF_MACHINE = (Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
-_TIME_OVER = "the time was over"
+_TIME_OVER = "the time limit was reached"
 
 _Case = Mapping[str, CaseValue]
 
@@ -85,7 +85,7 @@ class _Linter:
             for phase, index, case in planned:
                 checked = CheckedCase(phase, index, printable(case_text(case), _MESSAGE_MAX))
                 if (phase, index, case) not in chosen:
-                    left_out.append(replace(checked, left_out=f"only {cases_max} cases are looked at"))
+                    left_out.append(replace(checked, left_out=f"only {cases_max} cases are checked"))
                 elif cases and cases[-1].lost:
                     left_out.append(replace(checked, left_out=f"{cases[-1].name} ended the judge"))
                 elif time.monotonic() >= self._deadline:
@@ -169,7 +169,7 @@ class _Linter:
         call, seconds = self._calls, self._judge_seconds
         frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case), "public": False}
         self._judge.send(frame)
-        late = f"the task did not make the inputs, and the reference's answer to them, within {seconds:g} s"
+        late = f"the task did not generate the inputs and the reference's answer within {seconds:g} s"
         deadline = time.monotonic() + seconds
         size = judge_answer(self._judge, Generated, deadline, late).size
         descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)

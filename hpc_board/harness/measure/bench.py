@@ -86,7 +86,7 @@ class Bench:
         numbers = [secrets.randbits(62) for _ in seeds]
         group = f"{self.phase.name}.{index}"
         with self._forgotten_on_failure(), ExitStack() as held:
-            with self._step("make the inputs"):
+            with self._step("generate the inputs"):
                 inputs = [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
             if first is not None:
                 first()
@@ -133,7 +133,7 @@ class Bench:
     def _await_empty_caches(self, worker: Worker) -> None:
         with self._step("wait for empty caches"):
             worker.await_prepared(self.phase)
-            if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
+            if self.steps_ns["generate the inputs"] > _COOL_SECONDS * 1e9:
                 worker.begin_prepare()
                 worker.await_prepared(self.phase)
 
@@ -201,7 +201,7 @@ class Bench:
         case = dict(self.phase.cases[index])
         frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case}
         self._judge.send({**frame, "public": seed == public_seed(case)})
-        self.generated[index] = self._judged(Generated, "make the inputs")
+        self.generated[index] = self._judged(Generated, "generate the inputs")
         return self.generated[index]
 
     def _check_inputs(self, numbers: Sequence[int], arena: int, bases: Sequence[int]) -> None:
@@ -231,7 +231,7 @@ class Bench:
         opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         wrong = opinion.verdict is not Verdict.PASS
         if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
-            message = "it went on writing into its output after it had said that it was done"
+            message = "it kept writing to its output after it had reported that it was done"
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         if wrong:
             raise CallFailed(opinion.verdict, opinion.message, mismatch=opinion.mismatch)

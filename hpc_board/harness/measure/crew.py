@@ -67,7 +67,7 @@ class Crew(Generic[AnyWorker]):
         """Check that no process of the submission is left, which could use the GPU beside a window."""
         left = self._processes.left_processes
         if left:
-            message = f"{left} processes of the submission could not be ended, and may use the GPU"
+            message = f"{left} processes of the submission could not be killed, and may still use the GPU"
             raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
     def _worker(self, child: Child, allowance: TimeBudget) -> AnyWorker:

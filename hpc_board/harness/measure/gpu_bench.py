@@ -186,7 +186,7 @@ class GpuBench(Bench):
         finally:
             worker.allowance.spend(time.monotonic() - start)
         if found.fault:
-            message = f"its memory of the GPU is not where it says: {found.fault}"
+            message = f"its GPU memory is not where it claims: {found.fault}"
             raise MemoryNotShared(message, Verdict.PROTOCOL_VIOLATION)
         return found
 
@@ -194,7 +194,7 @@ class GpuBench(Bench):
         """Return the end of a window whose call needed a running worker, which says that it is done by now."""
         found = self._windowed(worker, {"type": "await", "seconds": _CLOSED_SECONDS}, [copy])
         if found.elapsed_ns is None:
-            message = "the GPU has not ended the call although its process says so"
+            message = "the GPU has not finished the call although its process says so"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         return found
 
@@ -221,7 +221,7 @@ def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int
         span for span, (_, _, each) in zip(blocks, wanted, strict=True) if each < 0 or [span] != inputs[each : each + 1]
     ]
     if any_overlap([inputs, new]) or any_overlap([[span] for span in blocks]):
-        raise misplaced("its output lies in the memory of an input, or in another part of it")
+        raise misplaced("its output is in the memory of an input, or in another part of it")
     outputs = [[at, *place] for (at, _, _), place in zip(wanted, queued.blocks, strict=True)]
     return {"handles": queued.handles, "outputs": outputs}
 

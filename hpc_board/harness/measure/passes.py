@@ -131,7 +131,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
             found, floor = self._timing(index), floor_ns(self._bench.generated[index].work, self._peak)
             if measured.failure is None and found is not None and found.median_ns < floor:
                 words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
-                message = f"{words}, which no right call can take on this device"
+                message = f"{words}, which is impossible for a correct call on this device"
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, message)
 
     def cases(self) -> list[Case]:

@@ -31,7 +31,7 @@ _REFERENCE_SHARE = 4
 _ROW_JUDGE_SECONDS = 1.0
 """Time limit for making the inputs of a row and checking its outputs."""
 
-_JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check the output")
+_JUDGE_STEPS = ("generate the inputs", "write the inputs", "copy the output", "check the output")
 
 
 FULL_SHARE = 0.2
@@ -41,7 +41,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = "calls of a row may overlap: {counts} counts, by {whose}, not the {in_row} in a row"
+_TOGETHER = "calls in a row may overlap: {counts} counts, from {whose}, not the {in_row} in a row"
 
 
 @dataclass
@@ -84,7 +84,7 @@ class _Measured:
             return ""
         return _TOGETHER.format(
             counts=duration_text(self.least_ns()),
-            whose="their processor time" if self._worked_ns() < self._alone_ns() else "a call alone",
+            whose="their processor time" if self._worked_ns() < self._alone_ns() else "single calls",
             in_row=duration_text(in_row_ns),
         )
 

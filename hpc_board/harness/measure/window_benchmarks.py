@@ -57,8 +57,8 @@ Under NVIDIA's Multi-Process Service kernels of several processes run at once, s
 """
 
 _BY_HOST = (
-    "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and steps "
-    "of the harness"
+    "the call synchronizes with the GPU itself: its time includes its launches, the host's work between them, and "
+    "steps of the harness"
 )
 
 
@@ -195,7 +195,9 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                 f"{_OUTPUT_SHARE_MAX:.0%} of the time of benchmark case {', '.join(loose)}"
             )
         elif by_host:
-            facts["clock_reason"] = f"the calls of benchmark case {', '.join(by_host)} wait for the GPU themselves"
+            facts["clock_reason"] = (
+                f"the calls of benchmark case {', '.join(by_host)} synchronize with the GPU themselves"
+            )
         if self._throttled_calls:
             facts["throttled_calls"] = self._throttled_calls
         return facts

@@ -47,7 +47,7 @@ _LATE_SECONDS = 0.05
 _STILL_SECONDS = 2.0
 _LOOKS = 2
 _PAGE_BYTES = 4096
-_GONE = "the process of the submission is gone"
+_GONE = "the submission's process is gone"
 _LEAVING_NS = 50_000
 """Total time that a process's threads may still run after they count as stopped: each leaves its processor."""
 
@@ -122,7 +122,7 @@ class Worker:
     def check_time(self, phase: Phase) -> None:
         """Check that time is left for a call."""
         if self.allowance.left_seconds <= 0:
-            message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
+            message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were used up before a call"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
 
     def begin_prepare(self) -> None:
@@ -317,9 +317,9 @@ class Worker:
             or not any(at <= begin and end <= last and begin - at + offset == own for at, last, offset in inputs)
         ]
         if any_overlap([[(at, last) for at, last, _ in inputs], new]):
-            raise misplaced("its output lies in the memory of an input")
+            raise misplaced("its output is in the memory of an input")
         if any_overlap([[(begin, end)] for begin, end, _ in placed]):
-            raise misplaced("parts of its output lie in the same memory") if count == 1 else OutputsOverlap
+            raise misplaced("parts of its output are in the same memory") if count == 1 else OutputsOverlap
         answers = [addresses[begin : begin + width] for begin in range(0, count * width, width)]
         return [Output(self, form.size, partial(self._copy_blocks, form, each)) for each in answers]
 
@@ -363,7 +363,7 @@ class Worker:
         except ProcessLookupError:
             raise CallFailed(Verdict.CRASH, _GONE, worker_lost=True) from None
         except OSError as error:
-            message = f"its output is not where it says: {error.strerror or error}"
+            message = f"its output is not where it claims: {error.strerror or error}"
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True) from None
 
     @contextmanager
@@ -379,7 +379,7 @@ class Worker:
         try:
             yield
             if turns(self._turns) != self._turns:
-                message = "it ran on while its output was copied, after it had been stopped"
+                message = "it kept running while its output was copied, after it had been stopped"
                 time.sleep(SIGNAL_GRACE_SECONDS)
                 raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         finally:
@@ -403,7 +403,7 @@ class Worker:
         try:
             return self._stilled(time.monotonic() + _STILL_SECONDS)
         except ChildEnded as error:
-            message = f"the process of the submission is gone: {error.how}"
+            message = f"the submission's process is gone: {error.how}"
             raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
         except DeadlinePassed:
             self._go_on()
@@ -487,4 +487,4 @@ def _copy_written(room: int, base: int, size: int, copy: int) -> None:
         while done < size and (count := os.sendfile(copy, room, base + done, size - done)):
             done += count
     except OSError as error:
-        raise misplaced(f"its output is not where it says: {error.strerror or error}") from None
+        raise misplaced(f"its output is not where it claims: {error.strerror or error}") from None

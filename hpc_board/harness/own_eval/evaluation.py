@@ -265,7 +265,7 @@ class OwnEval:
         """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together."""
         job = self._job
         if job.mode is Mode.PROFILE:
-            raise CallFailed(Verdict.TASK_ERROR, "an eval that prints `score:` knows no mode, and so no profile")
+            raise CallFailed(Verdict.TASK_ERROR, "an eval that prints `score:` has no modes, and so no profile")
         stage = next(stages(job, secret=0))
         seconds = sum(job.phase_seconds[name] for name in {"test", "ranked" if job.mode is Mode.RANKED else stage.mode})
         stage = replace(stage, seconds=seconds)

@@ -174,7 +174,7 @@ def _reported_case(
 ) -> tuple[Verdict | None, str, Timing | None]:
     status = report.word(f"{key}.status")
     if status == "fail":
-        return Verdict.WRONG_VALUE, report.text(f"{key}.error") or "the task's check says that it is wrong", None
+        return Verdict.WRONG_VALUE, report.text(f"{key}.error") or "the task's check reports a wrong output", None
     if status not in ("", "pass"):
         return Verdict.PROTOCOL_VIOLATION, f"its status is {one_line(status, 80)}, neither pass nor fail", None
     if stage.phase == "test":
@@ -188,7 +188,9 @@ def _reported_case(
     except ValueError as error:
         return Verdict.PROTOCOL_VIOLATION, f"its times are invalid: {error}", None
     if timing.mean_ns < floor_ns:
-        words = f"a mean of {duration_text(timing.mean_ns)} is less than {duration_text(floor_ns)}, which no call takes"
+        words = (
+            f"a mean of {duration_text(timing.mean_ns)} is less than {duration_text(floor_ns)}, which no call can take"
+        )
         return Verdict.BELOW_FLOOR, words, timing
     return Verdict.PASS, "", timing
 
@@ -234,10 +236,10 @@ def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -
     if not check and report.failed:
         return CallFailed(Verdict.WRONG_VALUE, report.text(f"{report.failed}.error") or "the task's check failed")
     if not check:
-        message = "it ended with status 0 before the task's eval had said `check`: did it call exit?"
+        message = "it exited with status 0 before the task's eval had printed `check`: did it call exit?"
         return CallFailed(Verdict.CRASH, message)
     if check != "pass":
-        return CallFailed(Verdict.WRONG_VALUE, "the task's check says that it is wrong")
+        return CallFailed(Verdict.WRONG_VALUE, "the task's check reports a wrong output")
     return _miscounted(report, stage, cases) or _impossible(cases, ended)
 
 
@@ -263,9 +265,9 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
         USAGE: (Verdict.TASK_ERROR, f"the task's eval does not know the mode {stage.mode}"),
         DEVICE_FAILED: (Verdict.CRASH, "a call of the device's library failed"),
         NO_PIPE: (Verdict.INFRA_ERROR, "the task's eval could not open its pipe, or the file of cases"),
-        NOT_VALID: (Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        NOT_VALID: (Verdict.WRONG_VALUE, "the task's check reports a wrong output"),
         BAD_CASE: (Verdict.TASK_ERROR, "the task's eval cannot read a case of its own task.yml"),
-        TOO_LATE: (Verdict.TIMEOUT, "the task's eval says that it took too long"),
+        TOO_LATE: (Verdict.TIMEOUT, "the task's eval reports that it took too long"),
         1: (Verdict.EXCEPTION, "the task's eval was ended by an exception"),
     }.get(status, (Verdict.CRASH, "the task's eval ended before it was done"))
     return CallFailed(verdict, f"{meaning} (exit status {status}){words}")
@@ -289,7 +291,7 @@ def _impossible(cases: Sequence[Case], ended: Ended) -> CallFailed | None:
     claimed_ns = math.fsum(case.timing.mean_ns * case.timing.runs for case in cases if case.timing)
     if claimed_ns <= ended.seconds * 1e9:
         return None
-    message = f"it reports {duration_text(claimed_ns)} of calls, and ran for {duration_text(ended.seconds * 1e9)}"
+    message = f"it reports {duration_text(claimed_ns)} of calls, but ran for {duration_text(ended.seconds * 1e9)}"
     return CallFailed(Verdict.TIMING_INCONSISTENT, message)
 
 
@@ -326,7 +328,7 @@ def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple
         return CallFailed(ended.verdict, ended.message), None
     if scores.failed or (ended.status == 1 and ended.last_words.startswith("AssertionError")):
         words = ended.last_words or "check_implementation failed"
-        return CallFailed(Verdict.WRONG_VALUE, f"the task's check says that it is wrong: {words}"), None
+        return CallFailed(Verdict.WRONG_VALUE, f"the task's check reports a wrong output: {words}"), None
     if ended.status != 0:
         return by_status(stage, ended), None
     if len(scores.seconds) != 1:
@@ -335,9 +337,9 @@ def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple
         return CallFailed(verdict, f"it printed {how} line `score: SECONDS`, and ended with status 0"), None
     mean_ns = scores.seconds[0] * 1e9
     if mean_ns > ended.seconds * 1e9:
-        message = f"it reports a score of {duration_text(mean_ns)}, and ran for {duration_text(ended.seconds * 1e9)}"
+        message = f"it reports a score of {duration_text(mean_ns)}, but ran for {duration_text(ended.seconds * 1e9)}"
         return CallFailed(Verdict.TIMING_INCONSISTENT, message), None
     if mean_ns < floor_ns:
-        message = f"a score of {duration_text(mean_ns)} is less than {duration_text(floor_ns)}, which no call takes"
+        message = f"a score of {duration_text(mean_ns)} is less than {duration_text(floor_ns)}, which no call can take"
         return CallFailed(Verdict.BELOW_FLOOR, message), None
     return None, Timing(1, mean_ns, mean_ns, 0.0, 0.0, mean_ns, mean_ns, ())

@@ -39,7 +39,7 @@ class OutputsOverlap(CallFailed):
     """Outputs of calls in a row lie in the same memory: the row must be repeated, with copies."""
 
     def __init__(self) -> None:
-        message = "its outputs of calls in a row lie in the same memory, again"
+        message = "its outputs of calls in a row are in the same memory, again"
         super().__init__(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
@@ -182,7 +182,7 @@ def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str, 
     Raises:
         CallFailed: it reported a failure, sent another frame, or is gone: an error of the task, not of the kernel.
     """
-    message = f"{who} answered something else"
+    message = f"{who} sent an unexpected reply"
     try:
         answer = answer_of(judge.answer((kind.__name__.lower(), "failed"), deadline))
     except ChildEnded as error:
@@ -190,9 +190,9 @@ def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str, 
     except DeadlinePassed:
         message = late
     except PrintedTooMuch:
-        message = f"{who} printed more than it may"
+        message = f"{who} exceeded its output limit"
     except ProtocolViolation as error:
-        message = f"{who} cannot be understood: it sent {error}"
+        message = f"{who} sent an invalid reply: {error}"
     else:
         if isinstance(answer, kind):
             return answer
@@ -211,12 +211,12 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
     try:
         answer = answer_of(worker.answer(expected, deadline))
     except ChildEnded as error:
-        message = f"the process of the submission is gone: {error.how}"
+        message = f"the submission's process is gone: {error.how}"
         raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
     except DeadlinePassed:
         raise CallFailed(Verdict.TIMEOUT, late, worker_lost=True) from None
     except PrintedTooMuch:
-        raise CallFailed(Verdict.OUTPUT_LIMIT, "it printed more than it may", worker_lost=True) from None
+        raise CallFailed(Verdict.OUTPUT_LIMIT, "it exceeded its output limit", worker_lost=True) from None
     except ProtocolViolation as error:
         raise CallFailed(Verdict.PROTOCOL_VIOLATION, f"it sent {error}", worker_lost=True) from None
     if isinstance(answer, Failure):

@@ -88,9 +88,9 @@ class Zygote:
         try:
             frame = self._child.answer(("forked", "unforked"), deadline)
         except ChildEnded as error:
-            raise NotForked(f"the process that starts the others is gone: {error.how}") from None
+            raise NotForked(f"the process that starts the workers is gone: {error.how}") from None
         except (DeadlinePassed, PrintedTooMuch, ProtocolViolation):
-            raise NotForked("the process that starts the others did not answer in time") from None
+            raise NotForked("the process that starts the workers did not answer in time") from None
         if frame["type"] == "unforked":
             raise NotForked(f"no process could be started: {frame['message']}")
         return int(frame["pid"])

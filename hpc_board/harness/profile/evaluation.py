@@ -164,14 +164,14 @@ class Profile:
         while self._profilers:
             profiler = self._profilers[0]
             if time.monotonic() >= self._deadline:
-                self._parts.append("  not profiled: the time for profiling is over")
+                self._parts.append("  not profiled: the time limit for profiling was reached")
                 return
             try:
                 profiled = self._profiled(profiler, index)
             except Unusable as error:
                 reason = str(error)
             except (CallFailed, NotForked) as error:
-                reason = f"the call failed under it, and did not without: {one_line(str(error), 500)}"
+                reason = f"the call failed under it, but not without it: {one_line(str(error), 500)}"
             else:
                 self._parts.append(profiled.text)
                 self.kernels += [replace(each, case=index) for each in profiled.kernels]

@@ -63,7 +63,7 @@ class Listings:
                 self._list(tool, "-sass", cubin, f"{name}.sass")
         kept = f"PTX and SASS: kept {', '.join(self._kept)}" if self._kept else ""
         more = len(found) - _KERNELS_MAX
-        left_out = f"{more} older kernels are left out" if more > 0 else ""
+        left_out = f"{more} older kernels are omitted" if more > 0 else ""
         return "; ".join(filter(None, (kept, left_out, self._fault)))
 
     def _tool(self) -> str:
@@ -76,7 +76,7 @@ class Listings:
         """Have the tool list the code in a file, unless the time is over."""
         seconds = min(_SECONDS, self._deadline - time.monotonic())
         if seconds <= 0:
-            self._fault = self._fault or "the time for profiling is over"
+            self._fault = self._fault or "the time limit for profiling was reached"
             return
         home = Path(tempfile.mkdtemp(prefix="listing-", dir=self._processes.scratch))
         try:

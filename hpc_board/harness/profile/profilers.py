@@ -50,8 +50,9 @@ _PERF_EVENTS = (
     "cache-references,cache-misses"
 )
 _NO_COUNTERS = (
-    "this site keeps the GPU's performance counters from users (ERR_NVGPUCTRPERM). Its administrator can allow them "
-    "with the NVIDIA driver's option NVreg_RestrictProfilingToAdminUsers=0; a trace without counters is tried instead"
+    "this site does not let users read the GPU's performance counters (ERR_NVGPUCTRPERM). Its administrator can allow "
+    "them with the NVIDIA driver's option NVreg_RestrictProfilingToAdminUsers=0; a trace without counters is tried "
+    "instead"
 )
 
 
@@ -215,7 +216,7 @@ def _by_ncu(session: Session) -> Profiled:
     if "ERR_NVGPUCTRPERM" in said:
         raise Unusable(_NO_COUNTERS)
     if not report.is_file():
-        raise Unusable(f"it left no report: {_last_line(said)}")
+        raise Unusable(f"it wrote no report: {_last_line(said)}")
     pages = ["ncu", "--import", str(report), "--page"]
     raw = session.text_of([*pages, "raw", *_NCU_RAW], CSV_BYTES_MAX)
     return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
@@ -234,7 +235,7 @@ def _by_nsys(session: Session) -> Profiled:
     command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
     said = _run_under(session, [*command, f"--output={report}"])
     if not report.is_file():
-        raise Unusable(f"it left no report: {_last_line(said)}")
+        raise Unusable(f"it wrote no report: {_last_line(said)}")
     stats = ["nsys", "stats", "--force-export=true"]
     kernels = session.text_of([*stats, "--format=csv", "--report=cuda_gpu_kern_sum", str(report)], CSV_BYTES_MAX)
     kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
@@ -249,7 +250,7 @@ def _by_rocprof(session: Session) -> Profiled:
     said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
     text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
     if not text:
-        raise Unusable(f"it left no report: {_last_line(said)}")
+        raise Unusable(f"it wrote no report: {_last_line(said)}")
     return Profiled(text, of_table(text, ROCPROF_COLUMNS))
 
 
@@ -260,7 +261,7 @@ def _by_torch(session: Session) -> Profiled:
     session.call(worker)
     text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
     if not text:
-        raise Unusable("it left no report")
+        raise Unusable("it wrote no report")
     return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
 
 
@@ -286,7 +287,7 @@ def _by_perf(session: Session) -> Profiled:
     command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
     functions = session.text_of([*command, "--percent-limit", "0.5"])
     lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
-    whole = "  of the worker's whole process: its reading of inputs and writing of outputs too"
+    whole = "  of the worker's whole process, including reading of inputs and writing of outputs"
     text = "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
     return Profiled(text, of_perf(functions))
 
@@ -390,7 +391,7 @@ def _perf_problem(log: Path) -> str:
                 f"perf may not count here (kernel.perf_event_paranoid is {level}; a user's own processes need 2 or "
                 f"less, which the administrator can set): {_first_line(said)}"
             )
-    return f"perf could not begin: {_first_line(said)}"
+    return f"perf could not start: {_first_line(said)}"
 
 
 def _first_line(text: str) -> str:

@@ -99,12 +99,12 @@ class Sanitize:
         if self._workers.finish(end, killed=failure is not None and failure.verdict is Verdict.TIMEOUT):
             return None
         if time.monotonic() < end:
-            return CallFailed(Verdict.OUTPUT_LIMIT, "it printed more than it may")
+            return CallFailed(Verdict.OUTPUT_LIMIT, "it exceeded its output limit")
         return CallFailed(Verdict.TIMEOUT, f"the process did not end within {seconds:.4g} s after the last case")
 
     def leave_out(self, tools: Sequence[str]) -> None:
         """Note the tools that were not run, since the time for all of them was over."""
-        message = f"the time for all tools was over; not run: {', '.join(tools)}"
+        message = f"the time limit for all tools was reached; not run: {', '.join(tools)}"
         self._parts.append(message)
         if self._failed is None:
             self._failed = CallFailed(Verdict.TIMEOUT, message)

@@ -184,14 +184,14 @@ class _Worker:
         except NotShared as error:
             return {"type": "unshared", "message": printable(str(error), _MESSAGE_MAX)}
         except payload.TooLarge as error:
-            return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
+            return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be read: {error}")
         except payload.WrongShape as error:
             return _message(Verdict.WRONG_SHAPE, str(error))
         except Aliased:
-            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
+            return _message(Verdict.WRONG_ALIASED, "the output is in the memory of an input; it must be new")
         except payload.PayloadError as error:
             verdict = self._naming.verdict(error.__cause__ or error, Verdict.WRONG_DTYPE)
-            return _message(verdict, f"the output cannot be taken: {error}")
+            return _message(verdict, f"the output cannot be read: {error}")
         except _Raised as raised:
             return self._naming.raised(raised.error, Verdict.EXCEPTION)
         except BaseException as error:  # noqa: BLE001 - code of the submission runs here as well

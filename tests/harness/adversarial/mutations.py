@@ -119,8 +119,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "who is stopped stays so while an output is copied",
         "x32_wakes_itself",
         "measure/worker_handle.py",
-        'if turns(self._turns) != self._turns:\n                message = "it ran on',
-        'if False:\n                message = "it ran on',
+        'if turns(self._turns) != self._turns:\n                message = "it kept running',
+        'if False:\n                message = "it kept running',
         _passes,
     ),
     _off(

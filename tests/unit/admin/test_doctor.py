@@ -235,7 +235,7 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("mounts", "cluster", "words", "severity"),
     [
-        (EXT4, HERE, "ext4, only of this machine; SQLite's journal is wal", Severity.OK),
+        (EXT4, HERE, "ext4, local to this machine; SQLite's journal is wal", Severity.OK),
         (EXT4, SLURM, "compute nodes must see", Severity.WARNING),
         ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, possibly shared between machines", Severity.OK),
         ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is lost when the machine reboots", Severity.WARNING),
@@ -396,7 +396,7 @@ def test_a_board_whose_only_tasks_are_those_of_users_has_tasks(board: Recorded) 
         (
             {"scontrol show config": Completed(1, "", "denied")},
             Severity.WARNING,
-            "its configuration is not known: denied",
+            "its configuration is unknown: denied",
         ),
         ({"scontrol show config": Completed(0, "MinJobAge = 30 sec\n", "")}, Severity.WARNING, "MinJobAge is 30 s"),
         ({"scontrol show config": Completed(0, "PrivateData = jobs,users\n", "")}, Severity.OK, "PrivateData hides"),

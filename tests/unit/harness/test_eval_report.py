@@ -58,7 +58,7 @@ GOOD = "test.0.status: pass"
 @pytest.mark.parametrize(
     ("lines", "verdict", "words"),
     [
-        ([GOOD, "check: fail"], Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        ([GOOD, "check: fail"], Verdict.WRONG_VALUE, "the task's check reports a wrong output"),
         (["test-count: 0", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported on 0, and counts 0"),
         ([GOOD, "test.1.status: pass", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported on 2"),
         ([GOOD, "check: fail", "check: pass"], Verdict.PROTOCOL_VIOLATION, "it reported check twice"),

@@ -87,13 +87,13 @@ def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness
     [
         (4e6, 4.3e6, 4e5, ""),
         (8e6, 4.1e5 + 3e5, 4e5, ""),
-        (8e6, 4.3e6, 7.6e5, "760 µs counts, by their processor time, not the 400 µs in a row"),
-        (8e6, 6e5 + 3e5, 5.7e5, "570 µs counts, by a call alone"),
+        (8e6, 4.3e6, 7.6e5, "760 µs counts, from their processor time, not the 400 µs in a row"),
+        (8e6, 6e5 + 3e5, 5.7e5, "570 µs counts, from single calls"),
         (
             math.inf,
             6e5 + 3e5,
             5.7e5,
-            "calls of a row may overlap: 570 µs counts, by a call alone, not the 400 µs",
+            "calls in a row may overlap: 570 µs counts, from single calls, not the 400 µs",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
     [
         ("./nowhere", "nowhere does not exist"),
         ("nowhere.zip", "nowhere.zip does not exist"),
-        ("./kernel.toml", "kernel.toml is not a folder, and not a file of a task"),
+        ("./kernel.toml", "kernel.toml is not a task folder or task file"),
         ("empty", "empty contains no task: task.yml is missing"),
         ("vectoraddpy", 'Did you mean "vectoradd_py"?'),
     ],
@@ -271,9 +271,9 @@ def test_a_report_shows_nothing_raw() -> None:
 
 
 def test_a_report_says_what_was_left_out() -> None:
-    unfinished = replace(case("test", 0, zeros="wrong_value"), left_out="the time was over")
+    unfinished = replace(case("test", 0, zeros="wrong_value"), left_out="the time limit was reached")
     shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), ()))
-    assert "test 1  the time was over" in shown
+    assert "test 1  the time limit was reached" in shown
 
 
 def test_what_a_task_accepts_is_read_kept_and_no_part_of_its_version(board: Recorded) -> None:
