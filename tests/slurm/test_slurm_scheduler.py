@@ -294,7 +294,7 @@ def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
         scheduler = scheduler_of(slurm_lab, environment | {"PATH": f"{wrapper.parent}:{environment['PATH']}"})
         before = datetime.now(UTC)
         mine = job(tmp_path / "job")
-        with pytest.raises(SchedulerError, match="no clear answer") as unclear:
+        with pytest.raises(SchedulerError, match="no definite answer") as unclear:
             scheduler.submit(mine)
         assert not isinstance(unclear.value, SchedulerRefused)
         job_id = awaited(lambda: scheduler.find(JobKey(mine.name, "", before)))
