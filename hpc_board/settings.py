@@ -394,7 +394,7 @@ def _check_jobs(document: "Document", section: JobsSection) -> None:
     if section.account is None and section.folder is not None:
         document.fault(("jobs", "folder"), "requires `account`; without it, `board` is the folder for jobs")
     elif section.account is not None and section.folder is None:
-        document.fault(("jobs", "folder"), f"is missing; jobs of {section.account} need a folder of their own")
+        document.fault(("jobs", "folder"), f"is missing; jobs of {section.account} need their own folder")
     elif section.folder:
         _check_far_path(document, ("jobs", "folder"), section.folder)
 
@@ -513,7 +513,7 @@ def _sandbox(document: "Document", place: Place, section: SandboxSection | None,
     if section.runtime == "apptainer" and section.image is None:
         document.fault((*place, "image"), "is missing; apptainer needs the path of one, such as /shared/kernels.sif")
     if section.runtime != "apptainer" and section.image is not None:
-        document.fault((*place, "image"), f"conflicts with {section.runtime}, which takes no image")
+        document.fault((*place, "image"), f"conflicts with {section.runtime}, which does not use an image")
     if section.runtime == "none":
         return None
     image = "" if section.image is None else str(_inside(document, (*place, "image"), base, section.image))

@@ -52,14 +52,14 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
             path.stat()
         except PermissionError as error:
             raise InputError(
-                f"{path}: permission denied; {origin} names it.",
-                hint="Ask its owner for access, or name another file.",
+                f"{path}: permission denied (set by {origin}).",
+                hint="Ask its owner for access, or use another file.",
             ) from error
         except (OSError, ValueError):
             pass
         if not _is_there(path):
             raise InputError(
-                f"{path}: the settings file does not exist; {origin} names it.",
+                f"{path}: the settings file does not exist (set by {origin}).",
                 hint=f"Correct {origin}, or omit it to use the default settings.",
             )
         return path

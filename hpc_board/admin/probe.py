@@ -635,7 +635,7 @@ def _trial(report: _Report) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.ERROR, "trial", message, f"Fix the cause, or set {key} to `worker`.")
     else:
         message = f"the judge has no clock here, so times are reported by the kernels' own processes: {reason}"
-        hint = f"Fix the cause; or set {key} to `judge`, which keeps such times out of ranks."
+        hint = f"Fix the cause; or set {key} to `judge`, which keeps such times out of the standings."
         yield Diagnostic(Severity.WARNING, "trial", message, hint)
 
 

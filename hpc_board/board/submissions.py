@@ -241,7 +241,7 @@ class Submissions:
         if not drafts:
             raise InputError(
                 f"no milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
-                hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
+                hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone excludes.",
             )
         return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)
 

@@ -211,7 +211,7 @@ class LeaderboardEditor:
         if plan.shadows:
             reason = "a task in the settings has this name"
         elif not changes and self._store.submissions.knows_task(plan.name):
-            reason = "a former task in the settings has this name and runs"
+            reason = "a former task in the settings had this name and has runs"
         elif any(each.options.creator != person.name for each in changes if each.id <= plan.after_change):
             reason = "another user had a board of this name"
         else:
@@ -374,7 +374,7 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
     if found is None:
         names = ", ".join(task.name for task in tasks)
         raise InputError(
-            f"{one_line(source)} holds {len(tasks)} tasks, none of them named {one_line(name, 80)}: {names}.",
+            f"{one_line(source)} contains {len(tasks)} tasks, none of them named {one_line(name, 80)}: {names}.",
             hint="Use the source of one of them, or omit the name to create a board of each.",
         )
     return found

@@ -37,7 +37,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
     if len(fitting) != 1:
         several = f": {', '.join(version[:_SHORT_VERSION] for version in fitting)}" if fitting else ""
         raise InputError(
-            f'"{one_line(word, 80)}" names {len(fitting) or "no"} versions of {task.name}{several}', hint=hint
+            f'"{one_line(word, 80)}" matches {len(fitting) or "no"} versions of {task.name}{several}', hint=hint
         )
     return fitting[0]
 

@@ -92,7 +92,7 @@ def _of_python(path: Path, text: str) -> dict[str, str]:
     )
     files = {"train.py": "@SUBMISSION@", "reference.py": "reference.py", _WHOLE: _WHOLE}
     description = ast.get_docstring(tree) or (
-        f"Write `custom_kernel(data)`. Its argument and its result are those of the task's file {_WHOLE}."
+        f"Write `custom_kernel(data)`. For its argument and its result, see the task's file {_WHOLE}."
     )
     return {"task.yml": _document(files, "py", description), "reference.py": adapter, _WHOLE: text}
 
@@ -103,7 +103,7 @@ def _of_compiled(ending: str, text: str) -> dict[str, str]:
         ("reference.hpp", "train.cpp", "eval.cpp") if on_cpu else ("reference.cuh", "train.cuh", "eval.cu")
     )
     files = {program: program, reference: reference, submission: "@SUBMISSION@"}
-    description = f"Define `submission(data)`. Its argument and its result are those of the task's file {reference}."
+    description = f"Define `submission(data)`. For its argument and its result, see the task's file {reference}."
     config = (
         f"config: {{sources: [{program}]}}\nhpc_board: {{harness: task, languages: [{'cpp' if on_cpu else 'cu'}]}}\n"
     )

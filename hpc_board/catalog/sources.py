@@ -123,7 +123,7 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
         found = _of_folder(folder, folder, str(source))
     else:
         raise InputError(
-            f"{one_line(str(source), 300)}: the task takes the name of the file, which is not {NAME_WORDS}.",
+            f"{one_line(str(source), 300)}: the task gets the name of the file, which is not {NAME_WORDS}.",
             hint="Rename the file.",
         )
     return Catalog(found.tasks, tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults))

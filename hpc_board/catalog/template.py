@@ -61,7 +61,7 @@ def _header(task: Task, mark: str, gpus: Sequence[str], note: str) -> Iterator[s
     yield mark
     yield f"{mark} Deadline: {utc_words(task.deadline)}"
     if task.gpus and gpus:
-        yield f"{mark} The second line names the GPUs that a submission goes to if --gpu is not given."
+        yield f"{mark} The second line lists the GPUs to which a submission is sent without --gpu."
     elif gpus:
         yield f"{mark} A second line `{mark}!POPCORN gpus {' '.join(gpus)}` sends it there if --gpu is not given."
     elif note:
@@ -106,7 +106,7 @@ def template_name(task: Task, language: str | None, file_name: str = "") -> str:
     if not task.templates:
         raise InputError(
             f"task {task.name} has no template",
-            hint=f"`hpc-board task {task.name}` shows what your file has to define.",
+            hint=f"`hpc-board task {task.name}` shows what your file must define.",
         )
     names = ", ".join(task.templates)
     if language is None:

@@ -171,7 +171,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     """Back up the board's database to FILE while it is in use.
 
-    FILE holds all submissions, runs, results and submitted files. The job
+    FILE contains all submissions, runs, results and submitted files. The job
     folders, with job scripts and raw output, are not included.
     """
     contents = open_().admin.backup(file, force=force)
@@ -186,7 +186,7 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
 def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
     """Replace the board's database with a backup.
 
-    The current database is kept beside it. Its submission and run numbers
+    The current database is kept next to it. Its submission and run numbers
     are not reused.
     """
     board = open_()

@@ -58,7 +58,7 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
     reread = partial(open_settings, config_of(ctx), os.environ)
     settings = reread()
     if settings.service is not None:
-        raise InputError(f"{settings.file} names a service; it has no board to serve.", hint="Give --config FILE.")
+        raise InputError(f"{settings.file} sets `service`; it has no board to serve.", hint="Give --config FILE.")
     chosen = path or settings.socket
     if chosen is None:
         raise InputError(

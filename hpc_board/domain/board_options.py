@@ -11,7 +11,7 @@ import msgspec
 from hpc_board.domain.roles import Role, includes_user
 
 DEADLINE_WORDS = (
-    'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC where it names no '
+    'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC without a time '
     'zone), a time from now such as "+30d", "+12h" or "+90m" (w, d, h and m), or "none"'
 )
 """The forms that `deadline_of` reads, as text for users."""

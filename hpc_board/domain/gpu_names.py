@@ -166,14 +166,14 @@ def name_mismatch(board: str, found: str, *, mig: bool = False) -> str:
     """
     wanted, is_ = parse_gpu_name(board), parse_gpu_name(found)
     if wanted.model is not None and wanted.model != is_.model:
-        return f"it is {found}, and the name says {wanted.model.name}"
+        return f"it is {found}, but the name says {wanted.model.name}"
     for kind, asked, got in (("memory", wanted.memory, is_.memory), ("form", wanted.form, is_.form)):
         if asked and got and asked != got:
-            return f"its {kind} is {got}, and the name says {asked}"
+            return f"its {kind} is {got}, but the name says {asked}"
     if wanted.mig and not (mig or is_.mig):
-        return f"it is a whole {found}, and the name says the MIG slice {wanted.mig}"
+        return f"it is a whole {found}, but the name says MIG slice {wanted.mig}"
     if wanted.model is not None and not wanted.mig and "mig" not in board.lower() and (mig or is_.mig):
-        return "it is a slice of a GPU (MIG), and the name says a whole one"
+        return "it is a slice of a GPU (MIG), but the name says a whole GPU"
     return ""
 
 

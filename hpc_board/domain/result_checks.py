@@ -38,7 +38,7 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
     sent = {"harness": run.harness_sha256, "task": run.task_version, "submission": run.code_sha256}
     for name, sha256 in sent.items():
         if result.provenance.get(f"{name}_sha256") != sha256:
-            faults.append(f"it was made with another {name}")
+            faults.append(f"it was produced with a different {name}")
     found = result.provenance.get("gpu_name")
     if device is not Device.CPU and isinstance(found, str) and not is_model(run.gpu, found):
         faults.append(f"its GPU was {found}, but the run is for {run.gpu}")
@@ -134,7 +134,7 @@ def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> 
     ]
     least = next((least for count, least in counts if count < least), counts[0][1])
     if len(counts) < workers or any(count < needed for count, needed in counts):
-        yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
+        yield f"has fewer than {least} {'rows' if in_rows else 'calls'} from each of {workers} processes"
     if timing.median_ns < limits.floor_seconds * 1e9:
         yield f"takes {timing.median_ns:g} ns, less than the minimum of {limits.floor_seconds * 1e9:g} ns"
 

@@ -196,7 +196,7 @@ class Processes:
             self.await_loaded(child, "reference")
         except CallFailed as error:
             verdict = error.verdict if error.verdict is Verdict.DEVICE_ERROR else Verdict.TASK_ERROR
-            message = f"the reference cannot be imported as a submission is: {error.message}"
+            message = f"the reference cannot be imported like a submission: {error.message}"
             raise CallFailed(verdict, message) from None
         return child
 

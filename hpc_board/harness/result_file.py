@@ -134,7 +134,7 @@ def account(path: Path, status: int) -> int:
         cases = [Case(last.phase, (last.case or 1) - 1, last.message, verdict, message)]
     else:
         verdict = Verdict.INFRA_ERROR
-        message = f"the supervisor ended with status {status} and left no result; the job's output has the reason"
+        message = f"the supervisor exited with status {status} and left no result; the job's output has the reason"
     remove_scratch = partial(_remove_scratch, known.scratch)
     result = result_of(job, verdict, message, cases, provenance, started_at=now_text())
     # A supervisor that was not killed may have waited for space itself.

@@ -60,7 +60,7 @@ DEVICE_FAULTS = (
     ),
     _fault(
         r"\bMPS\b",
-        "the node's MPS server refuses the job",
+        "the node's MPS server rejects the job",
         f"{_RESUBMIT}: the control daemon of MPS must run for the job's account.",
     ),
     _fault(

@@ -46,7 +46,7 @@ _STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeo
 
 _CASE_FIRST = r"(?s)(?P<place>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)"
 _COMPILER_FIRST = (
-    r"(?s)\S+ (?:ended with status|was ended by signal) \d+: "
+    r"(?s)\S+ (?:exited with status|was killed by signal) \d+: "
     r"(?P<place>[^\s:(]+(?:\(\d+\)|:\d+(?::\d+)?)): (?:fatal )?error: (?P<message>.+)"
 )
 """The message of a failed compilation, whose error is in the form of GCC and Clang or in that of nvcc."""

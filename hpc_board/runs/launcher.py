@@ -281,7 +281,7 @@ class Launcher(msgspec.Struct, frozen=True):
         """Write the job folder of a run, and return the job."""
         gpu = self.clusters.gpus.get(run.gpu)
         if gpu is None:
-            raise InputError(f"the settings no longer have GPU {run.gpu}; rerun it on another one")
+            raise InputError(f"GPU {run.gpu} is no longer in the settings; rerun it on another one")
         attempts = run.status.attempt
         if attempts >= ATTEMPTS_MAX:
             answer = f": {run.status.source}" if run.status.source else ""

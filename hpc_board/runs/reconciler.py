@@ -458,10 +458,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine or run.state.ended:
                 return
             if run.state.unsent:
-                reason = f"the settings no longer have cluster {run.cluster}; rerun it on another one"
+                reason = f"cluster {run.cluster} is no longer in the settings; rerun it on another one"
                 self.store.runs.move(run, RunState.ERROR, reason=reason)
             else:
-                reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
+                reason = f"cluster {run.cluster} is no longer in the settings: no scheduler can be queried"
                 self._results.read(
                     self.store.runs.move(run, run.state, reason=reason, source=self._results.left(run).result_problem)
                 )

@@ -241,7 +241,7 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str) -> 
     except (OSError, OverflowError, UnicodeError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
-        return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"The service's log may say why. {_AGAIN}")
+        return Diagnostic(Severity.ERROR, "page", f"{name}: {reason}", f"See the service's log. {_AGAIN}")
     finally:
         connection.close()
     if answer is None or answer.getheader("Server") != "hpc-board":

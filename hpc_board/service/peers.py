@@ -44,7 +44,7 @@ def peer_name(uid: int) -> str:
             return name
     except KeyError:
         pass
-    raise Refused(f"unknown user ID {uid} on this machine.", hint="Ask its admin; the board knows users by name.")
+    raise Refused(f"unknown user ID {uid} on this machine.", hint="Ask its admin; the board identifies users by name.")
 
 
 def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:

@@ -166,7 +166,7 @@ class Service:
         try:
             read = self._reread()
             if read.service is not None:
-                raise InputError(f"{read.file} names a service; it has no board to serve.")
+                raise InputError(f"{read.file} sets `service`; it has no board to serve.")
             taken, waiting = changed(self.settings, demanding(read))
             own = self._seen_by_itself(self._installation.with_settings(taken))
             own.context.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice

@@ -99,7 +99,7 @@ def contents(path: Path, named: Path | None = None) -> Contents:
     """
     told = named or path
     if not path.is_file():
-        raise InputError(f"{told}: there is no such file", hint=_HINT)
+        raise InputError(f"{told}: no such file", hint=_HINT)
     try:
         # Not mode=ro, for which SQLite leaves out the checks of columns.
         with _connected(path) as connection:
@@ -153,7 +153,7 @@ def _objects(db: Database) -> set[tuple[str, str, str]]:
 def _copy(source: Path, target: Path) -> Contents:
     """Copy a backup, and return the contents of the copy, which is checked: no later change of `source` counts."""
     if not source.is_file():
-        raise InputError(f"{source}: there is no such file", hint=_HINT)
+        raise InputError(f"{source}: no such file", hint=_HINT)
     try:
         with _connected(source, "?mode=ro") as given, _connected(target) as copy:
             given.backup(copy)

@@ -39,7 +39,7 @@ DAMAGED = (
     "Restore a backup: `hpc-board admin restore FILE`. `sqlite3 board.db .recover` may save newer rows.",
 )
 _REFUSED = (
-    "the database refuses a value",
+    "the database rejected a value",
     "Nothing was stored. This is a bug in hpc-board, or the scheduler printed something unknown: report it.",
 )
 ELSEWHERE = "Point `board` at another folder, or move the file aside."

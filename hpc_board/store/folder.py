@@ -81,8 +81,8 @@ def check_own(board: Path) -> None:
             owner = user_name(status.st_uid)
             found = f"{path} belongs to {owner}"
             hint = (
-                "If a service has it, name that in the settings: `service: SOCKET` in place of `board`. Root runs "
-                f"commands as its owner: runuser -u {shlex.quote(owner)} -- hpc-board ..."
+                "If a service uses it, set `service: SOCKET` instead of `board` in the settings. To run commands "
+                f"as its owner, as root: runuser -u {shlex.quote(owner)} -- hpc-board ..."
             )
         elif others_write(status):
             found = f"{path} is writable by other accounts"

@@ -115,9 +115,9 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     if task.text("reference.py") is None:
         hint = f"For harness: isolated, write a reference.py that defines {', '.join(NEEDED)} and ref_kernel."
     elif missing:
-        hint = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
+        hint = f"For harness: isolated, reference.py must define {' and '.join(missing)}."
     if task.multi_gpu:
-        hint = "Nothing else can judge it: hpc-board's judge takes only single-GPU tasks."
+        hint = "Nothing else can judge it: hpc-board's judge supports only single-GPU tasks."
     message = (
         "its own eval judges it, in the same process as the submission: a submission can change the clock and the "
         "verdict, and this was not tested here"
@@ -160,7 +160,7 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
         yield _error("unusable", lint.message, "Correct reference.py, then check the task again.")
     for failed in ([case for case in lint.cases if case.failure and case.lost is lost] for lost in (False, True)):
         if failed:
-            code, hint = "raises", "Correct what raises; the traceback names the line."
+            code, hint = "raises", "Fix the exception; the traceback shows the line."
             if failed[0].lost:
                 code, hint = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
             yield _error(code, f"{_places(failed)}: {failed[0].failure}", hint)

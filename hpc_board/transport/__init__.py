@@ -67,7 +67,7 @@ class Host(Protocol):
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
         Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped if that was
+            CommandTimeout: it did not finish within `timeout_seconds` and was killed; a CommandStopped if that was
                 because its standard error had one of the texts of `until`.
             CommandMissing: the program is not there.
             SchedulerError: the machine cannot be reached, or was lost meanwhile; whether the command did its work is

@@ -42,5 +42,5 @@ def attempt(host: Host, argv: Sequence[str]) -> Attempt:
     name = re.escape(PurePosixPath(argv[0]).name)
     lines = (re.sub(rf"^{name}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
     words = one_line("; ".join(lines), 300)
-    failure = words or f"it ended with status {done.returncode}"
+    failure = words or f"it exited with status {done.returncode}"
     return Attempt(done.returncode == 0, done.stdout, failure, is_silent=not words and done.returncode != 0)

@@ -52,7 +52,7 @@ class SftpSession:
         except paramiko.SSHException as error:
             if not self._is_open():
                 raise
-            raise self._without_sftp(SchedulerRefused, "its server refuses the subsystem") from error
+            raise self._without_sftp(SchedulerRefused, "its server rejected the subsystem") from error
         except BaseException:
             close_quietly(self._channel)
             raise
@@ -60,7 +60,7 @@ class SftpSession:
     def _without_sftp(self, kind: type[SchedulerError], words: str) -> SchedulerError:
         close_quietly(self._channel)
         return kind(
-            f"{self._name} offers no SFTP: {one_line(words, 200) or 'the session ended at once'}",
+            f"{self._name} offers no SFTP: {one_line(words, 200) or 'the session ended immediately'}",
             hint="hpc-board needs what `sftp` needs: a line `Subsystem sftp` in the server's sshd_config, and start-up"
             " files, such as ~/.bashrc, that start no other program in sessions without a terminal.",
         )

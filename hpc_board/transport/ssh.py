@@ -262,7 +262,7 @@ class SshHost:
         if not ended and err.has(until):
             raise CommandStopped(f"{argv[0]} was stopped: {one_line(err.read.decode(errors='replace'), 200)}")
         if not ended:
-            raise CommandTimeout(f"{argv[0]} did not end within {seconds:g} s on {self._connection.name}")
+            raise CommandTimeout(f"{argv[0]} did not finish within {seconds:g} s on {self._connection.name}")
         if link.alive and not out.begun:
             words = one_line(f"{out.noise} {err.noise}", 200)
             raise SchedulerError(

@@ -117,7 +117,7 @@ def asked(argv: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise SchedulerError(
             f"`{one_line(shlex.join(argv), 200)}` does not answer: {one_line(str(error), 200)}",
-            hint="A program that ~/.ssh/config names in `Match exec` may hang, or the name service of this machine.",
+            hint="A program in `Match exec` of ~/.ssh/config, or this machine's name service, may be hanging.",
         ) from error
 
 
@@ -140,7 +140,7 @@ def _options(command: Sequence[str]) -> dict[str, list[str]]:
     done = asked(command)
     if done.returncode != 0:
         raise SchedulerError(
-            f"`ssh` refuses the host or the SSH configuration: {one_line(done.stderr, 300)}",
+            f"`ssh` rejects the host or the SSH configuration: {one_line(done.stderr, 300)}",
             hint=f"Correct ~/.ssh/config or `ssh` in the settings until `{one_line(shlex.join(command), 200)}` works.",
         )
     options: dict[str, list[str]] = {}

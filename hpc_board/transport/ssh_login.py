@@ -205,7 +205,7 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
                 "lasts.",
             )
     raise LoginRefused(
-        f"{place.name} refuses the login: {one_line('; '.join(tried), 500) or 'there is no key to offer'}",
+        f"{place.name} rejected the login: {one_line('; '.join(tried), 500) or 'there is no key to offer'}",
         hint=f"Check that `{place.command}` logs in without a prompt. A key with a passphrase must be in an"
         " agent: `ssh-add KEY`.",
     )
@@ -293,7 +293,7 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
     except OSError as error:
         tried.append(f"{file} cannot be read: {error.strerror}")
     except (TypeError, paramiko.PasswordRequiredException):
-        tried.append(f"{file} has a passphrase, and no agent holds it")
+        tried.append(f"{file} has a passphrase, and no agent has it")
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
         # The words of these errors may hold parts of the key.
         tried.append(f"{file} is not a supported private key")

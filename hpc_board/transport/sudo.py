@@ -91,7 +91,7 @@ class SudoHost:
             stop=self._kill,
         )
         if done.returncode in _KILLED:
-            raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
+            raise CommandTimeout(f"{argv[0]} did not finish within {timeout_seconds:g} s")
         if done.returncode == _NO_PROGRAM:
             raise CommandMissing(f"{argv[0]} is not in PATH")
         if done.returncode == 1 and done.stderr.startswith("sudo: "):

@@ -97,7 +97,7 @@ class ThisHost:
         if not ended and outputs.stopped:
             raise CommandStopped(f"{argv[0]} was stopped: {one_line(outputs.stderr, 200)}")
         if not ended:
-            raise CommandTimeout(f"{argv[0]} did not end within {seconds:g} s")
+            raise CommandTimeout(f"{argv[0]} did not finish within {seconds:g} s")
         return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
 
     def _started(

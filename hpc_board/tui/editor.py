@@ -49,7 +49,7 @@ def edit(file: Path, environ: Mapping[str, str]) -> None:
             f"the editor {words[0]} does not start: {error.strerror or error}.", hint="Set VISUAL or EDITOR."
         ) from error
     if status:
-        raise InputError(f"the editor {words[0]} ended with status {status}.", hint=f"{file} may be unchanged.")
+        raise InputError(f"the editor {words[0]} exited with status {status}.", hint=f"{file} may be unchanged.")
 
 
 @contextmanager

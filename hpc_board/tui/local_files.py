@@ -26,7 +26,7 @@ def of_starter(path: Path, text: str) -> tuple[Path, bool]:
     if is_file(path):
         return path, False
     if os.path.lexists(path):
-        raise InputError(f"{path} is not a file.", hint="Press W and give another path.")
+        raise InputError(f"{path} is not a file.", hint="Press W and enter another path.")
     write_file(path, text.encode(), force=False)
     return path, True
 

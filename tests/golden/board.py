@@ -390,7 +390,7 @@ def _failed() -> Iterable[Sent]:
     found = result("ranked", "wrong_value", hidden, message=f"test case 2 of 2: {found_out}")
     yield Sent("ada", "scan", "ranked", [_run("H100", result=found)], name="wrong")
     compiler = log("kernel.cu(3): error: identifier is undefined\n1 error detected\n")
-    found = result("test", "compile_error", [], message="nvcc ended with status 2", build=compiler)
+    found = result("test", "compile_error", [], message="nvcc exited with status 2", build=compiler)
     yield Sent(
         "ada", "scan", "test", [_run("H100", result=found)], name="uncompiled", file_name="kernel.cu", code="x\n"
     )

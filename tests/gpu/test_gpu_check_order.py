@@ -98,7 +98,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     assert status == 1
     assert check.left() == []
     died, hung = check.row("persisting_l2"), check.row("no_response")
-    assert (died["verdict"], died["message"]) == ("no result", "it ended with status -9: dying")
+    assert (died["verdict"], died["message"]) == ("no result", "it exited with status -9: dying")
     assert (hung["verdict"], hung["message"]) == ("no result", "it was killed after 2 s")
     assert check.row("spinning_kernel")["verdict"] == "timeout", "it was killed, and had a result"
     odd = check.row("shape_replay")

@@ -48,7 +48,7 @@ def left_behind(scratch: Path) -> list[str]:
 def test_the_compiler_s_text_is_shown_and_its_first_error_is_the_message(tmp_path: Path) -> None:
     result = compiled(tmp_path, kernel("int unused; retrun 0;"))
     assert result.verdict is Verdict.COMPILE_ERROR
-    assert result.message.startswith("g++ ended with status 1: k.cpp:4:13: error: ")
+    assert result.message.startswith("g++ exited with status 1: k.cpp:4:13: error: ")
     assert "unused variable" in result.build.text
     assert "k.cpp:4:5: warning" in result.build.text
     assert "submission.cpp" not in result.build.text

@@ -137,6 +137,6 @@ def test_how_a_process_has_ended_is_told_by_status_or_signal() -> None:
     )
     assert done.stdout.splitlines() == [
         "it exited with status 3 None",
-        "it was ended by signal 11 (SIGSEGV) 11",
+        "it was killed by signal 11 (SIGSEGV) 11",
         "it exited with status 0 None",
     ], done.stderr

@@ -135,7 +135,7 @@ def test_a_submission_finds_no_other_process_no_network_and_no_home(tmp_path: Pa
 def test_how_a_worker_ended_is_told_through_the_container(tmp_path: Path, end: str) -> None:
     result = contained(tmp_path, kernel(end))
     assert result.verdict is Verdict.CRASH
-    assert f"it was ended by signal {end[-3:-1].strip(' ,')}" in result.message
+    assert f"it was killed by signal {end[-3:-1].strip(' ,')}" in result.message
 
 
 BASELINE_LOOKS = DOUBLE.replace(

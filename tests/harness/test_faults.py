@@ -31,7 +31,7 @@ NODE_S = {
     "CUDA error: forward compatibility was attempted on non supported HW": "the node's driver is too old",
     "The NVIDIA driver on your system is too old (found version 11040).": "the node's driver is too old",
     "CUDA error: system not yet initialized": "the node's GPUs are not initialized",
-    "CUDA error: MPS server is not ready to accept new MPS client requests": "the node's MPS server refuses the job",
+    "CUDA error: MPS server is not ready to accept new MPS client requests": "the node's MPS server rejects the job",
     "CUDA error: no CUDA-capable device is detected": "the GPU is not usable",
     "HIP error: no ROCm-capable device is detected": "the GPU is not usable",
     "No CUDA GPUs are available": "the GPU is not usable",

@@ -137,7 +137,7 @@ def test_the_tool_reads_neither_the_job_folder_nor_the_home_folder(tmp_path: Pat
 def test_a_tool_that_fails_costs_the_listing_alone(tmp_path: Path) -> None:
     found = profiled(tmp_path / "job", WRITES_CACHE.format(count=1, more="pass"), tools(tmp_path / "bin", status=3))
     assert set(kept(found)) == {"triton-1-add_kernel.ptx"}
-    assert "cuobjdump ended with status 3" in found.result.profile.text
+    assert "cuobjdump exited with status 3" in found.result.profile.text
 
 
 def test_without_the_tool_the_profile_says_so(tmp_path: Path) -> None:

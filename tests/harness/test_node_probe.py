@@ -138,7 +138,7 @@ def test_each_language_is_tried_as_a_submission_that_is_confined(
     assert (found["away"].missing, found["away"].error) == ("away", "")
     assert found["wrong"].error.endswith("its answer is wrong")
     assert "ValueError: no" in found["raises"].error
-    assert "it was ended by signal 6 (SIGABRT)" in found["crashes"].error
+    assert "it was killed by signal 6 (SIGABRT)" in found["crashes"].error
     if landlock_abi():
         assert found["reads"].error.startswith("PermissionError")
 
@@ -168,7 +168,7 @@ def test_compilers_are_tried_under_their_confinement(tmp_path: Path) -> None:
     (tmp_path / RESULT).unlink()
     assert started(tmp_path, starters={"C++": include + starters["C++"]}).wait(240) == 0
     (bad,) = report(tmp_path).languages
-    assert bad.error.startswith("g++ ended with status 1: ")
+    assert bad.error.startswith("g++ exited with status 1: ")
     assert "/tmp/none.h" in bad.error
 
 

@@ -186,7 +186,7 @@ def test_only_a_whole_report_with_status_0_passes(tmp_path: Path, script: str, v
     ("submission", "words"),
     [
         *((f"import sys\nsys.exit({status})\n", f"(exit status {status}{ALONE}") for status in (2, 110, 111, 113, 114)),
-        ("import os\nos.kill(os.getpid(), 11)\n", "the task's eval was ended by signal 11 (SIGSEGV)"),
+        ("import os\nos.kill(os.getpid(), 11)\n", "the task's eval was killed by signal 11 (SIGSEGV)"),
     ],
 )
 def test_an_end_that_the_submission_has_by_itself_blames_nobody_else(
@@ -284,13 +284,15 @@ def test_what_was_reported_before_the_time_was_over_is_kept(tmp_path: Path) -> N
     result = judged(tmp_path, HANGS_AT_10, own_task(timeouts=Timeouts(2, 2, 2))).result
     assert result.verdict is Verdict.TIMEOUT
     assert [case.verdict for case in result.cases] == [Verdict.PASS, Verdict.TIMEOUT]
-    assert result.message == "test case 2 (size: 10; seed: 2): the task's eval did not end within 2 s, and was stopped"
+    assert (
+        result.message == "test case 2 (size: 10; seed: 2): the task's eval did not finish within 2 s, and was stopped"
+    )
 
 
 def test_compiling_at_import_has_its_own_time(tmp_path: Path) -> None:
     result = judged(tmp_path, f"{RIGHT}\nimport time\ntime.sleep(60)\n", own_task(limits={"build_seconds": 1})).result
     assert result.verdict is Verdict.COMPILE_TIMEOUT
-    assert "did not end within 1 s" in result.message
+    assert "did not finish within 1 s" in result.message
 
 
 # Processes and files that an eval leaves

@@ -82,7 +82,7 @@ def test_the_program_runs_without_the_sources(tmp_path: Path) -> None:
 def test_a_submission_that_does_not_compile_is_named_by_its_own_name(tmp_path: Path) -> None:
     result = judged(tmp_path, RIGHT_CPP.replace("return", "retrun"))
     assert result.verdict is Verdict.COMPILE_ERROR
-    assert result.message.startswith("g++ ended with status 1: k.cpp:")
+    assert result.message.startswith("g++ exited with status 1: k.cpp:")
     assert "/tmp" not in result.build.text
 
 
@@ -90,7 +90,7 @@ def test_compiling_too_long_is_a_compile_timeout(tmp_path: Path) -> None:
     bomb = f"#define B0 1 + 1\n{DOUBLINGS}long value = B40;\n{RIGHT_CPP}"
     result = judged(tmp_path, bomb, limits={"build_seconds": 3})
     assert result.verdict is Verdict.COMPILE_TIMEOUT
-    assert "did not end within 3 s" in result.message
+    assert "did not finish within 3 s" in result.message
 
 
 def test_a_folder_of_headers_that_is_not_there_is_the_task_s_fault(tmp_path: Path) -> None:

@@ -117,5 +117,5 @@ def test_calls_that_leave_work_to_other_processes_are_not_believed(monkeypatch: 
     assert measured(1e6, 0, others=[2, 3, 2, 2]).verdict is Verdict.PASS, "a process that others began"
     case = measured(1e6, 0, others=[2, 3] * 3)
     assert case.verdict is Verdict.TIMING_INCONSISTENT
-    assert case.message.startswith("the timed calls left work to others: ")
+    assert case.message.startswith("the timed calls delegated work: ")
     assert " threads and 2 processes before them, " in case.message

@@ -391,7 +391,7 @@ def test_a_tool_that_does_not_end_and_those_that_were_not_run_are_named(tmp_path
     script(on_path, "compute-sanitizer", f"OUTPUT = {{'*': ''}}\n{hangs}")
     cut = sanitized(tmp_path, seconds="5").result
     assert cut.verdict is Verdict.TIMEOUT
-    assert "under memcheck, the process did not end within " in cut.message
+    assert "under memcheck, the process did not finish within " in cut.message
     assert cut.message.endswith("; the time limit for all tools was reached; not run: racecheck, initcheck, synccheck")
     assert cut.provenance["sanitizer"] == "memcheck"
 

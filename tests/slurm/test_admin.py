@@ -160,7 +160,7 @@ def test_each_node_of_a_gpu_is_tried_and_the_broken_and_the_wrong_ones_are_marke
         "cpu-1": ("ok", "NVIDIA H100 80GB HBM3", "idle"),
         "h100-1": ("broken", None, "idle"),
     }
-    assert "it is NVIDIA A100-SXM4-80GB, and the name says H100" in found["a100-1"]["reason"]
+    assert "it is NVIDIA A100-SXM4-80GB, but the name says H100" in found["a100-1"]["reason"]
     assert "no disk" in found["h100-1"]["reason"]
     for speed in (*found["a100-1"]["speeds"], *found["cpu-1"]["speeds"]):
         assert speed["rate"] > 0

@@ -87,7 +87,7 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         lines, field = text_of(pilot.app).splitlines(), pilot.app.screen.query_one(PathInput)
         (place,) = (number for number, line in enumerate(lines) if "missing.py" in line)
         assert lines[place + 1].strip() == "There is no such file. Check the path for typing errors."
-        assert "File: there is no such file." in text_of(pilot.app)
+        assert "File: no such file." in text_of(pilot.app)
         assert not pilot.app.screen.query_one(ErrorBox).display
         assert field.has_class("-faulty")
         assert "Choose a" not in text_of(pilot.app)
@@ -101,7 +101,7 @@ async def test_the_fault_of_a_file_is_told_where_notes_have_no_room() -> None:
     async with app_on(FakeBoard()).run_test(size=(60, 16)) as pilot:
         await settled(pilot)
         await press(pilot, "s", *"missing.py")
-        assert "File: there is no such file." in text_of(pilot.app)
+        assert "File: no such file." in text_of(pilot.app)
 
 
 async def test_an_error_with_more_lines_than_fit_is_scrolled_by_keys() -> None:
@@ -287,7 +287,7 @@ async def test_a_script_is_not_shown_beside_a_form_that_it_does_not_belong_to(ke
         await press(pilot, *"y")
         assert "#SBATCH" in text_of(pilot.app)
         await press(pilot, *["left"] * 3, "x")
-        assert "there is no such file" in text_of(pilot.app)
+        assert "no such file" in text_of(pilot.app)
         assert "#SBATCH" not in text_of(pilot.app)
 
 

@@ -98,7 +98,7 @@ def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("jobs", "cluster", "fault"),
     [
-        ("{account: run}", "slurm", "jobs.folder: is missing; jobs of run need a folder of their own"),
+        ("{account: run}", "slurm", "jobs.folder: is missing; jobs of run need their own folder"),
         ("{folder: /jobs}", "slurm", "jobs.folder: requires `account`; without it, `board` is the folder for jobs"),
         (
             "{account: run, folder: jobs}",
@@ -367,7 +367,7 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
     ("cluster", "fault"),
     [
         ("scheduler: local, client: pyslurm", "client: is not a known key. Allowed: scheduler, poll_seconds"),
-        ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
+        ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is set although client is not pyslurm"),
         ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: expected a full path, such as"),
         ("scheduler: slurm, slurm_cluster: all", "slurm_cluster: expected the name of one of Slurm's clusters"),
         ("scheduler: slurm, slurm_cluster: 'a,b'", "slurm_cluster: expected the name of one of Slurm's clusters"),
@@ -748,8 +748,8 @@ def test_apptainer_needs_an_image_and_nothing_else_takes_one(tmp_path: Path) -> 
     )
     assert faults(tmp_path, text.replace("runtime: apptainer, image", "runtime: bubblewrap, image")) == [
         "line 2: defaults.sandbox.image: is missing; apptainer needs the path of one, such as /shared/kernels.sif",
-        "line 5: gpus.B.sandbox.image: conflicts with bubblewrap, which takes no image",
-        "line 6: gpus.C.sandbox.image: conflicts with none, which takes no image",
+        "line 5: gpus.B.sandbox.image: conflicts with bubblewrap, which does not use an image",
+        "line 6: gpus.C.sandbox.image: conflicts with none, which does not use an image",
     ]
 
 

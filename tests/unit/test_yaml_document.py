@@ -339,7 +339,7 @@ def test_a_file_that_is_no_ordinary_text_file_is_refused_without_waiting(tmp_pat
         (folder, "is a folder, not a file"),
         (link, "cannot be read: Too many levels of symbolic links"),
         (tmp_path / "socket", "is not a regular file"),
-        (tmp_path / "missing", "there is no such file"),
+        (tmp_path / "missing", "no such file"),
         (tmp_path / "nul" / "below", "cannot be read: Not a directory"),
         (Path("a\0b"), "is not a path"),
         (tmp_path / "nul", "NUL byte at offset 2: is it a binary file"),

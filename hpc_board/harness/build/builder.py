@@ -315,7 +315,7 @@ def compiler_log(
     try:
         status = program.wait(limits.build_seconds, limits.printed_bytes, check_memory)
     except DeadlinePassed:
-        message = f"the compilation did not end within {limits.build_seconds:g} s, and was stopped"
+        message = f"the compilation did not finish within {limits.build_seconds:g} s, and was stopped"
         stopped = BuildFailed(Verdict.COMPILE_TIMEOUT, message)
     except PrintedTooMuch:
         message = f"the compiler printed more than {limits.printed_bytes} bytes"
@@ -330,7 +330,7 @@ def compiler_log(
     log = _without(printed.log(), f"{room.home}/")
     # The command of a container may close the pipe that tells the level.
     if status == NOT_STARTED or not (level or room.prefix):
-        reason = not_started or (stopped.message if stopped is not None else f"its process ended with status {status}")
+        reason = not_started or (stopped.message if stopped is not None else f"its process exited with status {status}")
         raise BuildFailed(Verdict.INFRA_ERROR, f"the compiler cannot be started: {reason}", log)
     if stopped is not None:
         stopped.log = log
@@ -361,7 +361,7 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
         message = f"{compiler} was killed, most likely because the node ran out of memory"
         return BuildFailed(Verdict.COMPILE_ERROR, message, log)
     first = next((line for line in text.splitlines() if re.search(_FIRST_ERROR, line, re.IGNORECASE)), "")
-    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+    how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
     return BuildFailed(Verdict.COMPILE_ERROR, f"{compiler} {how}" + (f": {one_line(first, 500)}" if first else ""), log)
 
 

@@ -233,7 +233,7 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
                 timeout=_CHECK_SECONDS,
                 check=False,
             )
-            ended = f"ended with status {done.returncode}"
+            ended = f"exited with status {done.returncode}"
         except subprocess.TimeoutExpired:
             ended = f"no answer within {_CHECK_SECONDS} s"
         except OSError as error:

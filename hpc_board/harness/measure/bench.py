@@ -97,7 +97,7 @@ class Bench:
             alike = form is not None and all(each.form is not None and each.form.node == form.node for each in inputs)
             # An answer that is not timed is left as it is: the task's check decides about its type and shape.
             row = Row(form, alike and worker.hands_over_blocks, made_so=timed, cold=cold, copied=copied, made=made)
-            with self._step("make room for the inputs"):
+            with self._step("allocate memory for the inputs"):
                 if timed and not row.blocks and index in self._written_bytes:
                     # A submission could fault the pages of its answers in before the clock.
                     os.posix_fallocate(room, 0, len(seeds) * self._written_bytes[index])

@@ -233,7 +233,7 @@ def _not_credible(called: Sequence[Called], crowd: tuple[int, int], grown: tuple
     words = equal_claims([each.claimed_ns for each in called])
     if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
         words = (
-            f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
+            f"the timed calls delegated work: {crowd[0]} threads and {crowd[1]} processes before them, "
             f"{grown[0]} and {grown[1]} after"
         )
     return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)

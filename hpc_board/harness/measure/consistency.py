@@ -61,8 +61,8 @@ def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits:
         return None
     return (
         f"its calls took {wall_ns / 1e6:.3f} ms by the supervisor's clock, {overhead_ns / 1e6:.3f} ms more than they "
-        f"claim; the reference's calls take {usual_ns / 1e6:.3f} ms beside the kernel, and up to "
-        f"{allowed_ns / 1e6:.3f} ms are allowed"
+        f"claim; the overhead of the reference's calls is {usual_ns / 1e6:.3f} ms, and up to "
+        f"{allowed_ns / 1e6:.3f} ms is allowed"
     )
 
 
@@ -85,7 +85,7 @@ def colder_than_hot(
         return None
     return (
         f"a call is claimed to take {cold_median_ns:.0f} ns, but {hot_ns:.0f} ns each when {burst.calls} are made in a "
-        f"row; for the reference's calls that makes a factor of {slower:.2g}"
+        f"row; for the reference's calls the factor is {slower:.2g}"
     )
 
 

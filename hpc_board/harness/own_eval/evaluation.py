@@ -172,7 +172,9 @@ class OwnEval:
         self.build_log = printed.log()
         self._status_alone = ended.status
         if ended.verdict is Verdict.TIMEOUT:
-            message = f"running the submission once, to compile it, did not end within {seconds:g} s, and was stopped"
+            message = (
+                f"running the submission once, to compile it, did not finish within {seconds:g} s, and was stopped"
+            )
             raise CallFailed(Verdict.COMPILE_TIMEOUT, message)
         if ended.verdict is not None:
             raise CallFailed(ended.verdict, ended.message)
@@ -194,7 +196,7 @@ class OwnEval:
         try:
             status = program.wait(seconds, limits.printed_bytes, look)
         except DeadlinePassed:
-            verdict, message = Verdict.TIMEOUT, f"the task's eval did not end within {seconds:g} s, and was stopped"
+            verdict, message = Verdict.TIMEOUT, f"the task's eval did not finish within {seconds:g} s, and was stopped"
         except PrintedTooMuch:
             verdict, message = Verdict.OUTPUT_LIMIT, f"it printed more than {limits.printed_bytes} bytes"
         ended = Ended(status, program.seconds, verdict, message)

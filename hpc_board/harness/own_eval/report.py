@@ -251,7 +251,7 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
     """
     status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
     if status < 0:
-        return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({signal_name(-status)})")
+        return CallFailed(Verdict.CRASH, f"the task's eval was killed by signal {-status} ({signal_name(-status)})")
     if ended.as_alone and status in (USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE):
         words = f", as the submission does by itself{words}"
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
@@ -334,7 +334,7 @@ def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple
     if len(scores.seconds) != 1:
         how = "no" if not scores.seconds else "more than one"
         verdict = Verdict.PROTOCOL_VIOLATION if scores.seconds else Verdict.CRASH
-        return CallFailed(verdict, f"it printed {how} line `score: SECONDS`, and ended with status 0"), None
+        return CallFailed(verdict, f"it printed {how} line `score: SECONDS`, and exited with status 0"), None
     mean_ns = scores.seconds[0] * 1e9
     if mean_ns > ended.seconds * 1e9:
         message = f"it reports a score of {duration_text(mean_ns)}, but ran for {duration_text(ended.seconds * 1e9)}"

@@ -223,7 +223,7 @@ class Child(Process):
             return ChildEnded("it closed its channel to the harness")
         code = self._exit_status()
         if code < 0:
-            return ChildEnded(f"it was ended by signal {-code} ({signal_name(-code)})", -code)
+            return ChildEnded(f"it was killed by signal {-code} ({signal_name(-code)})", -code)
         return ChildEnded(f"it exited with status {code}")
 
     def freeze(self, deadline: float) -> None:

@@ -239,7 +239,7 @@ class Program(Process):
         `watch` is called periodically meanwhile. Processes that the program has started may still run afterwards.
 
         Raises:
-            DeadlinePassed: it did not end within that many seconds of its start.
+            DeadlinePassed: it did not finish within that many seconds of its start.
             PrintedTooMuch: its output exceeded the limit.
         """
         while True:

@@ -178,7 +178,7 @@ class Session:
             raise Unusable(f"{command[0]} failed: {one_line(str(error))}") from error
         text = head_of(path, limit)
         if done.returncode != 0:
-            raise Unusable(f"{command[0]} ended with status {done.returncode}: {_last_line(text)}")
+            raise Unusable(f"{command[0]} exited with status {done.returncode}: {_last_line(text)}")
         return text
 
 

@@ -100,7 +100,7 @@ class Sanitize:
             return None
         if time.monotonic() < end:
             return CallFailed(Verdict.OUTPUT_LIMIT, "it exceeded its output limit")
-        return CallFailed(Verdict.TIMEOUT, f"the process did not end within {seconds:.4g} s after the last case")
+        return CallFailed(Verdict.TIMEOUT, f"the process did not finish within {seconds:.4g} s after the last case")
 
     def leave_out(self, tools: Sequence[str]) -> None:
         """Note the tools that were not run, since the time for all of them was over."""

@@ -647,7 +647,7 @@ class _Reader:
         ):
             raise PayloadError("a dict has invalid keys, or too many")
         if len(set(keys)) != len(keys):
-            raise PayloadError("a dict has a key twice")
+            raise PayloadError("a dict has a duplicate key")
         return {key: self.value(item, depth + 1) for key, item in zip(keys, items, strict=True)}
 
     def _count(self, value: Any) -> int:

@@ -195,7 +195,7 @@ def _reason(error: Exception) -> str:
     """Return the reason of a failed start, without the whole command that failed."""
     match error:
         case subprocess.CalledProcessError():
-            return f"it ended with status {error.returncode}"
+            return f"it exited with status {error.returncode}"
         case subprocess.TimeoutExpired():
             return f"it did not start within {error.timeout:g} s"
     return str(error)

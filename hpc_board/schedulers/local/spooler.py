@@ -92,7 +92,7 @@ def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
     all_gone = _end_processes(job.name)
     code = child.poll() or 0
     if state is JobState.ENDED:
-        reason = f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
+        reason = f"killed by signal {-code}" if code < 0 else f"exited with status {code}"
     return End(state, reason if all_gone else f"{reason}; some of its processes cannot be killed")
 
 

@@ -213,7 +213,7 @@ class SlurmScheduler:
             raise self._not_accepted(done, job)
         if done.returncode != 0 or job_id is None:
             raise SchedulerError(
-                f"sbatch ended with status {done.returncode} and printed {one_line(done.stdout, 100)!r}",
+                f"sbatch exited with status {done.returncode} and printed {one_line(done.stdout, 100)!r}",
                 hint="The job is looked up by its name before it is sent again.",
             )
         return job_id

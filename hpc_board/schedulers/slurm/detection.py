@@ -312,7 +312,7 @@ def _about(offer: _Offer) -> Iterator[str]:
     for other in offer.others:
         limit = f"up to {time_limit(other.max_time_seconds)}" if other.max_time_seconds else "no time limit"
         whose = "" if other.open_to_all else ", not open to all"
-        yield f"Some of these nodes are also in partition {_plain(other.name)} ({limit}{whose}): decide which to use."
+        yield f"Some of these nodes are also in partition {_plain(other.name)} ({limit}{whose}); choose one."
 
 
 def _count_text(offer: _Offer) -> str:
@@ -376,7 +376,7 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: st
     partition, nodes = found[0]
     lines = list(comment(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'} without GPUs.", "  "))
     for other, _ in found[1:]:
-        lines += comment(f"Partition {_plain(other.name)} has no GPUs either: decide which to use.", "  ")
+        lines += comment(f"Partition {_plain(other.name)} has no GPUs either; choose one.", "  ")
     lines += ["  CPU:", f"    cluster: {scalar(cluster)}", f"    partition: {scalar(partition.name)}"]
     lines.append("    request: {style: none}")
     lines += _time(partition)

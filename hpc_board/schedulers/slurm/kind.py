@@ -134,7 +134,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         if section.client == "pyslurm" and cluster.account:
             document.fault((*place, "client"), "pyslurm submits jobs only as this account; use cli with jobs.account")
         if section.pyslurm_python is not None and section.client != "pyslurm":
-            document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
+            document.fault((*place, "pyslurm_python"), "is set although client is not pyslurm")
         if section.client == "pyslurm" and section.slurm_cluster is not None:
             document.fault(
                 (*place, "client"), "pyslurm queries only the cluster of one slurm.conf; use cli, or slurm_conf"

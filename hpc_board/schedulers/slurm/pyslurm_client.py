@@ -110,7 +110,7 @@ class PyslurmScheduler(SlurmScheduler):
             raise _HelperFailedError(f"cannot be used: {error}") from error
         if done.returncode != 0:
             told = one_line(done.stderr, 200)
-            raise _HelperFailedError(f"ended with status {done.returncode}" + (f" ({told})" if told else ""))
+            raise _HelperFailedError(f"exited with status {done.returncode}" + (f" ({told})" if told else ""))
         if done.truncated:
             raise _HelperFailedError("sent an answer that exceeds the limit")
         try:

@@ -130,7 +130,7 @@ class SshStream:
                 f"{host} cannot run {self._address.command}: {words or 'its shell does not find it'}",
                 hint=f"Add its path on {host} to the address: {self._address}?command=/path/to/hpc-board.",
             )
-        words = words or f"it ended with status {status}"
+        words = words or f"it exited with status {status}"
         raise ServiceError(
             f"{host} did not start `{self._address.command} serve --stdio`: {words}",
             hint="Use the same version of hpc-board there and here.",

@@ -181,7 +181,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         value = self.query_one(PathInput).value
         path = expanded(value)
         if not value.strip() or value.endswith("/"):
-            self._show_message("Give the name of a file.")
+            self._show_message("Enter the name of a file.")
             return
         try:
             there, folder = path.is_file(), path.is_dir()
@@ -189,7 +189,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
             self._show_message(f"{path}: {error.strerror}")
             return
         if folder:
-            self._show_message(f"{path} is a folder: give the name of a file in it.")
+            self._show_message(f"{path} is a folder: enter the name of a file in it.")
         elif there:
             self.app.push_screen(
                 Confirm(f"{path} already exists. Replace it?", "Replace it", "Keep it", destroys=True), self._replace

@@ -518,7 +518,7 @@ def _written(path: Path, replace: bool, text: str) -> Path:
     try:
         write_file(path, text.encode(), force=replace)
     except InputError as error:
-        raise InputError(error.message, hint="Press W and give another path.") from error
+        raise InputError(error.message, hint="Press W and enter another path.") from error
     return path
 
 

@@ -52,7 +52,7 @@ class TrendScreen(BoardScreen):
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The list has the newest run first. Vs best is the change from the "
+        "scale. ● is a personal best, ○ is not. The list shows the newest run first. Vs best is the change from the "
         "fastest earlier run. Enter opens the run."
     )
 

@@ -77,7 +77,7 @@ class BoardPane(ListPane[Placed]):
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             sorted_by=lambda _: _BY_PLACE,
-            filter_words="search users and files; Enter keeps the words, then n and N move",
+            filter_words="search users and files; after Enter, n and N step through the matches",
             submission=_marked_as,
             nothing=self._nothing,
             title=gpu,

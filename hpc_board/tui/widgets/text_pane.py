@@ -126,7 +126,7 @@ class TextPane(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(classes="nothing", markup=False)
         yield from self.compose_view()
-        yield FilterLine("search; Enter keeps the words, then n and N move", id=f"{self.view_id}-search")
+        yield FilterLine("search; after Enter, n and N step through the matches", id=f"{self.view_id}-search")
         yield Static(classes="standing", markup=False)
 
     def compose_view(self) -> ComposeResult:

@@ -457,7 +457,7 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
         (sys.executable, Severity.OK, f"{sys.executable} is Python 3."),
         ("python3", Severity.OK, "`hpc-board admin check CPU` shows the `python3` of the nodes"),
         ("/no/such", Severity.WARNING, "/no/such is not on this machine"),
-        ("/bin/true", Severity.ERROR, "/bin/true does not run here: it ended with status 0"),
+        ("/bin/true", Severity.ERROR, "/bin/true does not run here: it exited with status 0"),
         ("/bin/echo", Severity.ERROR, "/bin/echo does not run here"),
     ],
 )

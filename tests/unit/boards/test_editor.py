@@ -281,7 +281,7 @@ def test_a_competition_becomes_a_board_for_each_of_its_tasks(place: Recorded) ->
     assert of(place).tasks.get("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
     single = call(place, "create", "other", place.folder / "practice.yaml")
     assert single.exit_code == 2
-    assert "holds 2 tasks, none of them named other: echo_v2, other_v2" in single.stderr
+    assert "contains 2 tasks, none of them named other: echo_v2, other_v2" in single.stderr
 
 
 def competition(folder: Path, text: str = COMPETITION, name: str = "practice.yaml") -> Path:
@@ -792,7 +792,7 @@ def test_the_name_of_a_task_that_has_left_the_settings_is_for_admins_alone(place
     assert call(place, "create", "another", "vectoradd_py", user="ada").exit_code == 0
     refused = call(place, "create", "former", "vectoradd_py", "--closed", user="ada")
     assert refused.exit_code == 5
-    assert "a former task in the settings has this name and runs" in refused.stderr
+    assert "a former task in the settings had this name and has runs" in refused.stderr
     assert call(place, "create", "former", "vectoradd_py", user="root-of-boards").exit_code == 0
 
 

@@ -284,7 +284,7 @@ def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "fault"),
     [
-        ("missing.py", "missing.py: there is no such file"),
+        ("missing.py", "missing.py: no such file"),
         ("../../outside.py", '"../../outside.py" is outside'),
         ("/etc/passwd", '"/etc/passwd" is outside'),
         ("../..", '"../.." is outside'),

@@ -304,7 +304,7 @@ def test_a_task_that_fails_by_itself_ends_with_status_1(double: Path) -> None:
 def test_what_does_not_fit_together_is_refused_before_anything_runs(double: Path, scratch: Path) -> None:
     file = kernel(double)
     refused = {
-        "there is no such file": (double, double / "nothing.py"),
+        "no such file": (double, double / "nothing.py"),
         "accepts only the languages py, cpp, cu": (double, kernel(double, name="kernel.hip")),
         "which does not run on CPU": (double, kernel(double, name="kernel.cu")),
         "nowhere does not exist": (double / "nowhere", file),

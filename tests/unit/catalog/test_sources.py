@@ -226,7 +226,7 @@ def test_the_faults_of_a_task_in_a_zip_name_the_zip(tmp_path: Path, scratch: Pat
     path = packed(tmp_path / "set.zip", ("double/task.yml", document + "templates: {Python: missing.py}\n"))
     found = faults(path)
     assert found[0].startswith(f'line 3: files[1].source: "../../../outside.py" is outside {path}')
-    assert found[1].startswith(f"line 10: templates.Python: {path}/double/missing.py: there is no such file")
+    assert found[1].startswith(f"line 10: templates.Python: {path}/double/missing.py: no such file")
     assert str(scratch) not in "".join(found)
     assert list(scratch.iterdir()) == []
 
@@ -420,7 +420,7 @@ def test_a_description_with_anything_in_it_becomes_one(tmp_path: Path) -> None:
 
 
 def test_a_single_file_is_named_as_a_task_can_be(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the task takes the name of the file"):
+    with pytest.raises(InputError, match="the task gets the name of the file"):
         read(whole(tmp_path, name="my task.py"))
 
 

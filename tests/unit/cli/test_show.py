@@ -142,7 +142,7 @@ def test_the_previous_version_is_the_one_that_was_ranked_last(board: Recorded) -
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("previous", "no earlier version of vectoradd_py"), ("abc", "is too short"), ("zzzz", "names no versions")],
+    [("previous", "no earlier version of vectoradd_py"), ("abc", "is too short"), ("zzzz", "matches no versions")],
 )
 def test_a_version_that_there_is_not_is_an_error(board: Recorded, word: str, message: str) -> None:
     passed(board, "ada", 1e-6)

@@ -56,7 +56,7 @@ def test_an_end_that_cannot_be_the_jobs_is_not_believed(said: str) -> None:
     ("updated", "medians_ns", "reason"),
     [
         (False, [990.0, 990.0, 990.0], "takes 990 ns, less than the minimum of 1000 ns"),
-        (False, [2000.0], "has fewer than 1 calls of each of 3 processes"),
+        (False, [2000.0], "has fewer than 1 calls from each of 3 processes"),
         (True, [990.0, 990.0, 990.0], ""),
         (True, [2000.0], ""),
         (True, [0.0, 0.0, 0.0], "invalid times"),

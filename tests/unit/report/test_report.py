@@ -648,19 +648,19 @@ def test_every_verdict_and_state_has_words_of_its_own() -> None:
     [
         ("test case 2 (size: 127; seed: 1): 5 values differ", "5 values differ, in test case 2 (size: 127; seed: 1)"),
         (
-            "g++ ended with status 1: k.cpp:3:1: error: 'x' does not name a type",
+            "g++ exited with status 1: k.cpp:3:1: error: 'x' does not name a type",
             "'x' does not name a type, in k.cpp:3:1",
         ),
         (
-            'nvcc ended with status 2: k.cu(58): error: identifier "x" is undefined',
+            'nvcc exited with status 2: k.cu(58): error: identifier "x" is undefined',
             'identifier "x" is undefined, in k.cu(58)',
         ),
         (
-            "hipcc ended with status 1: k.hip:1:10: fatal error: 'x.h' file not found",
+            "hipcc exited with status 1: k.hip:1:10: fatal error: 'x.h' file not found",
             "'x.h' file not found, in k.hip:1:10",
         ),
-        ("nvcc ended with status 2", "nvcc ended with status 2"),
-        ("g++ ended with status 1: collect2: error: ld returned 1 exit status", None),
+        ("nvcc exited with status 2", "nvcc exited with status 2"),
+        ("g++ exited with status 1: collect2: error: ld returned 1 exit status", None),
     ],
 )
 def test_a_reason_leads_with_its_cause(message: str, reason: str | None) -> None:

@@ -167,14 +167,14 @@ def with_fact(result: Result, name: str, value: str) -> Result:
         ),
         (lambda result: last_case(result, timing=replace(timing(1000.0), runs=100)), "invalid times"),
         (lambda result: last_case(result, timing=replace(timing(2000.0), low_ns=None)), "invalid times"),
-        (lambda result: with_times(result, 2000.0), "has fewer than 1 calls of each of 3 processes"),
+        (lambda result: with_times(result, 2000.0), "has fewer than 1 calls from each of 3 processes"),
         (lambda result: with_times(result, 990.0, 990.0, 990.0), "takes 990 ns, less than the minimum of 1000 ns"),
         (lambda result: replace(result, job_id="999"), "it comes from job 999"),
         (lambda result: replace(result, nonce="other"), "belongs to another run"),
         (lambda result: replace(result, run=99), "belongs to another run"),
         (lambda result: with_fact(result, "gpu_name", "Tesla T4"), "its GPU was Tesla T4"),
-        (lambda result: with_fact(result, "submission_sha256", "0"), "another submission"),
-        (lambda result: with_fact(result, "harness_sha256", "0"), "another harness"),
+        (lambda result: with_fact(result, "submission_sha256", "0"), "a different submission"),
+        (lambda result: with_fact(result, "harness_sha256", "0"), "a different harness"),
     ],
 )
 def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
@@ -207,7 +207,7 @@ def test_too_few_calls_are_no_measurement(world: World) -> None:
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
     world.advance()
-    assert "has fewer than 2 calls of each of 3 processes" in world.store.runs.get(run.id).status.reason
+    assert "has fewer than 2 calls from each of 3 processes" in world.store.runs.get(run.id).status.reason
 
 
 @pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b'{"run": 1}', b"\xff", b"null"])
@@ -360,7 +360,7 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     return carried and "cannot be read at the moment" in told and world.state(other) is RunState.COLLECTING
 
 
-@pytest.mark.parametrize(("few_ns", "fault"), [(201e6, ""), (199e6, "has fewer than 7 calls of each of 3 processes")])
+@pytest.mark.parametrize(("few_ns", "fault"), [(201e6, ""), (199e6, "has fewer than 7 calls from each of 3 processes")])
 def test_each_process_has_as_many_calls_as_its_own_times_ask_for(world: World, few_ns: float, fault: str) -> None:
     # 20 calls in all, 5 of those that take over 200 ms.
     task = a_task(limits={**QUICK, "timed_calls_min": 20})

@@ -94,7 +94,7 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
 def test_a_run_whose_gpu_has_left_the_settings_ends(world: World) -> None:
     run = world.run()
     (error,) = replace(world.advance, gpus={}).launch([run])
-    assert error.message == "the settings no longer have GPU H100; rerun it on another one"
+    assert error.message == "GPU H100 is no longer in the settings; rerun it on another one"
     assert world.state(run) is RunState.ERROR
 
 

@@ -29,7 +29,7 @@ def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluste
     assert seen == [RunState.SUBMITTING]
     assert world.state(run) is RunState.QUEUED
     gone.run_pass()
-    assert "no longer have cluster main" in world.store.runs.get(run.id).status.reason
+    assert "cluster main is no longer in the settings" in world.store.runs.get(run.id).status.reason
 
 
 def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_due(world: World) -> None:
@@ -65,7 +65,7 @@ def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World
     assert gone()
     assert world.state(created) is RunState.ERROR
     assert world.state(queued) is RunState.QUEUED
-    assert "no longer have cluster main" in world.store.runs.get(queued.id).status.reason
+    assert "cluster main is no longer in the settings" in world.store.runs.get(queued.id).status.reason
     with pytest.raises(InputError, match="cluster main"):
         cancel(gone, queued)
 

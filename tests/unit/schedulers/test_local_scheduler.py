@@ -202,7 +202,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 def test_a_job_runs_in_its_folder_and_ends_with_its_exit_status(bench: Bench) -> None:
     key = bench.submit("a", "pwd; echo oops >&2; exit 3")
     news = bench.await_state(key, JobState.ENDED)
-    assert news.source == "local: ended with exit status 3"
+    assert news.source == "local: exited with status 3"
     assert news.job_id == key.job_id
     assert news.node
     assert bench.output(key) == f"{bench.root}/jobs/a\noops\n"
@@ -210,7 +210,7 @@ def test_a_job_runs_in_its_folder_and_ends_with_its_exit_status(bench: Bench) ->
 
 def test_a_script_that_a_signal_ended_says_so(bench: Bench) -> None:
     key = bench.submit("a", "kill -SEGV $$")
-    assert bench.await_state(key, JobState.ENDED).reason == "ended by signal 11"
+    assert bench.await_state(key, JobState.ENDED).reason == "killed by signal 11"
 
 
 def test_jobs_of_one_slot_run_one_at_a_time_in_their_order(bench: Bench) -> None:
@@ -240,7 +240,7 @@ def test_a_job_that_outlives_its_client_is_found_again(bench: Bench) -> None:
     assert bench.find("a") == job_id
     assert bench.find("b") is None
     bench.let_go(key)
-    assert bench.await_state(key, JobState.ENDED).reason == "ended with exit status 0"
+    assert bench.await_state(key, JobState.ENDED).reason == "exited with status 0"
     assert bench.find("a") == job_id
 
 
@@ -326,7 +326,7 @@ def test_a_job_ends_at_its_time_limit(bench: Bench) -> None:
 
 def test_what_a_script_leaves_running_ends_with_it(bench: Bench) -> None:
     key = bench.submit("a", "sleep 1000 & (setsid env -i sleep 1000 &) ; exit 0")
-    assert bench.await_state(key, JobState.ENDED).reason == "ended with exit status 0"
+    assert bench.await_state(key, JobState.ENDED).reason == "exited with status 0"
     await_true(lambda: not bench.pids())
 
 
@@ -607,7 +607,7 @@ def test_a_spooler_that_fails_at_its_start_is_told_in_short_with_its_log(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("hpc_board.schedulers.local.client._SPOOLER", "raise SystemExit('no such library')")
-        with pytest.raises(SchedulerError, match=r"run its jobs: it ended with status 1; its log is /"):
+        with pytest.raises(SchedulerError, match=r"run its jobs: it exited with status 1; its log is /"):
             bench.submit("a", "exit 0")
     assert "no such library" in bench.spooler_log()
     assert bench.scheduler.availability([CPU])[0].state == "up"

@@ -139,7 +139,7 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
     ("act", "reason"),
     [
         ("time.sleep(600)", "did not answer within 1 s"),
-        (DIE, "ended with status 3 (a library says why)"),
+        (DIE, "exited with status 3 (a library says why)"),
         (say("no JSON"), "answered with something other than a list of jobs"),
         (say("[" * 100_000), "answered with something other than a list of jobs"),
         (f"print('x' * {OUTPUT_BYTES_MAX + 1})", "sent an answer that exceeds the limit"),

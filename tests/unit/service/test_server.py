@@ -31,7 +31,7 @@ from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, 
 @pytest.mark.parametrize(
     ("settings", "words", "told"),
     [
-        ("service: /run/board.sock", ["--allow-root"], "names a service; it has no board to serve."),
+        ("service: /run/board.sock", ["--allow-root"], "sets `service`; it has no board to serve."),
         ("board: board", ["--allow-root"], "no socket path given."),
         ("board: board", [], "running as root"),
     ],

@@ -281,4 +281,4 @@ def test_a_board_that_does_not_move_in_is_refused_before_any_file_is_made(place:
     assert not [*(place / "board").iterdir(), *(place / "board-service").iterdir()]
     (place / "empty").mkdir()
     done = served(place / "board", "--from", place / "empty")
-    assert (done.exit_code, "there is no such file" in done.stderr) == (2, True)
+    assert (done.exit_code, "no such file" in done.stderr) == (2, True)

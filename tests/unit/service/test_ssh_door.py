@@ -172,7 +172,7 @@ def test_a_host_without_hpc_board_is_told_how_an_address_names_it(door: SshAddre
 def test_a_command_that_is_no_hpc_board_is_said(door: SshAddress) -> None:
     error = failure(msgspec.structs.replace(door, command="/usr/bin/false"))
     assert isinstance(error, ServiceError)
-    assert error.message == "127.0.0.1 did not start `/usr/bin/false serve --stdio`: it ended with status 1"
+    assert error.message == "127.0.0.1 did not start `/usr/bin/false serve --stdio`: it exited with status 1"
 
 
 def test_a_socket_that_is_not_there_is_said_by_its_host(address: SshAddress) -> None:
@@ -196,7 +196,7 @@ def test_a_login_that_is_refused_is_said(door: SshAddress, tmp_path: Path) -> No
     (tmp_path / "client" / ".ssh" / "id_ed25519").unlink()
     error = failure(door)
     assert isinstance(error, ServiceError)
-    assert "refuses the login" in error.message
+    assert "rejected the login" in error.message
 
 
 # The relay

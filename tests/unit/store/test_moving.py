@@ -141,8 +141,8 @@ def with_index(path: Path) -> None:
     ("change", "words"),
     [
         (as_text, "the backup is damaged .file is not a database"),
-        (as_pipe, "there is no such file"),
-        (Path.unlink, "there is no such file"),
+        (as_pipe, "no such file"),
+        (Path.unlink, "no such file"),
         (with_trigger, "its trigger own is not that of a board"),
         (without_trigger, "its trigger runs_stay is not that of a board"),
         (with_foreign_name, "CHECK constraint failed in runs"),

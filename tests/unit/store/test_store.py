@@ -727,7 +727,7 @@ def test_a_value_that_the_database_refuses_is_no_traceback(path: Path, store: St
 
     error = failure_of(lambda: store.runs.record(run.id, Status(RunState.QUEUED, NOON, job_id="-1")), path)
 
-    assert "the database refuses a value (CHECK constraint failed" in error.message
+    assert "the database rejected a value (CHECK constraint failed" in error.message
 
 
 def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, store: Store) -> None:

@@ -181,7 +181,7 @@ def test_a_task_that_cannot_be_judged_is_found_without_running_it(changes: dict[
     ("reference", "advice"),
     [
         (REFERENCE, "Set hpc_board.harness to isolated"),
-        ("from utils import generate_input\n", "reference.py has to define check_implementation."),
+        ("from utils import generate_input\n", "reference.py must define check_implementation."),
         (None, "write a reference.py that defines generate_input, check_implementation and ref_kernel."),
     ],
 )

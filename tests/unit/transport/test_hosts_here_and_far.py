@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_entered_is_told(host: Host, tmp_path: Path) -> 
 
 def test_a_command_that_takes_too_long_is_ended(host: Host) -> None:
     run(host, "true")
-    with pytest.raises(CommandTimeout, match="sleep did not end within 1 s"):
+    with pytest.raises(CommandTimeout, match="sleep did not finish within 1 s"):
         run(host, "sleep", "600", timeout_seconds=1)
 
 

@@ -66,7 +66,7 @@ def test_what_start_up_files_print_is_no_answer(server: Sshd, tmp_path: Path) ->
     ("startup", "words"),
     [
         ("exec bash\n", "did not answer a request for files"),
-        ("exit 3\n", "offers no SFTP: the session ended at once"),
+        ("exit 3\n", "offers no SFTP: the session ended immediately"),
         ("echo closed; exit 3\n", "offers no SFTP: closed"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_server_without_sftp_is_told(home: Path, tmp_path: Path) -> None:
         bare.client_home(home)
         connection = Connection(Login("127.0.0.1", USER, bare.port))
         assert SshHost(connection).run(["echo", "in"], timeout_seconds=60).stdout == "in\n"
-        with pytest.raises(SchedulerRefused, match="offers no SFTP: its server refuses") as told:
+        with pytest.raises(SchedulerRefused, match="offers no SFTP: its server rejected") as told:
             SshFiles(connection).ensure(tmp_path / "file", b"")
         assert "`Subsystem sftp`" in told.value.hint
         connection.close()

@@ -158,7 +158,7 @@ def test_a_command_whose_client_is_gone_is_killed_with_its_children(
     script = f"sleep 600 > {fifo} & touch {tmp_path}/begun; sleep 600 > {fifo}"
     try:
         if how == "time":
-            with pytest.raises(CommandTimeout, match="sh did not end within 1"):
+            with pytest.raises(CommandTimeout, match="sh did not finish within 1"):
                 run(host, "sh", "-c", script, timeout_seconds=1.5)
         else:
             dropper = threading.Thread(target=when((tmp_path / "begun").exists, server.drop))
@@ -280,7 +280,7 @@ def test_a_login_that_is_refused_names_what_was_tried(
     error = refusal(server)
     assert isinstance(error, LoginRefused)
     for words in (
-        f"{USER}@127.0.0.1 refuses the login: the agent at /nowhere/agent does not answer: No such file or directory",
+        f"{USER}@127.0.0.1 rejected the login: the agent at /nowhere/agent does not answer: No such file or directory",
         f"{folder} cannot be read: Is a directory",
         f"{garbage} is not a supported private key",
         f"{key}: refused",
@@ -309,7 +309,7 @@ def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkey
         shutil.copy(f"{server.client_key}.pub", f"{key}.pub")
         os.system(f"ssh-keygen -q -p -N secret -f {key}")  # noqa: S605 - a key of the test's own
         error = refusal(server)
-        assert f"{key} has a passphrase, and no agent holds it" in error.message
+        assert f"{key} has a passphrase, and no agent has it" in error.message
         assert "ssh-add" in error.hint
         monkeypatch.setenv("SSH_AUTH_SOCK", agent)
         connection = Connection(login(server))
@@ -318,7 +318,7 @@ def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkey
 
 
 def test_only_the_key_of_the_settings_is_offered(server: Sshd, home: Path, tmp_path: Path) -> None:
-    assert "refuses the login" in refusal(server, key=str(new_key(tmp_path / "key"))).message
+    assert "rejected the login" in refusal(server, key=str(new_key(tmp_path / "key"))).message
     connection = Connection(login(server, key=str(server.client_key)))
     (home / ".ssh" / "id_ed25519").unlink()
     assert run(SshHost(connection), "echo", "in").stdout == "in\n"

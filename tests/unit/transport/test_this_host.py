@@ -80,7 +80,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with pytest.raises(CommandTimeout, match=r"sh did not end within 0\.5 s"):
+        with pytest.raises(CommandTimeout, match=r"sh did not finish within 0\.5 s"):
             run("sh", "-c", f"sleep 600 > {fifo} & sleep 600 > {fifo}", timeout_seconds=0.5)
         assert ended_writers(reader), "a process that has the FIFO open for writing is left"
     finally:
