@@ -25,10 +25,11 @@ from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
 from hpc_board.domain.gpus import allowed_gpus, runs_template
-from hpc_board.domain.run import JobState, JobStatus, log_name
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
 from hpc_board.model.result import JUDGE, WORKER, Verdict
 from hpc_board.model.score import figures

@@ -10,10 +10,11 @@ import msgspec
 
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, WholeRun, log_name, unknown_run
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, WholeRun, unknown_run
 from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Case, Log, Result, Verdict

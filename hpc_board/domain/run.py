@@ -315,11 +315,6 @@ RETRIED = frozenset({RunState.NODE_FAIL, RunState.PREEMPTED})
 """The ends after which a run may be sent again: the cluster took the node away, and the job is over."""
 
 
-def log_name(job_id: str) -> str:
-    """Return the name of the file in the job folder that takes the job's output: sbatch's own, for which users look."""
-    return f"slurm-{job_id}.out"
-
-
 def array_of(token: str) -> str:
     """Return the name of the job array in a run's `token`; empty if it has none."""
     return token.rpartition(".")[0]

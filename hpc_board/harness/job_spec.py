@@ -104,10 +104,10 @@ def facts(path: Path) -> JobSpec:
     )
 
 
-def is_probe(path: Path) -> bool:
-    """Return whether the job file at `path` requests a node probe instead of an evaluation."""
+def asks_for(what: str, path: Path) -> bool:
+    """Return whether the job file at `path` requests a node probe ("inspect") or a runner ("queue"), not one run."""
     try:
-        return "inspect" in json.loads(path.read_text(encoding="utf-8"))
+        return what in json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
 

@@ -57,10 +57,13 @@ def _spared_processes() -> int:
 
 
 @contextmanager
-def processes_for(job: JobSpec, folder: Path, harness: Path) -> Iterator["Processes"]:
-    """Yield the processes of a job, in a scratch folder of their own; remove both afterwards."""
+def processes_for(job: JobSpec, folder: Path, harness: Path, zygote: Zygote | None = None) -> Iterator["Processes"]:
+    """Yield the processes of a job, in a scratch folder of their own; remove both afterwards.
+
+    A `zygote` without work yet is used if it has imported just the modules of the job.
+    """
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
-    processes = Processes(job, folder, harness, scratch)
+    processes = Processes(job, folder, harness, scratch, zygote)
     try:
         yield processes
     finally:
@@ -78,14 +81,14 @@ class Processes:
     library of the task. No load lasts beyond `latest` on the monotonic clock.
     """
 
-    def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
+    def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path, zygote: Zygote | None = None) -> None:
         self.scratch = scratch
         self.harness = harness.resolve()
         self.environment = _environment(job, scratch)
         self.modules: Sequence[str] = ()
         self.stdout = Printed()
         self.stderr = Printed()
-        self.judge_said = Printed()
+        self.judge_said = Printed() if zygote is None else zygote.printed
         self.library: Path | None = None
         self.container = Container()
         self.has_baseline = False
@@ -100,13 +103,18 @@ class Processes:
         self._task = folder / "task"
         self._submission = folder / "submission"
         self._readable = sandbox.readable_folders(os.environ, (), (str(folder), str(Path.home())))
-        self._zygote: Zygote | None = None
+        self._zygote = zygote
         self._children: list[Child | Program] = []
         self._may_compile = not job.language.compiled
 
     def start(self) -> None:
         """Start the zygote, from which all other processes are forked."""
         self.modules = modules_of([self._submission, self._task], self._job.device)
+        if self._zygote is not None and set(self._zygote.modules) == set(self.modules):
+            self._zygote.begin(self.environment)
+            return
+        if self._zygote is not None:
+            self._zygote.end()
         self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
 
     def contain(self) -> dict[str, str]:

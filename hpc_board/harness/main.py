@@ -3,9 +3,14 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hpc_board.harness.wire.channel import Channel
 
 _USAGE = """\
-usage: harness.pyz supervise JOB.JSON          evaluate a submission, or probe the node, and write result.json
+usage: harness.pyz supervise JOB.JSON          evaluate a submission, or probe the node, and write result.json;
+                                               or evaluate the runs of a queue, one after another
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
        harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
 """
@@ -16,12 +21,16 @@ def main(argv: Sequence[str]) -> int:
     harness = Path(argv[0]).resolve()
     role = argv[1] if len(argv) > 1 else ""
     if role in ("supervise", "account") and len(argv) >= 3:
-        from hpc_board.harness.job_spec import is_probe
+        from hpc_board.harness.job_spec import asks_for
 
-        if is_probe(Path(argv[2])):
+        if asks_for("inspect", Path(argv[2])):
             from hpc_board.harness.node_probe import inspect
 
             return inspect(Path(argv[2]), harness) if role == "supervise" else 1
+        if asks_for("queue", Path(argv[2])):
+            from hpc_board.harness.runner import run_queue
+
+            return run_queue(Path(argv[2]), harness) if role == "supervise" else int(argv[3])
     if role == "supervise" and len(argv) == 3:
         from hpc_board.harness.supervisor import supervise
 
@@ -35,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
         return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
     if role == "zygote" and len(argv) == 4:
-        return _zygote(int(argv[2]), int(argv[3]))
+        return zygote(int(argv[2]), int(argv[3]))
     if role == "program" and len(argv) == 3:
         from hpc_board.harness.processes.program import become_program
 
@@ -45,6 +54,12 @@ def main(argv: Sequence[str]) -> int:
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr
     stream.write(_USAGE)
     return 0 if stream is sys.stdout else 2
+
+
+def _supervisor(channel: "Channel") -> None:
+    from hpc_board.harness.supervisor import serve
+
+    serve(channel)
 
 
 def _worker(path: str, modules: Sequence[str]) -> int:
@@ -63,16 +78,17 @@ def _worker(path: str, modules: Sequence[str]) -> int:
     return 0
 
 
-def _zygote(descriptor: int, supervisor: int) -> int:
+def zygote(descriptor: int, supervisor: int) -> int:
+    """Serve as the zygote of a supervisor, or of a runner, until that is gone; `descriptor` is the channel to it."""
     from hpc_board.harness.confine.sandbox import die_with_parent, hide_memory
     from hpc_board.harness.judge import judge
     from hpc_board.harness.lint import prober
-    from hpc_board.harness.processes import zygote
+    from hpc_board.harness.processes.zygote import serve
     from hpc_board.harness.wire.channel import inherited
     from hpc_board.harness.worker import worker
 
     die_with_parent(supervisor)
     hide_memory()
-    roles = {"judge": judge.serve, "prober": prober.serve, "worker": worker.serve}
-    zygote.serve(inherited(descriptor), supervisor, roles)
+    roles = {"judge": judge.serve, "prober": prober.serve, "worker": worker.serve, "supervisor": _supervisor}
+    serve(inherited(descriptor), supervisor, roles)
     return 0

@@ -16,6 +16,14 @@ _GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
 _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
+GPU_SETTINGS = (
+    "compute_mode",
+    "persistence_mode",
+    "power.limit",
+    "clocks.applications.graphics",
+    "clocks.applications.memory",
+    "mig.mode.current",
+)
 _ECC_FIELD = "ecc.errors.uncorrected.volatile.total"
 _SLOWDOWN_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """The driver's fields for the reasons of lower clocks: the newer name, then the older one."""
@@ -90,6 +98,11 @@ def ecc_errors(uuid: str) -> int:
 def gpu_state_after(uuid: str) -> dict[str, str]:
     """Return only the state, under names that begin with `gpu_after_`."""
     return _gpu_query(uuid, _GPU_STATE_FIELDS, "gpu_after_")
+
+
+def gpu_settings(uuid: str) -> dict[str, str]:
+    """Return the settings of this GPU that a run could change, and its memory in use in MiB as `memory_used`."""
+    return _gpu_query(uuid, (*GPU_SETTINGS, "memory.used"), "")
 
 
 def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:

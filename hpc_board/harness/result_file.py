@@ -20,6 +20,7 @@ from hpc_board.harness.progress import PROGRESS, Step, now_text, past
 from hpc_board.model.files import whole_file
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.result import INTERRUPTED, Case, Result, Verdict
+from hpc_board.model.runner import place_facts
 
 RESULT = "result.json"
 SPACE_SECONDS = 120.0
@@ -32,7 +33,7 @@ def provenance_of(job: JobSpec) -> dict[str, Any]:
     """Return the facts about a job's inputs in each of its results."""
     hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
     container = {"container": job.container} if job.container else {}
-    return {**hashes, "harness": job.harness, "emulated": job.emulated, **container}
+    return {**hashes, "harness": job.harness, "emulated": job.emulated, **container, **place_facts(os.environ)}
 
 
 def result_of(

@@ -1,13 +1,14 @@
 """The supervisor: owns the seeds, the clock, the logs and the verdict. It imports neither task nor submission."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpc_board.harness.build.toolchain import unlike_arch
 from hpc_board.harness.confine import sandbox
@@ -36,7 +37,9 @@ from hpc_board.harness.node import (
 )
 from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
 from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
+from hpc_board.harness.processes.spawn import Zygote
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import Unusable, absent, available
@@ -44,6 +47,7 @@ from hpc_board.harness.profile.sanitize import Sanitize
 from hpc_board.harness.profile.sanitizers import cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
+from hpc_board.harness.wire.channel import Channel
 from hpc_board.model.device_faults import device_fault, with_words
 from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
@@ -80,7 +84,23 @@ _OF_SCRATCH = frozenset({Verdict.LOAD_ERROR, Verdict.EXCEPTION, Verdict.CRASH, V
 """The verdicts that a scratch folder can cause that takes no file: compilers of kernels write their caches there."""
 
 
-def supervise(path: Path, harness: Path) -> int:
+def serve(channel: Channel) -> NoReturn:
+    """Supervise a run at a runner; its frame brings the environment of the job in a file.
+
+    The zygote is forked first, so that no process of the submission begins with the memory of a supervisor that has
+    read its job.
+    """
+    zygote = Zygote(None, env=None, modules=[], printed=Printed())
+    frame, descriptors = channel.receive()
+    with open(descriptors[0], "rb") as file:  # noqa: PTH123 - a descriptor
+        environment = json.load(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    zygote.modules = frame["modules"]
+    raise SystemExit(supervise(Path(frame["job"]), Path(frame["harness"]), zygote))
+
+
+def supervise(path: Path, harness: Path, zygote: Zygote | None = None) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
 
     Return the exit status of the job: 0 if a result exists, whatever its verdict; if a signal told the job to end
@@ -100,10 +120,11 @@ def supervise(path: Path, harness: Path) -> int:
         return 0
     for attempt in range(1, _EVALUATIONS_MAX + 1):
         before = suspensions.count
-        with processes_for(job, folder, harness) as processes:
+        with processes_for(job, folder, harness, zygote) as processes:
             result = Supervisor(job, folder, processes).result(interruption)
             if suspensions.count > before and result.verdict in _OF_TIME and not result.interrupted:
                 if attempt < _EVALUATIONS_MAX:
+                    zygote = None
                     continue
                 result = _of_suspended(result)
             _write_result_and_remove(result, folder, processes.scratch)

@@ -1,5 +1,7 @@
 """The environment of a job: the variables by which its scheduler describes it."""
 
+import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +18,7 @@ class JobEnvironment(Value):
         job_id: the id of the job.
         array_id: the id of the job array of which the job is a task.
         array_index: the index of the task in that array.
+        end_time: the end of the job by its time limit, in seconds since 1970.
         restarts: the number of times the scheduler restarted the job.
         node: the scheduler's name of the node.
         partition: the partition of the node.
@@ -26,6 +29,7 @@ class JobEnvironment(Value):
     job_id: str = ""
     array_id: str = ""
     array_index: str = ""
+    end_time: str = ""
     restarts: str = ""
     node: str = ""
     partition: str = ""
@@ -40,6 +44,11 @@ class JobEnvironment(Value):
         """Return the job's id in `environ`; for a task of an array, the array's id and the index as users write it."""
         array, index = environ.get(self.array_id, ""), environ.get(self.array_index, "")
         return f"{array}_{index}" if array and index else environ.get(self.job_id, "")
+
+    def seconds_left(self, environ: Mapping[str, str]) -> float:
+        """Return the time until the end of the job of `environ`; infinite if its scheduler does not tell."""
+        text = environ.get(self.end_time, "")
+        return int(text) - time.time() if text.isascii() and text.isdigit() else math.inf
 
     def restart_count(self, environ: Mapping[str, str]) -> int:
         """Return the number of times the scheduler restarted the job of `environ`."""
@@ -80,6 +89,11 @@ class RequestEnvironment(Value):
             or _count(environ, self.memory_per_gpu_mib) * _count(environ, self.gpus)
         )
         return mebibytes * 2**20
+
+
+def log_name(job_id: str) -> str:
+    """Return the name of the file in the job folder that takes the job's output: sbatch's own, for which users look."""
+    return f"slurm-{job_id}.out"
 
 
 def _count(environ: Mapping[str, str], name: str) -> int:

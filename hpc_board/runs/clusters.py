@@ -355,7 +355,7 @@ class ClusterTable(msgspec.Struct, frozen=True):
 
     def log_end(self, run: "Run") -> str:
         """Return the end of the job's output; empty without output."""
-        from hpc_board.domain.run import log_name
+        from hpc_board.model.job_environment import log_name
 
         try:
             data = self.folders_of(run).read(run, log_name(run.status.job_id), _LAST_WORDS_BYTES, end=True)

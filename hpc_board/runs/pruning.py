@@ -14,8 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.pruned import ClusterPruned
-from hpc_board.domain.run import Run, log_name
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs.job_folder import Folders
 from hpc_board.store import Store

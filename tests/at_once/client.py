@@ -5,8 +5,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpc_board.domain.run import JobState, JobStatus, log_name
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.model.job_environment import log_name
 from hpc_board.schedulers import Job, JobKey
 
 

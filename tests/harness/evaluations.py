@@ -112,12 +112,13 @@ def make_job_folder(
     sandbox: Sandbox | None = None,
     gpu: Gpu | None = None,
     options: JobOptions = NO_OPTIONS,
+    number: int = 7,
 ) -> Path:
     """A job folder as the login side writes it, for `gpu` where one is given."""
     gpu = gpu or Gpu("CPU", Cluster("here", "local"), device, python=sys.executable, arch=arch, sandbox=sandbox)
     status, harness = Status(RunState.CREATED, datetime.now(UTC)), harness or harness_file()
     run = Run(
-        id=7,
+        id=number,
         submission=1,
         task=task.name,
         task_version=task.version,

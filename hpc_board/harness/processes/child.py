@@ -31,13 +31,18 @@ _FINISH_POLL_SECONDS = 0.05
 class ChildEnded(Exception):
     """The process ended, or closed its channel, before it answered; `how` is the description.
 
-    `signal` is the signal that ended it, None if no signal did.
+    `code` is its exit status, -n for signal n, None if it has closed only its channel.
     """
 
-    def __init__(self, how: str, signal_number: int | None = None) -> None:
+    def __init__(self, how: str, code: int | None = None) -> None:
         super().__init__(how)
         self.how = how
-        self.signal = signal_number
+        self.code = code
+
+    @property
+    def signal(self) -> int | None:
+        """Return the signal that ended it, None if no signal did."""
+        return -self.code if self.code is not None and self.code < 0 else None
 
 
 class DeadlinePassed(Exception):
@@ -223,8 +228,8 @@ class Child(Process):
             return ChildEnded("it closed its channel to the harness")
         code = self._exit_status()
         if code < 0:
-            return ChildEnded(f"it was killed by signal {-code} ({signal_name(-code)})", -code)
-        return ChildEnded(f"it exited with status {code}")
+            return ChildEnded(f"it was killed by signal {-code} ({signal_name(-code)})", code)
+        return ChildEnded(f"it exited with status {code}", code)
 
     def freeze(self, deadline: float) -> None:
         """Stop the process with all its threads.

@@ -25,30 +25,27 @@ class NotForked(Exception):
 
 
 class Zygote:
-    """The process that has imported `modules` and forks the others (see zygote.py)."""
+    """The process that has imported `modules` and forks the others (see zygote.py).
 
-    def __init__(self, harness: Path, *, env: Mapping[str, str], modules: Sequence[str], printed: Printed) -> None:
+    With `harness`, it is a new process of that file; without, a fork of this one, which has imported them.
+    """
+
+    def __init__(
+        self, harness: Path | None, *, env: Mapping[str, str] | None, modules: Sequence[str], printed: Printed
+    ) -> None:
         channel, theirs = pair()
         reader, writer = os.pipe()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-u", str(harness), "zygote", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                env=dict(env),
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+            self.pid = _forked_zygote(theirs, writer) if harness is None else _new_zygote(harness, env, theirs, writer)
         os.close(writer)
-        self._child = Child(self._process.pid, channel, [(reader, printed)], printed_bytes_max=2**30)
-        self._child.send({"type": "preload", "modules": list(modules)})
+        self.modules, self.printed = [*modules], printed
+        self._child = Child(self.pid, channel, [(reader, printed)], printed_bytes_max=2**30)
+        if harness is not None:
+            self.begin()
 
-    @property
-    def pid(self) -> int:
-        """Return the process's id."""
-        return self._process.pid
+    def begin(self, environment: Mapping[str, str] | None = None) -> None:
+        """Have the zygote import its modules, in place of its own `environment` in that one if there is one."""
+        self._child.send({"type": "preload", "modules": self.modules, "environment": environment})
 
     def fork(
         self,
@@ -98,7 +95,37 @@ class Zygote:
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
         """End the zygote; the processes that it forked live on."""
         self._child.end(patience_seconds)
-        self._process.returncode = 0
+
+
+def _new_zygote(harness: Path, env: Mapping[str, str] | None, theirs: socket.socket, writer: int) -> int:
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-B", "-u", str(harness), "zygote", str(theirs.fileno()), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=writer,
+        env=env,
+        cwd="/",
+        pass_fds=(theirs.fileno(),),
+        start_new_session=True,
+    )
+    # From here on it is waited for only by its id.
+    process.returncode = 0
+    return process.pid
+
+
+def _forked_zygote(theirs: socket.socket, writer: int) -> int:
+    supervisor = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        from hpc_board.harness.main import zygote
+        from hpc_board.harness.processes.zygote import keep_only
+
+        os.setsid()
+        keep_only(theirs.fileno(), writer, writer)
+        os.chdir("/")
+        zygote(theirs.fileno(), supervisor)
+        os._exit(0)
+    return pid
 
 
 def started(

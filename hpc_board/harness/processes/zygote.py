@@ -4,6 +4,8 @@ Importing PyTorch takes seconds, and a ranked run has half a dozen processes tha
 and never touches a GPU. A forked process becomes a child of the supervisor, which adopts orphans: an intermediate
 process forks the new one and ends. Frames: `preload`, then `fork` (with the new process's channel, stdout and stderr)
 -> `forked` with its id, or `unforked`.
+
+The supervisor of a run at a runner is itself such a process: it has the modules, so its zygote is a fork of it.
 """
 
 import gc
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -29,7 +31,12 @@ _ADOPTION_POLL_SECONDS = 0.0005
 def modules_of(folders: Sequence[Path], device: str) -> list[str]:
     """Return the slow modules (torch, numpy) that the Python files in `folders` seem to import."""
     paths = [path for each in folders for path in each.rglob("*.py")]
-    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    return modules_in([path.read_text(encoding="utf-8", errors="replace") for path in paths], device)
+
+
+def modules_in(texts: Iterable[str], device: str) -> list[str]:
+    """Return the slow modules that these Python files seem to import."""
+    text = "\n".join(texts)
     wanted = [] if device == "cpu" else ["torch"]
     for name in ("numpy", "torch"):
         if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):
@@ -50,6 +57,9 @@ def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Chann
     Each of those frames names one of the `roles`.
     """
     frame, _ = channel.receive()
+    if frame["environment"] is not None:
+        os.environ.clear()
+        os.environ.update(frame["environment"])
     # An import makes objects that stay: to look for garbage among them takes a fifth of PyTorch's time.
     gc.disable()
     preload(frame["modules"])
@@ -96,16 +106,21 @@ def _fork_once_more(
     os._exit(status & 0xFF)
 
 
-def _become(frame: Frame, fds: list[int], supervisor: int) -> Channel:
-    """Make this process the supervisor's own child, which keeps nothing of the zygote except its memory."""
-    os.setsid()
-    connection, stdout, stderr = fds
+def keep_only(connection: int, stdout: int, stderr: int) -> None:
+    """Close all descriptors of this process but its `connection`, and print to `stdout` and `stderr`."""
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
     for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if descriptor not in (0, 1, 2, connection):
             with suppress(OSError):
                 os.close(descriptor)
+
+
+def _become(frame: Frame, fds: list[int], supervisor: int) -> Channel:
+    """Make this process the supervisor's own child, which keeps nothing of the zygote except its memory."""
+    os.setsid()
+    connection, stdout, stderr = fds
+    keep_only(connection, stdout, stderr)
     deadline = time.monotonic() + _ADOPTION_SECONDS
     while os.getppid() != supervisor and time.monotonic() < deadline:
         time.sleep(_ADOPTION_POLL_SECONDS)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpc_board.domain.run import JobState, log_name
+from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
 from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
 from hpc_board.model.gpu import Device
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.local.queue import End, Entry, Queue, Slot, running, waiting
 

@@ -11,9 +11,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of, log_name
+from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of
 from hpc_board.errors import AnswerTooLarge, InputError, NotAvailable, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Change, Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
 from hpc_board.schedulers.slurm import ClusterOptions, RequestStyle, cluster_options, gpu_options

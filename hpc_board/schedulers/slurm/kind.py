@@ -110,6 +110,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         job_id="SLURM_JOB_ID",
         array_id="SLURM_ARRAY_JOB_ID",
         array_index="SLURM_ARRAY_TASK_ID",
+        end_time="SLURM_JOB_END_TIME",
         restarts="SLURM_RESTART_COUNT",
         node="SLURMD_NODENAME",
         partition="SLURM_JOB_PARTITION",

@@ -129,10 +129,10 @@ def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> tuple[int, in
 def _prefix(cheat: Cheat, scratch: Path) -> list[str]:
     """Return the words before the command of a job that is to be as the cheat wants it."""
     room = [sys.executable, "-c", _SMALL, str(_ROOT), str(scratch), str(cheat.scratch_bytes)]
-    return [*(room if cheat.scratch_bytes else ()), *(() if cheat.privileged else _without_capabilities())]
+    return [*(room if cheat.scratch_bytes else ()), *(() if cheat.privileged else without_capabilities())]
 
 
-def _without_capabilities() -> list[str]:
+def without_capabilities() -> list[str]:
     """Return the words that take root's privileges from a command: jobs have none, and with them much would be open."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []

@@ -21,8 +21,9 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.submissions import REQUESTS_MAX
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import RunState, log_name
+from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
+from hpc_board.model.job_environment import log_name
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.sanitizer import SanitizerFinding

@@ -1,0 +1,102 @@
+"""The folder of a runner: the queue between the clients, which add and withdraw runs, and the runner on its node.
+
+A run in the queue is one file. The runner takes it by renaming it, and a client withdraws it by renaming it: the rename
+that succeeds has the run, on any file system, without a lock.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from hpc_board.model.value import Value
+
+QUEUE, TAKEN, DONE, WITHDRAWN = "queue", "taken", "done", "withdrawn"
+"""The folders of entries: waiting ones, those that the runner took, ended, and withdrawn by a client."""
+
+STATE = "state.json"
+"""The runner's own description in QUEUE: a client of NFS reads a folder anew only after a change that it has made."""
+
+RELEASE = "release"
+"""The file in QUEUE that tells the runner to take no more runs."""
+
+STOP = ".stop"
+"""The end of the name of a file in QUEUE that tells the runner to end the run with the rest of the name."""
+
+PLACE = "HPC_BOARD_RUNNER"
+"""The variable that tells a supervisor its place at a runner, see `place_facts`."""
+
+_NAME = re.compile(r"\d{8}\.[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class Entry(Value):
+    """A run in the queue: its job folder, from the runner's on, and its id as a job.
+
+    The runner ends the run after `seconds`. `modules` are the slow ones that task and submission import.
+    """
+
+    job: str
+    job_id: str
+    seconds: int
+    modules: list[str]
+
+
+class End(Value):
+    """The end of a run at a runner; `state` is "ended", "cancelled", "timeout" or "node_fail"."""
+
+    state: str
+    reason: str
+
+
+class State(Value):
+    """A runner as it described itself `at` that time of its own clock; it ends by `ends_at`, also in ISO 8601.
+
+    `place` is the number of runs that it has taken, `entry` the one in hand, "" without one. A runner that has
+    `retired`, for that reason, takes no more.
+    """
+
+    at: str
+    ends_at: str
+    place: int
+    entry: str
+    retired: str
+
+
+def entry_name(number: int, job: str) -> str:
+    """Return the file name of an entry, the `number`-th of its runner, for the job folder `job`."""
+    return f"{number:08d}.{job}"
+
+
+def is_entry(name: str) -> bool:
+    """Return whether a file in a folder of entries can be one."""
+    return _NAME.fullmatch(name) is not None
+
+
+def place_facts(environ: Mapping[str, str]) -> dict[str, str | int]:
+    """Return the provenance of a run at a runner: the runner's folder, the run's place, a hash of all runs before."""
+    runner, place, before = environ.get(PLACE, ",,").split(",")
+    return {"runner": runner, "runner_place": int(place), "runner_before_sha256": before} if runner else {}
+
+
+def encoded(value: Value) -> bytes:
+    """Return the contents of the file of an entry, an end or a state."""
+    return json.dumps({name: getattr(value, name) for name in value.__match_args__}).encode()
+
+
+def decoded(data: bytes, kind: type[ValueT]) -> ValueT:
+    """Return the entry, end or state in the contents of a file.
+
+    Raises:
+        ValueError: they are not those of a value of this `kind`.
+    """
+    try:
+        value: dict[str, Any] = json.loads(data)
+        fields = {name: value[name] for name in kind.__match_args__}
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"not the file of a runner: {error}") from error
+    for name, types in kind.__annotations__.items():
+        if type(fields[name]) is not (list if types == list[str] else types):
+            raise ValueError(f"not the file of a runner: {name}")
+    return kind(**fields)
