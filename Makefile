@@ -107,6 +107,10 @@ bench-lies: .venv/.dev ## scores of lies about times around the examples of each
 bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
 	$(BIN)/python scripts/bench_slurm.py
 
+.PHONY: bench-runner
+bench-runner: .venv/.dev ## runs that wait at a runner of this machine, beside the same runs as jobs of their own (15 minutes)
+	$(BIN)/python scripts/bench_runner.py
+
 .PHONY: bench-store
 bench-store: .venv/.dev ## the commands' questions to the database of a board with up to 100,000 runs (5 minutes, 1 GB)
 	$(BIN)/python scripts/bench_store.py

@@ -60,6 +60,8 @@ class LocalScheduler:
                 script=job.script,
                 time_limit_seconds=job.time_limit_seconds,
                 environment=environment,
+                # A site's own template may do something for each run, and a container sees only its run's folder.
+                shares_runner=not (job.gpu.template or job.gpu.container),
             )
         self._start_spoolers()
         return str(number)

@@ -1,21 +1,26 @@
 """The spooler: the process that serves one slot. Clients start it; it exits when no job waits."""
 
 import ctypes
+import fcntl
 import math
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
+from hpc_board.files import lock_descriptor
 from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
 from hpc_board.model.gpu import Device
 from hpc_board.model.job_environment import log_name
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.local.queue import End, Entry, Queue, Slot, running, waiting
+from hpc_board.schedulers.local.runner import LocalRunner, Request, request_of, runner_folder
 
 TERM_GRACE_SECONDS = 5.0
 """The time between SIGTERM and SIGKILL."""
@@ -53,24 +58,89 @@ def serve(queue: Queue, slot: Slot, serving: int) -> None:
     with queue.locked(patience_seconds=math.inf, create=False):
         lost = running(queue.unended(), queue.host, slot.pool).get(slot.device)
     if lost is not None:
-        _end_processes(lost.name)
+        _end_processes(lost.runner or lost.name)
+        if lost.runner:
+            shutil.rmtree(runner_folder(lost, lost.runner), ignore_errors=True)
         _store_end(queue, lost.number, End(JobState.NODE_FAIL, "its spooler was killed, or the machine restarted"))
-    while True:
-        with queue.locked(patience_seconds=math.inf, create=False):
-            ahead = waiting(queue.unended(), queue.host, slot.pool)
-            if not ahead:
-                os.close(serving)
-                return
-            busy = queue.claim_device(slot)
-            if busy is not None:
-                # Stored first, so that no job runs twice.
-                queue.record_start(ahead[0].number, slot.device)
-        if busy is None:
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            end = _run(queue, slot, ahead[0], busy)
-            os.close(busy)
-            _store_end(queue, ahead[0].number, end)
+    _Spooler(queue, slot).serve(serving)
+
+
+class _Spooler:
+    """The slot's jobs in turn; a runner judges runs with one request while several wait."""
+
+    def __init__(self, queue: Queue, slot: Slot) -> None:
+        self._queue = queue
+        self._slot = slot
+        self._runner: LocalRunner | None = None
+        self._unfit: list[Request] = []
+        """The requests whose runner ended before it took a run."""
+
+    def serve(self, serving: int) -> None:
+        """Run jobs until none is left, and close `serving`."""
+        while True:
+            with self._queue.locked(patience_seconds=math.inf, create=False):
+                ahead = waiting(self._queue.unended(), self._queue.host, self._slot.pool)
+                if not ahead and self._runner is None:
+                    os.close(serving)
+                    return
+                requests = [request_of(job) for job in ahead[:2]]
+                fits = self._runner is None or self._runner.serves(*requests[:1])
+                device = self._claimed_device() if fits else None
+                if device is not None:
+                    # Stored first, so that no job runs twice.
+                    self._start_runner(ahead[0], requests, device)
+                    name = "" if self._runner is None else self._runner.name
+                    self._queue.record_start(ahead[0].number, self._slot.device, name)
+            if not fits:
+                os.close(self._ended_runner())
+            elif device is None:
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                _store_end(self._queue, ahead[0].number, self._run(ahead[0], device))
+
+    def _claimed_device(self) -> int | None:
+        if self._runner is None:
+            return self._queue.claim_device(self._slot)
+        return self._runner.device if lock_descriptor(self._runner.device) else None
+
+    def _start_runner(self, job: Entry, requests: Sequence[Request | None], device: int) -> None:
+        """Start a runner for a job if the next one has the same request: a single run would not end earlier."""
+        request = requests[0]
+        if self._runner is None and request is not None and [request] == requests[1:] and request not in self._unfit:
+            environment = {**job.environment, **self._slot.environment, **_names(job)}
+            with suppress(OSError):
+                self._runner = LocalRunner(job, request, environment, device)
+
+    def _run(self, job: Entry, device: int) -> End:
+        if self._runner is not None:
+            end = self._runner.judge(job, self._unwanted(job))
+            if end is not None:
+                fcntl.flock(device, fcntl.LOCK_UN)
+                return end
+            self._unfit.append(self._runner.request)
+            self._ended_runner()
+        try:
+            return _run(self._queue, self._slot, job, device)
+        finally:
+            os.close(device)
+
+    def _unwanted(self, job: Entry) -> Callable[[], bool]:
+        """Return the function that waits for a moment, and returns whether the job is to be cancelled."""
+        began = time.monotonic()
+
+        def unwanted() -> bool:
+            time.sleep(min(_PAUSE_SECONDS, 0.01 + (time.monotonic() - began) / 10))
+            return self._queue.cancel_requested(job.number)
+
+        return unwanted
+
+    def _ended_runner(self) -> int:
+        """End the runner, and return the descriptor of its device."""
+        assert self._runner is not None  # noqa: S101 - the callers have one
+        runner, self._runner = self._runner, None
+        _end_processes(runner.name)
+        shutil.rmtree(runner.folder, ignore_errors=True)
+        return runner.device
 
 
 def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
@@ -99,18 +169,21 @@ def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
 
 def _start(slot: Slot, job: Entry, busy: int) -> "subprocess.Popen[bytes]":
     folder = Path(job.folder)
-    names = {"SLURM_JOB_ID": str(job.number), "SLURM_JOB_NAME": job.name}
     with (folder / log_name(str(job.number))).open("ab") as output:
         return subprocess.Popen(
             ["bash", str(folder / job.script)],
             cwd=folder,
-            env={**job.environment, **slot.environment, **names},
+            env={**job.environment, **slot.environment, **_names(job)},
             pass_fds=[busy],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+
+
+def _names(job: Entry) -> dict[str, str]:
+    return {"SLURM_JOB_ID": str(job.number), "SLURM_JOB_NAME": job.name}
 
 
 def _end_processes(name: str) -> bool:

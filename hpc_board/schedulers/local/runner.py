@@ -1,0 +1,127 @@
+"""The runner of a slot: a process that judges runs with one batch script in turn, each without a start of its own."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpc_board.domain.run import JobState
+from hpc_board.files import read_bounded, write_whole
+from hpc_board.model.runner import DONE, QUEUE, STOP, decoded, encoded, entry_name
+from hpc_board.model.runner import End as RunnerEnd
+from hpc_board.model.runner import Entry as RunnerEntry
+from hpc_board.schedulers.local.queue import RECORD_BYTES_MAX, End, Entry
+
+FACTS, STARTER = "job.json", "harness.py"
+_FACTS_BYTES_MAX = 64 * 2**20
+_IDLE_SECONDS = 60
+_TIME_LIMIT_SECONDS = 10**9
+"""A runner of this machine ends when no run waits for it; without a spooler, after _IDLE_SECONDS."""
+
+_ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
+
+
+class Request(msgspec.Struct, frozen=True):
+    """The parts that runs have in common if one runner judges them: batch script, harness and environment."""
+
+    commands: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    facts: str
+
+
+def request_of(job: Entry) -> Request | None:
+    """Return the request of a run; None for a job that needs a batch script of its own, such as a probe."""
+    folder = Path(job.folder)
+    try:
+        facts = json.loads(read_bounded(folder / FACTS, _FACTS_BYTES_MAX))
+        script = read_bounded(folder / job.script, _FACTS_BYTES_MAX).decode()
+        shared = {name: facts[name] for name in ("format", "device", "environment", "job_environment", "sha256")}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    if not job.shares_runner or "run" not in facts:
+        return None
+    shared["sha256"] = {"harness": shared["sha256"]["harness"]}
+    # Comments name the task and the mode.
+    commands = tuple(line for line in script.splitlines() if not line.startswith("# "))
+    return Request(commands, tuple(sorted(job.environment.items())), json.dumps(shared, sort_keys=True))
+
+
+class LocalRunner:
+    """A runner for the runs of one `request`; its processes share the descriptor of the `device`'s lock.
+
+    `name`, that of its first job, marks its processes.
+    """
+
+    def __init__(self, job: Entry, request: Request, environment: Mapping[str, str], device: int) -> None:
+        self.request = request
+        self.name = job.name
+        self.device = device
+        self._number = 0
+        own = Path(job.folder)
+        self.folder = runner_folder(job, self.name)
+        (self.folder / QUEUE).mkdir(mode=0o700, parents=True)
+        facts: dict[str, Any] = json.loads(request.facts)
+        modules = _modules(own, facts["device"])
+        facts["queue"] = {"idle_seconds": _IDLE_SECONDS, "time_limit_seconds": _TIME_LIMIT_SECONDS, "modules": modules}
+        (self.folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+        for name in (job.script, STARTER):
+            shutil.copyfile(own / name, self.folder / name)
+        with (self.folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                ["bash", str(self.folder / job.script)],
+                cwd=self.folder,
+                env=dict(environment),
+                pass_fds=[device],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def judge(self, job: Entry, unwanted: Callable[[], bool]) -> End | None:
+        """Have a run judged, and return its end; None if the runner ended before it took the run.
+
+        `unwanted` waits for a moment, and returns whether the run is to be cancelled.
+        """
+        self._number += 1
+        folder = Path(job.folder)
+        modules = _modules(folder, json.loads(self.request.facts)["device"])
+        entry = RunnerEntry(folder.name, str(job.number), job.time_limit_seconds, modules)
+        name = entry_name(self._number, folder.name)
+        write_whole(self.folder / QUEUE / name, encoded(entry))
+        stopped = False
+        while (end := self._end_of(name)) is None and self._process.poll() is None:
+            if unwanted() and not stopped:
+                stopped = True
+                (self.folder / QUEUE / f"{name}{STOP}").touch()
+        if end := end or self._end_of(name):
+            return end
+        if (self.folder / QUEUE / name).exists():
+            return None
+        return End(JobState.ENDED, f"its runner ended with exit status {self._process.returncode}")
+
+    def _end_of(self, name: str) -> End | None:
+        try:
+            found = decoded(read_bounded(self.folder / DONE / name, RECORD_BYTES_MAX), RunnerEnd)
+        except FileNotFoundError:
+            return None
+        return End(_ENDS.get(found.state, JobState.NODE_FAIL), found.reason)
+
+    def serves(self, request: Request | None = None) -> bool:
+        """Return whether the runner may take a run with this request."""
+        return self._process.poll() is None and request == self.request
+
+
+def runner_folder(job: Entry, runner: str) -> Path:
+    """Return the folder of the runner of this name that judges `job`: beside the job folder, since the harness is."""
+    return Path(job.folder).with_name(f"{runner}-runner")
+
+
+def _modules(folder: Path, device: str) -> list[str]:
+    from hpc_board.harness.processes.zygote import modules_of
+
+    return modules_of([folder / "submission", folder / "task"], device)
