@@ -85,7 +85,7 @@ def _make(folder: Path, run: "Run") -> None:
     is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
     if not is_own or not mark.is_file() or mark.read_text(errors="replace") != token:
         raise InputError(
-            f"{shown_path(folder)} already exists, and is not a folder with files of this run",
+            f"{shown_path(folder)} already exists, but is not a folder with files of this run",
             hint=f"Choose another folder: `hpc-board run {run.id} --files DIR`.",
         )
 

@@ -375,7 +375,7 @@ class Runs:
             if pruned := self._context.store.runs.pruned(run.id):
                 at = f"{pruned.at:%Y-%m-%d %H:%M} UTC"
                 raise InputError(
-                    f"the job folder of run {run.id} was removed at {at}, and its files with it.",
+                    f"the job folder of run {run.id} was removed at {at}, along with its files.",
                     hint=f"`hpc-board run {run.id}` and `hpc-board run {run.id} --log` show what the board keeps.",
                 ) from error
             raise InputError(

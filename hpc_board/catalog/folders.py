@@ -397,7 +397,7 @@ def deadline(document: Document, place: Place, text: str | None) -> datetime | N
     try:
         return moment_in_utc(text)
     except (ValueError, OverflowError):
-        years = f"of the years {YEAR_MIN} to {YEAR_MAX}"
+        years = f"in the years {YEAR_MIN} to {YEAR_MAX}"
         expected = f'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00", {years}'
         document.fault(place, f'expected {expected}, found "{one_line(text)}"')
         return None

@@ -29,7 +29,7 @@ _CONNECT_SECONDS = 30.0
     "path",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Unix socket for clients. Default: `serve.socket` of the settings.",
+    help="Unix socket for clients. Default: `serve.socket` in the settings.",
 )
 @click.option(
     "--stdio",

@@ -90,7 +90,7 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
             return _within_years(now.astimezone(UTC) + span_given)
         return moment_in_utc(words)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"expected {DEADLINE_WORDS}, of the years {YEAR_MIN} to {YEAR_MAX}") from error
+        raise ValueError(f"expected {DEADLINE_WORDS}, in the years {YEAR_MIN} to {YEAR_MAX}") from error
 
 
 def moment_in_utc(text: str) -> datetime:
@@ -114,7 +114,7 @@ def _within_years(moment: datetime) -> datetime:
         ValueError: not every calendar has it.
     """
     if not YEAR_MIN <= moment.year <= YEAR_MAX:
-        raise ValueError(f"the year {moment.year} is not from {YEAR_MIN} to {YEAR_MAX}")
+        raise ValueError(f"the year {moment.year} is not between {YEAR_MIN} and {YEAR_MAX}")
     return moment
 
 

@@ -106,7 +106,7 @@ def task_faults(task: Task) -> Iterator[str]:
     timeouts = task.timeouts
     for seconds in (timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds):
         if not 1 <= seconds <= TIMEOUT_SECONDS_MAX:
-            yield f"the timeout {seconds} is not from 1 to {TIMEOUT_SECONDS_MAX} seconds"
+            yield f"the timeout {seconds} is not between 1 and {TIMEOUT_SECONDS_MAX} seconds"
     for gpu in task.gpus:
         if not _is_name(gpu):
             yield f"the GPU {_shown(gpu)} is not {NAME_WORDS}"

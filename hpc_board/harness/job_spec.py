@@ -75,7 +75,7 @@ def facts(path: Path) -> JobSpec:
     """
     value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if value.get("format") != 1:
-        raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
+        raise ValueError(f"{path} has the format {value.get('format')!r}, but this harness reads 1")
     task, mode = value["task"], Mode(value["mode"])
     limits = Limits.of_task(task["limits"], value["device"])
     job_environment = JobEnvironment.of(value.get("job_environment", {}))

@@ -227,7 +227,7 @@ class Processes:
         self.isolation = level
         wanted = self._job.minimum_isolation
         if not sandbox.reaches(level, wanted):
-            message = f"the board requires isolation {wanted} or above, and this node reaches {level}: "
+            message = f"the board requires isolation {wanted} or above, but this node reaches {level}: "
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
     def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:

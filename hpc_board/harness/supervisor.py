@@ -417,7 +417,7 @@ class Supervisor:
         self._provenance.update({"clock": WORKER, "clock_reason": reason})
         if self._job.minimum_clock == JUDGE:
             message = (
-                f"ranked runs on {self._job.gpu} need the judge's clock, and this node has none: {reason}. To rank "
+                f"ranked runs on {self._job.gpu} need the judge's clock, but this node has none: {reason}. To rank "
                 f"times of the kernel's own process, set minimum_clock: worker for gpus.{self._job.gpu} in the settings"
             )
             raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)

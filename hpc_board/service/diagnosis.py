@@ -73,7 +73,7 @@ def _owner(address: Path | SshAddress) -> str:
 
 
 def _version(version: str) -> Diagnostic:
-    message = f"the service is hpc-board {version}, and this is {__version__}"
+    message = f"the service is hpc-board {version}, but this is {__version__}"
     hint = "Use the service's version, or restart the service after an upgrade."
     good = f"the service is hpc-board {version}, as this is" if version == __version__ else None
     return diagnostic(Severity.WARNING, "version", message, hint, good=good)

@@ -66,6 +66,6 @@ def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
             sticky = bool(status.st_mode & stat.S_ISVTX) and (in_sticky or folder != place.parent)
             if owners - {0, owner} or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
                 raise InputError(
-                    f"{path}: accounts other than the service's can write {folder}, and could impersonate it.",
+                    f"{path}: accounts other than the service's can write to {folder}, and could impersonate it.",
                     hint="Ask the admin for a folder that only the service's account can write to, like its parents.",
                 )

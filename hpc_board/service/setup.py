@@ -96,7 +96,7 @@ def become(account: str) -> None:
         return
     if os.geteuid() != 0:
         raise InputError(
-            f"only root sets up a service for another account, and this is {user_name(os.geteuid())}.",
+            f"only root can set up a service for another account, but this is {user_name(os.geteuid())}.",
             hint=f"Run the command as root, or as {account} without --user.",
         )
     os.initgroups(account, found.pw_gid)
@@ -181,11 +181,11 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     found = load(file, os.environ)
     if found.service is not None or found.board.resolve() != board.resolve():
         raise InputError(
-            f"{file} already exists, and its board is not {board}.", hint="Choose another settings file with -o."
+            f"{file} already exists, but its board is not {board}.", hint="Choose another settings file with -o."
         )
     if socket is not None and found.socket not in (None, socket):
         raise InputError(
-            f"{file} already exists, and its socket is {found.socket}.", hint="Change `serve.socket` there."
+            f"{file} already exists, but its socket is {found.socket}.", hint="Change `serve.socket` there."
         )
     return found.socket
 

@@ -260,7 +260,7 @@ def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
         )
     if version < VERSION:
         what, hint = DAMAGED
-        raise UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
+        raise UnreadableError(f"{path}: {what} (it has tables, but no record of their version)", hint=hint)
 
 
 def _made_by(db: Database) -> tuple[int, int, bool]:

@@ -29,7 +29,7 @@ def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
         return
     held = ranking.former(db, counted.board, counted.user)
     if held is None:
-        raise RuntimeError(f"run {counted.run} counts, and its user is not on the board")
+        raise RuntimeError(f"run {counted.run} counts, but its user is not on the board")
     beaten = ranking.passed_by(db, counted.board, counted.score_s, None if former is None else former[1])
     told = news(Entry(counted.user, counted.score_s), held[0], podium, former, beaten)
     db.insert("feed", _row(counted, told, at))

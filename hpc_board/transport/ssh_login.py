@@ -293,7 +293,7 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
     except OSError as error:
         tried.append(f"{file} cannot be read: {error.strerror}")
     except (TypeError, paramiko.PasswordRequiredException):
-        tried.append(f"{file} has a passphrase, and no agent has it")
+        tried.append(f"{file} has a passphrase, but no agent has it")
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
         # The words of these errors may hold parts of the key.
         tried.append(f"{file} is not a supported private key")

@@ -133,7 +133,7 @@ def test_it_takes_one_gpu_and_no_arrays(files: BoardFiles) -> None:
     board = opened(files)
     (gpu,) = board.settings.gpus
     assert schedulers.kind_of(gpu.cluster).with_gpus(gpu, 2) is gpu
-    with pytest.raises(InputError, match="the scheduler of GPU, at-once, gives each job only one"):
+    with pytest.raises(InputError, match=r"the scheduler of GPU \(at-once\) gives each job only one"):
         schedulers.kind_of(gpu.cluster).with_gpus(replace(gpu, name="GPU", device=Device.CUDA), 2)
     previews = board.submissions.preview([requested(files.kernel()) for _ in range(4)], array=True)
     assert [preview.array for preview in previews] == [""] * 4

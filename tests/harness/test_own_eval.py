@@ -138,7 +138,7 @@ def exits(status: int) -> str:
 
 
 GOOD = "test.0.status: pass"
-ALONE = "), as the submission does by itself"
+ALONE = "), as does the submission on its own"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ ALONE = "), as the submission does by itself"
         ("raise ModuleNotFoundError(\"No module named 'my_own'\")", Verdict.EXCEPTION, "my_own"),
         (says(GOOD), Verdict.CRASH, "before the task's eval had printed `check`"),
         ("", Verdict.CRASH, "before the task's eval had printed `check`"),
-        (says("check: pass"), Verdict.PROTOCOL_VIOLATION, "sent 1 cases, reported on 0"),
+        (says("check: pass"), Verdict.PROTOCOL_VIOLATION, "sent 1 cases, reported 0"),
         (says("test.0.status: right", "check: pass"), Verdict.PROTOCOL_VIOLATION, "right, neither pass nor fail"),
         (says("test.0.status: fail"), Verdict.WRONG_VALUE, "the task's check reports a wrong output"),
         (
@@ -198,7 +198,7 @@ def test_an_end_that_the_submission_has_by_itself_blames_nobody_else(
 
 def test_a_score_that_never_comes_since_the_import_ends_is_the_submission_s_too(tmp_path: Path) -> None:
     result = judged(tmp_path, f"import sys\nsys.exit(111)\n{RIGHT}", scoring_task()).result
-    assert (result.verdict, "as the submission does by itself" in result.message) == (Verdict.CRASH, True)
+    assert (result.verdict, "as does the submission on its own" in result.message) == (Verdict.CRASH, True)
 
 
 SLOW_ON_UNKNOWN_CASES = KNOWS_THE_PUBLIC_CASES.replace(

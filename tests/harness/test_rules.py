@@ -163,7 +163,7 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, want
     # Below the level neither the submission nor the task is imported for a moment.
     assert bool(list(tmp_path.glob("imported-*"))) == (verdict is Verdict.PASS)
     if verdict is Verdict.INFRA_ERROR:
-        assert "the board requires isolation S3 or above, and this node reaches S2" in result.message
+        assert "the board requires isolation S3 or above, but this node reaches S2" in result.message
         assert "it lacks Landlock for files" in result.message
 
 

@@ -238,7 +238,7 @@ def test_a_board_that_requires_the_whole_confinement_runs_no_tool_that_starts_th
     plays(on_path)
     result = sanitized(tmp_path, minimum_isolation="S3").result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "needs a process without the system-call filter, and the board requires isolation S3" in result.message
+    assert "needs a process without the system-call filter, but the board requires isolation S3" in result.message
 
 
 def test_the_faults_of_compute_sanitizer_are_read_in_the_forms_of_its_versions(on_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_library_for_gpus_alone_is_not_advised_on_a_cpu(tmp_path: Path) -> Non
         pytest.skip("this Python has Triton")
     result = evaluate(tmp_path, "import triton\n" + RIGHT).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
-    assert "its kernels run only on GPUs, and this job runs on a CPU" in result.message
+    assert "its kernels run only on GPUs, but this job runs on a CPU" in result.message
     assert "pip install" not in result.message
 
 

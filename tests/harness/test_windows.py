@@ -401,7 +401,11 @@ FAILS = (
 @pytest.mark.parametrize(
     ("edits", "verdict", "message"),
     [
-        (unallocated("OutOfMemoryError('full')"), Verdict.OUT_OF_MEMORY, "the call has no memory: OutOfMemoryError"),
+        (
+            unallocated("OutOfMemoryError('full')"),
+            Verdict.OUT_OF_MEMORY,
+            "there is no memory for the call: OutOfMemoryError",
+        ),
         (FAILS, Verdict.DEVICE_ERROR, "the call cannot be timed: RuntimeError: CUDA error: GPU is lost"),
     ],
 )

@@ -718,7 +718,7 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
         )
         site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
-    assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
+    assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, but its limit is 150 MiB", ended.status.reason)
     evidence = (
         "its output ends with"
         if srun

@@ -86,7 +86,7 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         await press(pilot, *"missing.py")
         lines, field = text_of(pilot.app).splitlines(), pilot.app.screen.query_one(PathInput)
         (place,) = (number for number, line in enumerate(lines) if "missing.py" in line)
-        assert lines[place + 1].strip() == "There is no such file. Check the path for typing errors."
+        assert lines[place + 1].strip() == "No such file. Check the path for typing errors."
         assert "File: no such file." in text_of(pilot.app)
         assert not pilot.app.screen.query_one(ErrorBox).display
         assert field.has_class("-faulty")
@@ -135,13 +135,13 @@ async def test_any_wrong_path_is_told_once_it_is_typed(path: str, key: str) -> N
         await settled(pilot)
         await press(pilot, "s", *path)
         # A file may follow the name of a folder.
-        told = "Choose a file." if path.endswith("/") else "There is no such file."
+        told = "Choose a file." if path.endswith("/") else "No such file."
         assert told in text_of(pilot.app)
         await press(pilot, key)
-        assert "There is no such file. Check the path" in text_of(pilot.app)
+        assert "No such file. Check the path" in text_of(pilot.app)
         assert "Choose a file." not in text_of(pilot.app)
         await press(pilot, "ctrl+s")
-        assert "There is no such file. Check the path" in text_of(pilot.app)
+        assert "No such file. Check the path" in text_of(pilot.app)
         pilot.app.screen.query_one(PathInput).focus()
         await press(pilot, "slash")
         assert "Choose a file." in text_of(pilot.app)
@@ -157,7 +157,7 @@ async def test_a_path_that_was_just_typed_is_the_one_that_counts(
         monkeypatch.setattr(submit, "_TYPING_SECONDS", 3600)
         await pilot.press(*["backspace"] * 9, *"qy", key)
         await settled(pilot)
-        assert "There is no such file. Check the path" in text_of(pilot.app)
+        assert "No such file. Check the path" in text_of(pilot.app)
         assert not board.sent
 
 

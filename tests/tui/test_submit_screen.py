@@ -579,7 +579,7 @@ async def test_a_file_that_is_mended_elsewhere_is_read_again_by_the_key_that_it_
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+s")
-        assert "There is no such file." in text_of(pilot.app)
+        assert "No such file." in text_of(pilot.app)
         kernel.write_text(text)
         await press(pilot, "ctrl+s", "ctrl+s")
         assert len(board.sent) == 1
@@ -616,7 +616,7 @@ async def test_the_editor_needs_a_file_that_exists() -> None:
         assert screen.focused is screen.path_input
         assert text_of(pilot.app).count("Choose a file.") == 2
         await press(pilot, *"no-such-folder/kernel.py", "f4")
-        assert "There is no such file." in text_of(pilot.app)
+        assert "No such file." in text_of(pilot.app)
         assert screen.path_input.has_focus
         assert pilot.app.screen is screen
         assert not pilot.app._notifications

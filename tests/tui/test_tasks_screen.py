@@ -268,7 +268,7 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"), [("no/such/x.py", "no such file"), ("", "Enter the name"), ("../", "enter the name")]
+    ("typed", "words"), [("no/such/x.py", "no such file"), ("", "Enter the name"), ("../", "Enter the name")]
 )
 async def test_a_path_that_cannot_be_written_says_why(tmp_path: Path, typed: str, words: str) -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:

@@ -283,7 +283,7 @@ def _compiler(language: Language, inside: Inside) -> str:
     found = inside.found(name, f"{home}/bin" if home else "")
     if found is None:
         searched = f"PATH, nor in {home}/bin" if home else "PATH"
-        where = "the container of submissions on this node" if inside.command else "this node"
+        where = "the submission container on this node" if inside.command else "this node"
         raise BuildFailed(
             Verdict.INFRA_ERROR,
             f"{where} has no {name} in {searched}, so submissions in {language} cannot be compiled; "

@@ -408,7 +408,7 @@ class _Judge:
         try:
             self._windows.share(frame["size"], fds[0])
         except OutOfMemoryError as error:
-            return self._failed("the call has no memory", error)
+            return self._failed("there is no memory for the call", error)
         return {"type": "filled"}
 
     def _window(self, frame: Frame, fds: list[int]) -> Frame:

@@ -49,7 +49,7 @@ class _Prober:
             try:
                 self._take(fds[0])
             except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-                return failed("ref_kernel cannot answer", error, self._device.name, self._order["other_python"])
+                return failed("ref_kernel failed", error, self._device.name, self._order["other_python"])
             return {"type": "taken", "probes": list(self._makers)}
         try:
             payload.write(self._makers[frame["probe"]](), fds[0], self._order["value_bytes"])

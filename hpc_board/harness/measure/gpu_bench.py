@@ -172,7 +172,7 @@ class GpuBench(Bench):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             self._judge.send({"type": "share", "size": pool_bytes(size, PLACES_MAX + blocks)}, [ours.fileno()])
-            self._judged(Filled, "share memory of the GPU")
+            self._judged(Filled, "share GPU memory")
         return [closed_later(held, theirs.detach())]
 
     def _windowed(self, worker: GpuWorker, frame: Frame, fds: Sequence[int]) -> Windowed:
@@ -221,7 +221,7 @@ def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int
         span for span, (_, _, each) in zip(blocks, wanted, strict=True) if each < 0 or [span] != inputs[each : each + 1]
     ]
     if any_overlap([inputs, new]) or any_overlap([[span] for span in blocks]):
-        raise misplaced("its output is in the memory of an input, or in another part of it")
+        raise misplaced("its output is in the memory of an input, or of another part of the output")
     outputs = [[at, *place] for (at, _, _), place in zip(wanted, queued.blocks, strict=True)]
     return {"handles": queued.handles, "outputs": outputs}
 

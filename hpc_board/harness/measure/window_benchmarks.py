@@ -191,7 +191,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         if loose:
             facts["clock"] = WORKER
             facts["clock_reason"] = (
-                "in the container around submissions outputs are copied within the judge's windows, which takes over "
+                "in a submission container, outputs are copied within the judge's windows, which takes over "
                 f"{_OUTPUT_SHARE_MAX:.0%} of the time of benchmark case {', '.join(loose)}"
             )
         elif by_host:

@@ -257,7 +257,7 @@ class OwnEval:
         scores.end()
         changed = _changed(folder, texts)
         if changed and ended.verdict is None:
-            message = f"{changed} of the task was changed while it ran, so its report does not count"
+            message = f"{changed} of the task was changed while it ran, so its report is not accepted"
             ended = replace(ended, verdict=Verdict.PROTOCOL_VIOLATION, message=message)
         as_alone = ended.status == self._status_alone != 0
         last_words = _last_words(stderr) if stderr.total_bytes > stderr_before else ""

@@ -253,7 +253,7 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
     if status < 0:
         return CallFailed(Verdict.CRASH, f"the task's eval was killed by signal {-status} ({signal_name(-status)})")
     if ended.as_alone and status in (USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE):
-        words = f", as the submission does by itself{words}"
+        words = f", as does the submission on its own{words}"
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
     if begun and status in (USAGE, NO_PIPE, BAD_CASE):
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
@@ -282,7 +282,7 @@ def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFail
         message = f"its eval times one benchmark of {sent} in mode leaderboard, which fits only `ranking_by: last`"
         return CallFailed(Verdict.TASK_ERROR, message)
     told_of = max(len(cases), report.begun(stage.phase))
-    message = f"it was sent {sent} cases, reported on {told_of}, and counts {one_line(count, 40) or 'none'}"
+    message = f"it was sent {sent} cases, reported {told_of}, and counted {one_line(count, 40) or 'none'}"
     return CallFailed(Verdict.PROTOCOL_VIOLATION, message)
 
 

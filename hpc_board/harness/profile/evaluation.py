@@ -86,7 +86,7 @@ class Workers:
         """
         if traced and not sandbox.reaches(sandbox.level_of(0, filtered=False), self._minimum_isolation):
             raise Unusable(
-                f"it needs a process without the system-call filter, and the board requires isolation "
+                f"it needs a process without the system-call filter, but the board requires isolation "
                 f"{self._minimum_isolation}"
             )
         child = self._processes.worker(

@@ -393,7 +393,7 @@ def _title(kind: type) -> str:
 
 def _on_gpu(value: Any, torch: Any) -> Any:
     if torch is None:
-        raise TypeError("it is in the memory of a GPU, and the task's values are in the host's")
+        raise TypeError("it is in the memory of a GPU, but the task's values are in host memory")
     stream = value.__cuda_array_interface__.get("stream")
     # The default streams of threads wait for each other, and PyTorch ignores this key.
     if stream is not None and stream > _DEFAULT_STREAMS_MAX:

@@ -468,7 +468,7 @@ def _needs_shared_memory(error: BaseException) -> bool:
 def _lacks(module: str, device: str) -> str:
     advice = f"`{install_command(module)}` installs it"
     if device == "cpu" and needs_gpu(module):
-        advice = "its kernels run only on GPUs, and this job runs on a CPU"
+        advice = "its kernels run only on GPUs, but this job runs on a CPU"
     return f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); {advice}"
 
 

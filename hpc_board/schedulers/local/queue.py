@@ -132,7 +132,7 @@ class Queue:
         except OSError as error:
             raise StorageError(
                 f"{error.filename or self.folder}: the local scheduler cannot use it: {error.strerror or error}",
-                hint=f"Check that you may write {self.folder} and that its disk is not full.",
+                hint=f"Check that you can write to {self.folder} and that its disk is not full.",
             ) from error
 
     def claim_serving(self, slot: Slot) -> int | None:

@@ -114,7 +114,7 @@ _ACCOUNT: Final = (
 _HINTS: Final = (
     ("qosmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show qos` lists the limits."),
     ("assocmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show assoc user=$USER`."),
-    ("qosmin", "The QOS has a least size of jobs: correct gpus.{gpu}.request or --qos; `sacctmgr show qos` lists it."),
+    ("qosmin", "The QOS has a minimum job size: correct gpus.{gpu}.request or --qos; `sacctmgr show qos` lists it."),
     # A job that waits for others is not refused for them.
     *((limit, _ALONE) for limit in ("qosgrp", "assocgrp", "qosmax", "assocmax", "maxcpu", "maxgres", "maxmemory")),
     # Its sentence also names the time limit.

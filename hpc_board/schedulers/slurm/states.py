@@ -137,7 +137,7 @@ def memory_exceeded(log: str) -> str:
     uses = [(int(used), int(limit)) for used, limit in told if used]
     if uses:
         used, limit = max(uses)
-        return f"it used {_mebibytes(used)} of memory, and its limit is {_mebibytes(limit)}"
+        return f"it used {_mebibytes(used)} of memory, but its limit is {_mebibytes(limit)}"
     return "it exceeded its memory limit" if told else ""
 
 

@@ -513,7 +513,7 @@ def test_options_come_from_the_settings_the_header_and_the_command(slurm_options
         (
             ("--time=00:20:01",),
             5,
-            "is longer than 0:20:00, the time limit of jobs on CPUin mode test, set by gpus.CPU.time",
+            "is longer than 0:20:00, the time limit of jobs on CPU in mode test, set by gpus.CPU.time",
         ),
         (("--time=never",), 2, "--time: expected a time up to a year"),
         (("--account=a b",), 2, '--account: expected a name of letters, digits and _ . @ + -, found "a b"'),

@@ -59,8 +59,8 @@ GOOD = "test.0.status: pass"
     ("lines", "verdict", "words"),
     [
         ([GOOD, "check: fail"], Verdict.WRONG_VALUE, "the task's check reports a wrong output"),
-        (["test-count: 0", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported on 0, and counts 0"),
-        ([GOOD, "test.1.status: pass", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported on 2"),
+        (["test-count: 0", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported 0, and counted 0"),
+        ([GOOD, "test.1.status: pass", "check: pass"], Verdict.PROTOCOL_VIOLATION, "reported 2"),
         ([GOOD, "check: fail", "check: pass"], Verdict.PROTOCOL_VIOLATION, "it reported check twice"),
         ([GOOD, GOOD, "check: pass"], Verdict.PROTOCOL_VIOLATION, "test.0.status twice"),
     ],

@@ -86,7 +86,7 @@ def test_a_job_that_slurm_cancels_for_its_memory_ran_out_of_it(world: World, ask
         assert ended.state is RunState.CANCELLED
     else:
         assert ended.state is RunState.OUT_OF_MEMORY
-        assert ended.status.reason == "it used 259 MiB of memory, and its limit is 150 MiB"
+        assert ended.status.reason == "it used 259 MiB of memory, but its limit is 150 MiB"
     assert world.store.runs.result(run.id) is not None
 
 

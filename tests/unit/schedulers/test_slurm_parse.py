@@ -872,7 +872,7 @@ ALONE = "This job alone exceeds the limit"
         ("QOSMaxCpuPerUserLimit", ALONE),
         ("MaxCpuPerAccount", ALONE),
         ("QOSMaxGRESPerJob", ALONE),
-        ("QOSMinCpuNotSatisfied", "The QOS has a least size of jobs"),
+        ("QOSMinCpuNotSatisfied", "The QOS has a minimum job size"),
     ],
 )
 def test_a_job_that_is_refused_for_a_limit_of_the_qos_does_not_fit_it_alone(limit: str, hint: str) -> None:
@@ -1239,7 +1239,7 @@ def test_a_partition_that_does_not_exist_says_so() -> None:
     [
         (
             "ok\nslurmstepd: error: StepId=12.batch exceeded memory limit (314572800 > 157286400), being killed\n",
-            "it used 300 MiB of memory, and its limit is 150 MiB",
+            "it used 300 MiB of memory, but its limit is 150 MiB",
         ),
         ("slurmstepd: error: Exceeded job memory limit\n", "it exceeded its memory limit"),
         ("slurmstepd-cpu-1: error: Exceeded job memory limit\n", "it exceeded its memory limit"),
@@ -1250,7 +1250,7 @@ def test_a_partition_that_does_not_exist_says_so() -> None:
         ("slurmstepd[n1.a]: error: Detected 2 oom-kill event(s) in StepId=7.batch", "it exceeded its memory limit"),
         (
             "[2026-11-25T22:01:10.043] error: StepId=3.0 exceeded memory limit (420098048 > 157286400), being killed\n",
-            "it used 401 MiB of memory, and its limit is 150 MiB",
+            "it used 401 MiB of memory, but its limit is 150 MiB",
         ),
         ("my kernel: error: Exceeded job memory limit\n", ""),
         ("slurmstepd: error: *** JOB 12 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", ""),

@@ -159,7 +159,7 @@ def test_another_version_and_a_missing_role_are_warnings(file: Path, monkeypatch
         code, lines = doctor(file.with_name("participants.yaml"))
     assert code == 0
     assert [line[:2] for line in lines[2:]] == [("warning", "version"), ("warning", "role")]
-    assert f"the service is hpc-board {__version__}, and this is 0.0.1" in lines[2][2]
+    assert f"the service is hpc-board {__version__}, but this is 0.0.1" in lines[2][2]
 
 
 def told_by(lines: list[tuple[str, str, str]], subject: str, words: str) -> list[str]:

@@ -122,7 +122,7 @@ def test_a_service_does_not_start_where_another_account_could_replace_its_files(
         chosen = msgspec.structs.replace(chosen, board=place / "inner" / "board")
     else:
         path = place / "inner" / "board.sock"
-    assert f"can write {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
+    assert f"can write to {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
 
 
 @pytest.mark.parametrize(

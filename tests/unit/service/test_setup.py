@@ -82,7 +82,7 @@ def test_what_is_there_stays_as_it_is_and_is_told(place: Path) -> None:
 
 @NEEDS_ROOT
 def test_an_account_that_cannot_serve_is_told(place: Path) -> None:
-    with acting_as("daemon"), pytest.raises(InputError, match=r"only root sets up .*, and this is daemon"):
+    with acting_as("daemon"), pytest.raises(InputError, match=r"only root can set up .*, but this is daemon"):
         become("bin")
     program = "import sys; from hpc_board.service.setup import become; sys.executable = '/nowhere/python'; "
     done = subprocess.run(
@@ -214,7 +214,7 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
         (["--user", "no\0account"], 2, "unknown account no"),
         (["-o", "other.yaml"], 2, "its board is not"),
         (["-o", "client.yaml"], 2, "its board is not"),
-        (["-o", "mine.yaml", "--socket", "other.sock"], 2, "mine.yaml already exists, and its socket is"),
+        (["-o", "mine.yaml", "--socket", "other.sock"], 2, "mine.yaml already exists, but its socket is"),
         (["--socket", "shared/board.sock"], 2, "accounts other than the service's can write"),
     ],
 )

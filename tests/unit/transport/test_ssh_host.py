@@ -309,7 +309,7 @@ def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkey
         shutil.copy(f"{server.client_key}.pub", f"{key}.pub")
         os.system(f"ssh-keygen -q -p -N secret -f {key}")  # noqa: S605 - a key of the test's own
         error = refusal(server)
-        assert f"{key} has a passphrase, and no agent has it" in error.message
+        assert f"{key} has a passphrase, but no agent has it" in error.message
         assert "ssh-add" in error.hint
         monkeypatch.setenv("SSH_AUTH_SOCK", agent)
         connection = Connection(login(server))
