@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
-from hpc_board.domain.run import FULL, NOT_ACCEPTED, Run, RunState, grouped_by_array
+from hpc_board.domain.run import FULL, NOT_ACCEPTED, Retry, Run, RunState, Status, grouped_by_array
 from hpc_board.errors import (
     AnswerTooLarge,
     BoardError,
@@ -27,6 +27,7 @@ from hpc_board.errors import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, is_throttled
+from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.schedulers import Arrays, Job, JobKey, kind_of
 from hpc_board.store import Store
 
@@ -308,8 +309,19 @@ class Launcher(msgspec.Struct, frozen=True):
             except BoardError as error:
                 # A refusal may concern arrays, or this many jobs, and not their request: the first job will show.
                 passes = isinstance(error, NotAccepting) and not error.full
+                runs = [prepared.run for prepared in prepared_jobs]
                 if passes or not isinstance(error, SchedulerRefused):
-                    return self._record_failure([prepared.run for prepared in prepared_jobs], error)
+                    return self._record_failure(runs, error)
+                try:
+                    # A throttle holds only within an array.
+                    undivided = isinstance(error, NotAccepting) or prepared_jobs[0].max_running
+                    smaller = [] if undivided else self._smaller_arrays(runs)
+                except SchedulerError as silence:
+                    unknown = f"{error.message}; the scheduler does not tell how large an array may be"
+                    held = NotAccepting(unknown, hint=silence.hint, throttled=silence.throttled)
+                    return self._record_failure(runs, held)
+                if smaller:
+                    return [each for group in smaller for each in self._send_group(group)]
             else:
                 return []
         errors: list[BoardError] = []
@@ -331,6 +343,26 @@ class Launcher(msgspec.Struct, frozen=True):
                 if not alone:
                     break
         return errors
+
+    def _smaller_arrays(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """Return these runs of a refused array as smaller ones, with their names; empty if its size is permitted.
+
+        The scheduler may not have told the size when the array was made.
+
+        Raises:
+            SchedulerError: the scheduler did not answer.
+        """
+        scheduler = self.clusters.schedulers[runs[0].cluster]
+        size = scheduler.array_size() if isinstance(scheduler, Arrays) else 0
+        if size >= len(runs) or size < ARRAY_LEAST:
+            return []
+        numbers = [run.id for run in runs]
+        batches = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        status = Status(RunState.CREATED, utc_now(), reason=f"the cluster takes arrays of {size}")
+        self.store.runs.retry_each(
+            {number: Retry(token, drawn_nonce(), status) for number, token in drawn_tokens(batches).items()}
+        )
+        return [[self.store.runs.get(number) for number in batch] for batch in batches]
 
     def _throttle(self, prepared_jobs: Sequence["_PreparedJob"]) -> tuple[int, int]:
         """Return how many members of a throttled array may run at a time, 0 for any number, and how many were sent."""

@@ -203,6 +203,28 @@ def test_arrays_keep_the_remembered_size_when_the_controller_asks_for_less(
         narrow_lab.cancel_jobs()
 
 
+def test_an_array_that_is_too_large_goes_as_smaller_ones_once_the_controller_tells_its_size(
+    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FirstSilent(CountingHost):
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            if argv[0] == "scontrol" and not self.count("scontrol"):
+                self.commands.append(argv)
+                return Completed(1, "", "")
+            return super().run(argv, **options)
+
+    site = site_on(narrow_lab, tmp_path, monkeypatch)
+    host = FirstSilent()
+    site = replace(site, host=host)
+    try:
+        runs = site.ended(site.submit(*(f"{RIGHT}# {number}\n" for number in range(12))))
+        assert (host.count("scontrol"), host.count("sbatch")) == (2, 4)
+        assert len({run.array for run in runs}) == 3
+        assert {run.state for run in runs} == {RunState.FINISHED}
+    finally:
+        narrow_lab.cancel_jobs()
+
+
 # A board
 
 

@@ -163,6 +163,36 @@ def test_where_arrays_are_refused_each_run_has_a_job_of_its_own(world: ArrayWorl
     assert world.ids(runs) == ["102", "103", "104"]
 
 
+def test_an_array_above_the_size_that_the_cluster_takes_goes_as_smaller_ones(world: ArrayWorld) -> None:
+    runs = world.runs(8)
+    world.scheduler.size = 3
+    world.scheduler.on_submit = refuse(lambda job: len(job.indexes) > 3)
+    assert world.advance.launch(runs) == []
+    assert world.indexes() == [(*range(8),), (0, 1, 2), (0, 1, 2), (0, 1)]
+    sent = [world.store.runs.get(run.id) for run in runs]
+    assert [run.state for run in sent] == [RunState.QUEUED] * 8
+    assert len({run.array for run in sent}) == 3
+    assert len({run.nonce for run in sent}) == 8
+
+
+def test_a_refused_array_waits_until_the_scheduler_tells_how_large_one_may_be(
+    world: ArrayWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent() -> int:
+        raise SchedulerError("scontrol failed: status 1, no message", throttled=True)
+
+    runs = world.runs(4)
+    world.scheduler.on_submit = refuse(lambda job: len(job.indexes) > 2)
+    monkeypatch.setattr(world.scheduler, "array_size", silent)
+    assert world.advance.launch(runs) == []
+    assert world.indexes() == [(0, 1, 2, 3)]
+    assert world.store.runs.get(runs[0].id).status.reason == (
+        "not accepted at the moment: Invalid job array specification; "
+        "the scheduler does not tell how large an array may be"
+    )
+    assert world.states(runs) == [RunState.CREATED] * 4
+
+
 def test_what_is_refused_alone_as_in_the_array_is_not_tried_for_every_run(world: ArrayWorld) -> None:
     runs = world.runs(5)
     world.scheduler.on_submit = refuse(lambda _: True)
