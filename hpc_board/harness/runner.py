@@ -219,7 +219,7 @@ class _Runner:
                 child.answer((), time.monotonic() + _BUSY_PAUSE_SECONDS)
             except ChildEnded as error:
                 code = error.code or 0
-                how = f"ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
+                how = f"killed by signal {-code}" if code < 0 else f"exited with status {code}"
                 return End(end.state, end.reason or how), code
             except DeadlinePassed:
                 self._describe(name, _BEAT_SECONDS)

@@ -289,7 +289,7 @@ class Supervisor:
         gpus = job_gpus(self._job.device, os.environ).number
         if gpus > 1 and self._job.world_size == 1:
             message = (
-                f"the job sees {gpus} GPUs, and {USES_ONE}: set ConstrainDevices=yes in Slurm's cgroup.conf, request "
+                f"the job sees {gpus} GPUs, but {USES_ONE}: set ConstrainDevices=yes in Slurm's cgroup.conf, request "
                 f"one GPU in gpus.{self._job.gpu} of the settings, or name one in CUDA_VISIBLE_DEVICES or "
                 "ROCR_VISIBLE_DEVICES"
             )

@@ -194,7 +194,7 @@ def _proxy(jump: str, command: str, login: Login, host: str, port: int, user: st
         earlier, _, last = jump.rpartition(",")
         found = _JUMP.fullmatch(last)
         if found is None:
-            raise AssertionError(f"OpenSSH has printed the jump host {last!r}")
+            raise AssertionError(f"OpenSSH printed the invalid jump host {last!r}")
         values = {"-J": earlier, "-l": found[1], "-p": found[4], "-W": f"[{host}]:{port}"}
         strict = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes")
         over = (word for option, value in values.items() if value for word in (option, value))

@@ -19,7 +19,7 @@ DIFFERENCES = (
     # A folder travels as a zip.
     (re.compile(r"competition(\.zip)?/"), "competition/"),
     # A task's files stay with the service.
-    (re.compile(r"(?m)^(\S+ +)(\d+ lines|with the service)$"), r"\1..."),
+    (re.compile(r"(?m)^(\S+ +)(\d+ lines|not published by the service)$"), r"\1..."),
 )
 """Patterns of output that differs on a served board, and the words in their place."""
 

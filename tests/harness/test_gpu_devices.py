@@ -152,7 +152,7 @@ def test_a_second_gpu_is_refused_for_a_task_of_one_before_anything_of_it_runs(tm
     source = f"open({str(tmp_path / 'ran')!r}, 'w')\n{RIGHT}"
     result = evaluate(tmp_path, source, device=Device.CUDA, harness=edited((TWO_GPUS,))).result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "the job sees 2 GPUs, and the task uses one: set ConstrainDevices=yes" in result.message
+    assert "the job sees 2 GPUs, but the task uses one: set ConstrainDevices=yes" in result.message
     assert not (tmp_path / "ran").exists()
 
 

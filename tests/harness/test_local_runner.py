@@ -109,7 +109,7 @@ def place(folder: Path) -> tuple[object, object]:
 def test_waiting_runs_are_judged_by_one_runner_as_jobs_of_their_own_ids(board: Board) -> None:
     runs = [board.run(), board.run("def custom_kernel(data):\n    return data\n"), board.run()]
     board.begin()
-    assert [board.end_of(key) for _, key in runs] == [(JobState.ENDED, "ended with exit status 0")] * 3
+    assert [board.end_of(key) for _, key in runs] == [(JobState.ENDED, "exited with status 0")] * 3
     results = [result_in(folder) for folder, _ in runs]
     assert [result.verdict for result in results] == [Verdict.PASS, Verdict.WRONG_VALUE, Verdict.PASS]
     assert [result.job_id for result in results] == [key.job_id for _, key in runs]

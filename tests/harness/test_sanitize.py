@@ -200,7 +200,7 @@ INFRA = Verdict.INFRA_ERROR
         (
             f"OUTPUT = {{'*': '=' * 3_000_000}}\n{SANITIZER}",
             Verdict.OUTPUT_LIMIT,
-            "the log of memcheck is incomplete: too long, in too many files, or no regular file",
+            "the log of memcheck is incomplete: too long, in too many files, or not a regular file",
         ),
     ],
 )

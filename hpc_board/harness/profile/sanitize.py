@@ -75,7 +75,7 @@ class Sanitize:
         if failure is None and is_cut:
             failure = CallFailed(
                 Verdict.OUTPUT_LIMIT,
-                f"the log of {tool.name} is incomplete: too long, in too many files, or no regular file",
+                f"the log of {tool.name} is incomplete: too long, in too many files, or not a regular file",
             )
         if failure is None and not found and tool.done not in read:
             lines = [line for each in texts for line in each.splitlines() if line.strip()] or ["it printed nothing"]

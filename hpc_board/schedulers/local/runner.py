@@ -102,7 +102,7 @@ class LocalRunner:
             return end
         if (self.folder / QUEUE / name).exists():
             return None
-        return End(JobState.ENDED, f"its runner ended with exit status {self._process.returncode}")
+        return End(JobState.ENDED, f"its runner exited with status {self._process.returncode}")
 
     def _end_of(self, name: str) -> End | None:
         try:

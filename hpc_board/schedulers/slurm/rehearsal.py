@@ -93,7 +93,7 @@ def _share(gpu: Gpu, partition: Partition, cluster: ClusterInfo) -> Iterator[Dia
     if memory is None or memory >= wanted:
         return
     own = f"gpus.{gpu.name}.memory" if asked.memory else f"the default of {partition.name}"
-    message = f"a job has {memory:,} MiB ({own}), and ranked runs of the bundled tasks may need {wanted:,} MiB"
+    message = f"a job has {memory:,} MiB ({own}), but ranked runs of the bundled tasks may need {wanted:,} MiB"
     most = partition.share.memory_max(cpus)
     if most is not None and most < wanted:
         hint = f"{partition.name} allows {most:,} MiB for {cpus} CPUs: use another partition, or request more CPUs."
