@@ -156,7 +156,10 @@ class _Runner:
         self._place += 1
         self._describe(name, 0)
         end = self._judged(name, entry)
-        self._record_end(name, end)
+        if end is None:
+            taken.rename(path)
+        else:
+            self._record_end(name, end)
 
     def _record_end(self, name: str, end: End) -> None:
         with whole_file(self._folder / DONE / name, mode=0o640) as file:
@@ -164,18 +167,22 @@ class _Runner:
         (self._folder / TAKEN / name).unlink()
         (self._folder / QUEUE / f"{name}{STOP}").unlink(missing_ok=True)
 
-    def _judged(self, name: str, entry: Entry) -> End:
-        """Judge a run; retire if it leaves anything behind, or if the GPU has failed."""
+    def _judged(self, name: str, entry: Entry) -> End | None:
+        """Judge a run; retire if it leaves anything behind, or if the GPU has failed.
+
+        If it cannot begin, retire and return None.
+        """
         folder = self._folder.parent / entry.job
         if not folder.is_dir():
             return End("node_fail", "its job folder does not exist")
-        home = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self._home))
-        environment, printed, before = self._environment_of(entry, home), Printed(), _shared_objects()
+        printed, before = Printed(), _shared_objects()
         try:
+            home = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self._home))
+            environment = self._environment_of(entry, home)
             child = self._supervisor(folder, entry, environment, printed)
-        except NotForked as error:
-            self._retired = str(error)
-            return End("node_fail", str(error))
+        except (NotForked, OSError) as error:
+            self._retired = f"the run cannot begin: {error}"
+            return None
         try:
             end, code = self._waited(child, name, entry.seconds)
         finally:

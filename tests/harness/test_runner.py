@@ -192,6 +192,20 @@ def test_a_killed_supervisor_leaves_a_result_and_its_runner_retires(runner: Runn
     assert not (behind / "result.json").exists()
 
 
+def test_a_run_that_cannot_begin_stays_in_the_queue_and_its_runner_retires(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, idle_seconds=60)
+    first = runner.add()
+    with runner.running() as shell:
+        runner.await_end_of(first)
+        ((zygote,),) = map(children_of, children_of(shell.pid))
+        os.kill(zygote, signal.SIGKILL)
+        second = runner.add()
+        shell.wait(timeout=60)
+    assert runner.state().retired.startswith("the run cannot begin: the process that starts the workers is gone")
+    assert (runner.folder / QUEUE / runner.name_of(second)).exists()
+    assert (runner.end_of(second), (second / "result.json").exists()) == (None, False)
+
+
 LEAVES_AN_OBJECT = """
 open("/dev/shm/{name}", "w").close()
 def custom_kernel(data):
