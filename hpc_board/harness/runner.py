@@ -277,7 +277,13 @@ class _Runner:
         return ""
 
     def _harm(self, folder: Path, code: int, shared_before: frozenset[str]) -> str:
-        """Return a reason to retire: a dead supervisor, a new shared object, a changed or lost GPU; else ""."""
+        """Return a reason to retire; else "".
+
+        It is a dead supervisor, a new shared object, a changed or lost GPU, or another harness: processes of later runs
+        read that file, which a submission can write without Landlock.
+        """
+        if not self._harness_is_whole():
+            return "the run has changed the harness"
         try:
             result = (folder / RESULT).read_bytes()
         except OSError as error:
@@ -296,6 +302,12 @@ class _Runner:
         while (changed := _changed(self._gpu_before, gpu_settings(self._gpu))) and time.monotonic() < deadline:
             time.sleep(_BUSY_PAUSE_SECONDS)
         return changed
+
+    def _harness_is_whole(self) -> bool:
+        with suppress(OSError):
+            found = hashlib.sha256(self._harness.read_bytes()).hexdigest()
+            return bool(found == self._spec["sha256"]["harness"])
+        return False
 
     def _describe(self, entry: str, seconds: float) -> None:
         """Write the state file if the last one is at least `seconds` old; it explains, and decides nothing."""

@@ -228,6 +228,20 @@ def test_a_run_that_leaves_an_object_in_shared_memory_retires_its_runner(runner:
     assert not (behind / "result.json").exists()
 
 
+def test_a_run_that_changes_the_harness_retires_its_runner_before_another_process_reads_it(
+    runner: RunnerFolder,
+) -> None:
+    skip_without("numpy")
+    harness = edited((WITHOUT_LANDLOCK,))
+    first = runner.add(f'open("{runner.folder}/harness.pyz", "w").close()\n{RIGHT}', harness=harness)
+    behind = runner.add(f"import numpy\n{RIGHT}", harness=harness)
+    state = runner.run()
+    assert result_in(first).verdict is Verdict.PASS
+    assert state.retired == "the run has changed the harness"
+    assert not (behind / "result.json").exists()
+    assert (runner.folder / QUEUE / runner.name_of(behind)).exists()
+
+
 @pytest.mark.skipif(landlock_abi() < 1, reason="this kernel has no Landlock")
 def test_an_object_of_another_process_retires_no_runner_whose_runs_cannot_make_one(runner: RunnerFolder) -> None:
     first, behind = runner.add("import time\ntime.sleep(1)\n" + RIGHT), runner.add()
