@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
@@ -377,6 +378,26 @@ async def test_the_keys_come_back_with_the_room_for_them() -> None:
         assert "c Cancel" not in text_of(pilot.app)
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "c Cancel" in text_of(pilot.app))
+
+
+async def test_the_line_of_keys_is_made_once_for_changes_before_a_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    compose = KeyLine.compose
+
+    def counted(line: KeyLine) -> ComposeResult:
+        nonlocal made
+        made += 1
+        return compose(line)
+
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        monkeypatch.setattr(KeyLine, "compose", counted)
+        screen = pilot.app.screen
+        monkeypatch.setattr(type(screen), "key_labels", {"submit": "Send"})
+        for _ in range(3):
+            screen.bindings_updated_signal.publish(screen)
+        await until(pilot, lambda: " s Send " in text_of(pilot.app).splitlines()[-1])
+        assert made == 1
 
 
 async def test_a_key_is_pressed_with_the_mouse() -> None:

@@ -152,7 +152,7 @@ class KeyLine(Footer):
     def __init__(self) -> None:
         super().__init__(show_command_palette=False)
         self._keys: list[_Key] = []
-        """The keys that are shown."""
+        """The keys that are shown, or will be after the next refresh."""
 
     def compose(self) -> ComposeResult:
         # Textual has none until the screen says that its keys are known.
@@ -163,8 +163,10 @@ class KeyLine(Footer):
             yield widgets[key.action]
 
     def bindings_changed(self, screen: Screen[Any]) -> None:
-        # Most other rows have the same keys, whose comparison takes a tenth of the time of their widgets.
-        if not self._keys or self._fitting() != self._keys:
+        # Most other rows have the same keys, whose comparison takes a tenth of the time of their widgets. Textual makes
+        # no widgets while the terminal is not in front.
+        if self.app.app_focus and (keys := self._fitting()) != self._keys:
+            self._keys = keys
             super().bindings_changed(screen)
 
     def on_resize(self) -> None:
