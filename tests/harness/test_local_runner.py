@@ -12,13 +12,17 @@ import pytest
 
 from hpc_board import bundled
 from hpc_board.domain.run import JobState, JobStatus
-from hpc_board.harness.processes.tree import ended
+from hpc_board.harness.processes.tree import children_of, ended
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Verdict
+from hpc_board.model.runner import QUEUE, TAKEN
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.local import runner as local_runner
 from hpc_board.schedulers.local.client import LocalScheduler
+from hpc_board.schedulers.local.queue import End, Entry
+from hpc_board.schedulers.local.runner import LocalRunner, Request
 from tests.harness.evaluations import RIGHT, a_task, await_step, make_job_folder, result_in
 from tests.unit.schedulers.test_local_scheduler import BEGINNING, proc_file, working_folder
 from tests.values import replace
@@ -191,3 +195,63 @@ def test_runs_whose_runner_does_not_start_have_jobs_of_their_own(board: Board, t
     assert [board.end_of(key)[0] for _, key in runs] == [JobState.ENDED] * 3
     assert [result_in(folder).verdict for folder, _ in runs] == [Verdict.PASS] * 3
     assert [place(folder) for folder, _ in runs] == [(None, None)] * 3
+
+
+def test_a_run_that_its_runner_cannot_begin_has_a_job_of_its_own_and_those_behind_another_runner(board: Board) -> None:
+    runs = [board.run("import time\ntime.sleep(3)\n" + RIGHT), *[board.run() for _ in range(3)]]
+    board.begin()
+    awaited((runs[0][0] / "progress.jsonl").exists)
+    (running,) = [pid for pid in board.processes() if b"supervise" in proc_file(pid, "cmdline")]
+    (zygote,) = [pid for pid in children_of(running) if working_folder(pid) == b"/"]
+    os.kill(zygote, signal.SIGKILL)
+    assert [board.end_of(key)[0] for _, key in runs] == [JobState.ENDED] * 4
+    assert [result_in(folder).verdict for folder, _ in runs] == [Verdict.PASS] * 4
+    assert [place(folder)[0] for folder, _ in runs] == ["1", None, "3", "3"]
+
+
+def test_a_runner_that_cannot_be_made_leaves_no_folder(board: Board) -> None:
+    runs = [board.run(), board.run()]
+    (runs[0][0] / job_folder.HARNESS).unlink()
+    board.begin()
+    assert [board.end_of(key)[0] for _, key in runs] == [JobState.ENDED] * 2
+    assert place(runs[1][0]) == (None, None)
+
+
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRunner]:
+    """A runner that does nothing; jobs of the folder `1` have the same request."""
+    monkeypatch.setattr(local_runner, "_PATIENCE_SECONDS", 0.2)
+    folder = tmp_path / "1"
+    folder.mkdir()
+    (folder / job_folder.SCRIPT).write_text("exec sleep 1000\n")
+    (folder / job_folder.HARNESS).touch()
+    device = os.open(os.devnull, os.O_RDONLY)
+    runner = LocalRunner(job_in(tmp_path), Request((), (), '{"device": "cpu"}'), {"PATH": os.environ["PATH"]}, device)
+    yield runner
+    os.close(device)
+    runner._process.kill()
+    runner._process.wait()
+
+
+def job_in(tmp_path: Path) -> Entry:
+    return Entry(1, "hb-1", "here", Device.CPU, str(tmp_path / "1"), job_folder.SCRIPT, 1, BEGINNING, {})
+
+
+@pytest.mark.parametrize(("cancelled", "state"), [(True, JobState.CANCELLED), (False, JobState.TIMEOUT)])
+def test_a_runner_that_does_not_end_its_run_is_killed(
+    hung: LocalRunner, tmp_path: Path, cancelled: bool, state: JobState
+) -> None:
+    (hung.folder / TAKEN).mkdir()
+
+    def unwanted() -> bool:
+        for path in filter(Path.exists, [hung.folder / QUEUE / "00000001.1"]):
+            path.rename(hung.folder / TAKEN / path.name)
+        return cancelled
+
+    assert hung.judge(job_in(tmp_path), unwanted) == End(state, "its runner exited with status -9")
+    assert not hung.serves(hung.request)
+
+
+def test_a_run_is_not_given_to_a_runner_whose_queue_takes_no_file(hung: LocalRunner, tmp_path: Path) -> None:
+    (hung.folder / QUEUE).rmdir()
+    assert hung.judge(job_in(tmp_path), lambda: False) is None

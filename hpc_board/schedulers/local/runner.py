@@ -1,9 +1,13 @@
 """The runner of a slot: a process that judges runs with one batch script in turn, each without a start of its own."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,9 @@ _FACTS_BYTES_MAX = 64 * 2**20
 _IDLE_SECONDS = 60
 _TIME_LIMIT_SECONDS = 10**9
 """A runner of this machine ends when no run waits for it; without a spooler, after _IDLE_SECONDS."""
+
+_PATIENCE_SECONDS = 60.0
+"""The time for a runner to end a run that has to end, and to look for leftovers; after it, the runner is killed."""
 
 _ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
 
@@ -53,13 +60,14 @@ def request_of(job: Entry) -> Request | None:
 class LocalRunner:
     """A runner for the runs of one `request`; its processes share the descriptor of the `device`'s lock.
 
-    `name`, that of its first job, marks its processes.
+    `name`, that of its first job, marks its processes. `has_judged` says whether it has taken a run.
     """
 
     def __init__(self, job: Entry, request: Request, environment: Mapping[str, str], device: int) -> None:
         self.request = request
         self.name = job.name
         self.device = device
+        self.has_judged = False
         self._number = 0
         own = Path(job.folder)
         self.folder = runner_folder(job, self.name)
@@ -83,7 +91,7 @@ class LocalRunner:
             )
 
     def judge(self, job: Entry, unwanted: Callable[[], bool]) -> End | None:
-        """Have a run judged, and return its end; None if the runner ended before it took the run.
+        """Have a run judged, and return its end; None if the runner did not take the run.
 
         `unwanted` waits for a moment, and returns whether the run is to be cancelled.
         """
@@ -92,17 +100,25 @@ class LocalRunner:
         modules = _modules(folder, json.loads(self.request.facts)["device"])
         entry = RunnerEntry(folder.name, str(job.number), job.time_limit_seconds, modules)
         name = entry_name(self._number, folder.name)
-        write_whole(self.folder / QUEUE / name, encoded(entry))
-        stopped = False
-        while (end := self._end_of(name)) is None and self._process.poll() is None:
-            if unwanted() and not stopped:
-                stopped = True
-                (self.folder / QUEUE / f"{name}{STOP}").touch()
-        if end := end or self._end_of(name):
-            return end
-        if (self.folder / QUEUE / name).exists():
+        try:
+            write_whole(self.folder / QUEUE / name, encoded(entry))
+        except OSError:
             return None
-        return End(JobState.ENDED, f"its runner exited with status {self._process.returncode}")
+        state, late = JobState.ENDED, time.monotonic() + job.time_limit_seconds + _PATIENCE_SECONDS
+        while (end := self._end_of(name)) is None and self._process.poll() is None:
+            if unwanted() and state is JobState.ENDED:
+                state, late = JobState.CANCELLED, time.monotonic() + _PATIENCE_SECONDS
+                with suppress(OSError):
+                    (self.folder / QUEUE / f"{name}{STOP}").touch()
+            if time.monotonic() >= late:
+                state = JobState.TIMEOUT if state is JobState.ENDED else state
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        end = end or self._end_of(name)
+        if end is None and (self.folder / QUEUE / name).exists():
+            return None
+        self.has_judged = True
+        return end or End(state, f"its runner exited with status {self._process.returncode}")
 
     def _end_of(self, name: str) -> End | None:
         try:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from hpc_board.domain.run import JobState
@@ -73,7 +72,7 @@ class _Spooler:
         self._slot = slot
         self._runner: LocalRunner | None = None
         self._unfit: list[Request] = []
-        """The requests whose runner ended before it took a run."""
+        """The requests whose runner did not take its first run."""
 
     def serve(self, serving: int) -> None:
         """Run jobs until none is left, and close `serving`."""
@@ -108,8 +107,10 @@ class _Spooler:
         request = requests[0]
         if self._runner is None and request is not None and [request] == requests[1:] and request not in self._unfit:
             environment = {**job.environment, **self._slot.environment, **_names(job)}
-            with suppress(OSError):
+            try:
                 self._runner = LocalRunner(job, request, environment, device)
+            except OSError:
+                shutil.rmtree(runner_folder(job, job.name), ignore_errors=True)
 
     def _run(self, job: Entry, device: int) -> End:
         if self._runner is not None:
@@ -117,7 +118,8 @@ class _Spooler:
             if end is not None:
                 fcntl.flock(device, fcntl.LOCK_UN)
                 return end
-            self._unfit.append(self._runner.request)
+            if not self._runner.has_judged:
+                self._unfit.append(self._runner.request)
             self._ended_runner()
         try:
             return _run(self._queue, self._slot, job, device)
