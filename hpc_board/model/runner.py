@@ -71,7 +71,7 @@ def entry_name(number: int, job: str) -> str:
 
 def is_entry(name: str) -> bool:
     """Return whether a file in a folder of entries can be one."""
-    return _NAME.fullmatch(name) is not None
+    return _NAME.fullmatch(name) is not None and not name.endswith(STOP)
 
 
 def place_facts(environ: Mapping[str, str]) -> dict[str, str | int]:

@@ -111,6 +111,17 @@ def test_a_stopped_run_ends_as_a_job_that_is_told_to_end_and_the_next_is_judged(
     assert sorted(path.name for path in (runner.folder / QUEUE).iterdir()) == ["state.json"]
 
 
+def test_a_stop_that_comes_after_the_end_of_its_run_changes_nothing(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, idle_seconds=60)
+    first = runner.add()
+    with runner.running():
+        runner.await_end_of(first)
+        (runner.folder / QUEUE / f"{runner.name_of(first)}{STOP}").touch()
+        second = runner.add()
+        assert runner.await_end_of(second).state == "ended"
+    assert result_in(second).provenance["runner_place"] == 2
+
+
 def test_a_run_ends_at_its_own_time_limit(runner: RunnerFolder) -> None:
     hanging, behind = runner.add(HANGS, a_task(limits=PATIENT), seconds=2), runner.add()
     runner.run()
