@@ -28,9 +28,10 @@ def main(argv: Sequence[str]) -> int:
 
             return inspect(Path(argv[2]), harness) if role == "supervise" else 1
         if asks_for("queue", Path(argv[2])):
-            from hpc_board.harness.runner import run_queue
+            from hpc_board.harness.runner import account_queue, run_queue
 
-            return run_queue(Path(argv[2]), harness) if role == "supervise" else int(argv[3])
+            supervises = role == "supervise"
+            return run_queue(Path(argv[2]), harness) if supervises else account_queue(Path(argv[2]), int(argv[3]))
     if role == "supervise" and len(argv) == 3:
         from hpc_board.harness.supervisor import supervise
 

@@ -30,7 +30,7 @@ from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import Interruption
 from hpc_board.harness.processes.spawn import NotForked, Zygote
 from hpc_board.harness.processes.tree import kill_orphans, signal_all
-from hpc_board.harness.result_file import RESULT
+from hpc_board.harness.result_file import RESULT, account
 from hpc_board.model.files import whole_file
 from hpc_board.model.job_environment import JobEnvironment, log_name
 from hpc_board.model.result import Verdict
@@ -82,6 +82,19 @@ def run_queue(path: Path, harness: Path) -> int:
     finally:
         runner.close()
     return interruption.status
+
+
+def account_queue(path: Path, status: int) -> int:
+    """Write the result of the run that a runner had in hand when it ended with `status`, and return that.
+
+    A submission that can send signals may have killed it.
+    """
+    folder, spec = path.resolve().parent, json.loads(path.read_bytes())
+    for taken in (folder / TAKEN).glob("*"):
+        entry = decoded(taken.read_bytes(), Entry)
+        os.environ[JobEnvironment.of(spec["job_environment"]).job_id] = entry.job_id
+        account(folder.parent / entry.job / FACTS, status)
+    return status
 
 
 class _Runner:

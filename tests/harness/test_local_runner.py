@@ -181,7 +181,7 @@ def test_a_killed_runner_loses_the_run_in_hand_and_the_next_runs_go_on(board: Bo
             os.kill(pid, signal.SIGKILL)
     ends = [board.end_of(key)[0] for _, key in runs]
     assert ends == [JobState.ENDED] * 3
-    assert not (runs[0][0] / "result.json").exists()
+    assert result_in(runs[0][0]).verdict is Verdict.CRASH
     assert [place(folder) for folder, _ in runs[1:]] == [("2", 1), ("2", 2)]
 
 

@@ -1,6 +1,7 @@
 """The runner: runs of a queue, judged one after another in one job, each as in a job of its own."""
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -171,7 +172,9 @@ def test_a_runner_whose_job_is_told_to_end_leaves_a_partial_result_and_no_proces
     assert all(map(ended, below))
 
 
-def test_a_killed_runner_leaves_no_process_and_a_restarted_one_names_the_run_that_it_had(runner: RunnerFolder) -> None:
+def test_a_killed_runner_leaves_a_result_and_no_process_and_a_restarted_one_names_the_run_that_it_had(
+    runner: RunnerFolder,
+) -> None:
     hanging, behind = runner.add(HANGS, a_task(limits=PATIENT)), runner.add()
     with runner.running() as shell:
         await_step(hanging, "test", 1)
@@ -181,6 +184,11 @@ def test_a_killed_runner_leaves_no_process_and_a_restarted_one_names_the_run_tha
         shell.wait(timeout=60)
     awaited(lambda: all(map(ended, below)))
     assert runner.end_of(hanging) is None
+    result = result_in(hanging)
+    assert (result.verdict, result.job_id) == (Verdict.CRASH, "42.1")
+    assert "killed by signal 9" in result.message
+    began = json.loads((hanging / "progress.jsonl").read_text().splitlines()[0])
+    assert not Path(began["scratch"]).exists()
     runner.run(SLURM_RESTART_COUNT="1")
     assert runner.end_of(hanging) == End("node_fail", "the scheduler has restarted its runner")
     assert result_in(behind).verdict is Verdict.PASS
@@ -237,6 +245,27 @@ def test_a_run_that_leaves_an_object_in_shared_memory_retires_its_runner(runner:
     assert result_in(first).verdict is Verdict.PASS
     assert state.retired == f"the run has left {path}"
     assert not (behind / "result.json").exists()
+
+
+KILLS_ITS_RUNNER = """
+import os, signal
+from pathlib import Path
+def custom_kernel(data):
+    supervisor = os.getppid()
+    runner = int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(runner, signal.SIGKILL)
+    return [2 * x for x in data]
+"""
+
+
+def test_a_submission_that_kills_its_runner_is_blamed_as_for_the_supervisor_of_a_job(runner: RunnerFolder) -> None:
+    harness = edited((WITHOUT_LANDLOCK,))
+    first, behind = runner.add(KILLS_ITS_RUNNER, harness=harness), runner.add(harness=harness)
+    with runner.running() as shell:
+        assert shell.wait(timeout=60) == 128 + signal.SIGKILL
+    result = result_in(first)
+    assert (result.verdict, result.cases[0].verdict) == (Verdict.CRASH, Verdict.CRASH)
+    assert (runner.folder / QUEUE / runner.name_of(behind)).exists()
 
 
 def test_a_run_that_changes_the_harness_retires_its_runner_before_another_process_reads_it(
