@@ -52,6 +52,8 @@ from hpc_board.model.runner import (
 )
 
 FACTS = "job.json"
+_HOME = "scratch"
+"""The file in the runner's folder with the path of its scratch folder, which is removed if the runner is killed."""
 
 _IDLE_PAUSE_SECONDS_MAX = 0.1
 _IDLE_BEAT_SECONDS = 1.0
@@ -87,13 +89,17 @@ def run_queue(path: Path, harness: Path) -> int:
 def account_queue(path: Path, status: int) -> int:
     """Write the result of the run that a runner had in hand when it ended with `status`, and return that.
 
-    A submission that can send signals may have killed it.
+    A submission that can send signals may have killed it. Remove its scratch folder, too.
     """
     folder, spec = path.resolve().parent, json.loads(path.read_bytes())
     for taken in (folder / TAKEN).glob("*"):
         entry = decoded(taken.read_bytes(), Entry)
         os.environ[JobEnvironment.of(spec["job_environment"]).job_id] = entry.job_id
         account(folder.parent / entry.job / FACTS, status)
+    with suppress(OSError):
+        home = Path((folder / _HOME).read_text(encoding="utf-8"))
+        if home.name.startswith(SCRATCH):
+            remove(home)
     return status
 
 
@@ -110,6 +116,7 @@ class _Runner:
         self._environment = JobEnvironment.of(spec["job_environment"])
         self._ends: float = began + min(self._queue["time_limit_seconds"], self._environment.seconds_left(os.environ))
         self._home = Path(tempfile.mkdtemp(prefix=SCRATCH))
+        (folder / _HOME).write_text(str(self._home), encoding="utf-8")
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._gpu = visible_gpu(os.environ) if spec["device"] == "cuda" else ""
         self._gpu_before = gpu_settings(self._gpu)
