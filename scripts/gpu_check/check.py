@@ -353,7 +353,7 @@ def without_files(entry: Row) -> Row:
 def failed(ended: children.Ended, seconds: float, entry: Row, printed: str) -> Row:
     """Return the end of a run without a result; the budget, not the run, is to blame if it got less than its limit."""
     if ended.status is not None:
-        end = f"it ended with status {ended.status}: {printed[-_TEXT_MAX:].strip()}"
+        end = f"it exited with status {ended.status}: {printed[-_TEXT_MAX:].strip()}"
         return {"verdict": "no result", "message": end, "wall_s": ended.seconds}
     late = f"it was killed after {seconds:.0f} s" + (f"; {ended.held} processes remain" if ended.held else "")
     if seconds < entry["limit"]:

@@ -110,7 +110,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     assert (judged["verdict"], judged["clock"]) == ("pass", "judge"), judged["message"]
     assert judged["result"]["cases"][0]["timing"]["samples_ns"]
     assert {"call", "response"} <= {line["made"] for line in judged["windows"]}
-    assert judged["clock_reason"].startswith("the calls of benchmark case 1 wait")
+    assert judged["clock_reason"].startswith("the calls of benchmark case 1 synchronize")
     double = check.row("honest identity")
     assert (double["windows"][0]["window_ns"], double["clock_drift_ns"]) == (21_100.0, -30.0)
     sizes = [len(json.dumps(line)) + 1 for line in double["windows"]]

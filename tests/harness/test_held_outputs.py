@@ -102,8 +102,8 @@ def test_nobody_fills_an_output_after_the_call(tmp_path: Path, source: str) -> N
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("lambda done: {'blocks': [0] * len(done['blocks'])}", "its output is not where it says"),
-        ("lambda done: {'blocks': [2**62] * len(done['blocks'])}", "its output is not where it says"),
+        ("lambda done: {'blocks': [0] * len(done['blocks'])}", "its output is not where it claims"),
+        ("lambda done: {'blocks': [2**62] * len(done['blocks'])}", "its output is not where it claims"),
         ("lambda done: {'blocks': done['blocks'] * 2}", "the number of outputs differs from the number of calls"),
         ("lambda done: {'call': 1}", "it answered another call"),
         ("lambda done: {'blocks': []}", "the number of outputs differs from the number of calls"),

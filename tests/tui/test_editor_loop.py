@@ -113,7 +113,7 @@ def test_the_file_of_a_run_is_edited_under_a_new_name_and_sent(
 
 
 @pytest.mark.parametrize(
-    ("status", "name", "word"), [(3, "", "ended"), (0, "/no/such/editor", "start:")], ids=["fails", "missing"]
+    ("status", "name", "word"), [(3, "", "exited"), (0, "/no/such/editor", "start:")], ids=["fails", "missing"]
 )
 def test_an_editor_that_fails_or_is_missing_is_told(
     tmp_path: Path, tmux: Tmux, status: int, name: str, word: str
