@@ -172,6 +172,19 @@ def test_a_killed_spooler_loses_the_run_in_hand_and_no_other_and_leaves_no_proce
     assert (place(runs[0][0])[0], place(runs[2][0])[0]) == ("1", None)
 
 
+def test_an_idle_runner_of_a_killed_spooler_ends_with_the_next_run(board: Board) -> None:
+    runs = [board.run(), board.run("import time\ntime.sleep(1)\n" + RIGHT)]
+    board.begin()
+    awaited((runs[1][0] / job_folder.PROGRESS).exists)
+    spooler = board.spooler()
+    os.kill(spooler, signal.SIGSTOP)
+    awaited((runs[1][0] / job_folder.RESULT).exists)
+    os.kill(spooler, signal.SIGKILL)
+    before = board.processes()
+    assert board.end_of(board.run()[1])[0] is JobState.ENDED
+    assert all(map(ended, before))
+
+
 def test_a_killed_runner_loses_the_run_in_hand_and_the_next_runs_go_on(board: Board) -> None:
     runs = [board.run(HANGS, task=PATIENT), board.run(), board.run()]
     board.begin()

@@ -71,8 +71,8 @@ class Entry(msgspec.Struct, frozen=True):
     """A job, as its file has it: its machine and pool, and later its device and its end.
 
     `environment` is the part of the submitter's environment that the job gets, as from a login shell on a cluster. The
-    device is stored before the script starts, and the name of the `runner` that judges the run in its place;
-    `cancelled` requests the end. A job that `shares_runner` has the batch script of all runs.
+    device is stored before the script starts; `cancelled` requests the end. A job that `shares_runner` has the batch
+    script of all runs.
     """
 
     number: int
@@ -86,7 +86,6 @@ class Entry(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     shares_runner: bool = False
     device: Annotated[str, msgspec.Meta(max_length=100)] | None = None
-    runner: str = ""
     end: End | None = None
     cancelled: bool = False
 
@@ -197,9 +196,9 @@ class Queue:
                 return entry.number
         return None
 
-    def record_start(self, number: int, device: str, runner: str = "") -> None:
-        """Store that the job runs now, at a `runner` if it has a name."""
-        self._change(number, device=device, runner=runner)
+    def record_start(self, number: int, device: str) -> None:
+        """Store that the job runs now."""
+        self._change(number, device=device)
 
     def record_end(self, number: int, end: End) -> None:
         """Store how the job ended and take it out of the queue."""

@@ -29,6 +29,7 @@ _TIME_LIMIT_SECONDS = 10**9
 _PATIENCE_SECONDS = 60.0
 """The time for a runner to end a run that has to end, and to look for leftovers; after it, the runner is killed."""
 
+_FOLDER_END = "-runner"
 _ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
 
 
@@ -60,17 +61,16 @@ def request_of(job: Entry) -> Request | None:
 class LocalRunner:
     """A runner for the runs of one `request`; its processes share the descriptor of the `device`'s lock.
 
-    `name`, that of its first job, marks its processes. `has_judged` says whether it has taken a run.
+    The name of its first job marks its processes. `has_judged` says whether it has taken a run.
     """
 
     def __init__(self, job: Entry, request: Request, environment: Mapping[str, str], device: int) -> None:
         self.request = request
-        self.name = job.name
         self.device = device
         self.has_judged = False
         self._number = 0
         own = Path(job.folder)
-        self.folder = runner_folder(job, self.name)
+        self.folder = runner_folder(job)
         (self.folder / QUEUE).mkdir(mode=0o700, parents=True)
         facts: dict[str, Any] = json.loads(request.facts)
         modules = _modules(own, facts["device"])
@@ -132,9 +132,14 @@ class LocalRunner:
         return self._process.poll() is None and request == self.request
 
 
-def runner_folder(job: Entry, runner: str) -> Path:
-    """Return the folder of the runner of this name that judges `job`: beside the job folder, since the harness is."""
-    return Path(job.folder).with_name(f"{runner}-runner")
+def runner_folder(job: Entry) -> Path:
+    """Return the folder of a runner whose first run is `job`: beside the job folder, since the harness is near."""
+    return Path(job.folder).with_name(f"{job.name}{_FOLDER_END}")
+
+
+def runner_name(folder: Path) -> str:
+    """Return the name that marks the processes of the runner with this folder."""
+    return folder.name.removesuffix(_FOLDER_END)
 
 
 def _modules(folder: Path, device: str) -> list[str]:

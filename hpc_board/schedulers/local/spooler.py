@@ -9,17 +9,18 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
-from hpc_board.files import lock_descriptor
+from hpc_board.files import lock_descriptor, read_bounded, write_whole
 from hpc_board.harness.processes.tree import children_by_parent, ended, reap_orphans, signal_all
 from hpc_board.model.gpu import Device
 from hpc_board.model.job_environment import log_name
 from hpc_board.model.text import one_line
-from hpc_board.schedulers.local.queue import End, Entry, Queue, Slot, running, waiting
-from hpc_board.schedulers.local.runner import LocalRunner, Request, request_of, runner_folder
+from hpc_board.schedulers.local.queue import RECORD_BYTES_MAX, End, Entry, Queue, Slot, running, waiting
+from hpc_board.schedulers.local.runner import LocalRunner, Request, request_of, runner_folder, runner_name
 
 TERM_GRACE_SECONDS = 5.0
 """The time between SIGTERM and SIGKILL."""
@@ -56,12 +57,12 @@ def serve(queue: Queue, slot: Slot, serving: int) -> None:
     """
     with queue.locked(patience_seconds=math.inf, create=False):
         lost = running(queue.unended(), queue.host, slot.pool).get(slot.device)
+    spooler = _Spooler(queue, slot)
+    spooler.end_runner()
     if lost is not None:
-        _end_processes(lost.runner or lost.name)
-        if lost.runner:
-            shutil.rmtree(runner_folder(lost, lost.runner), ignore_errors=True)
+        _end_processes(lost.name)
         _store_end(queue, lost.number, End(JobState.NODE_FAIL, "its spooler was killed, or the machine restarted"))
-    _Spooler(queue, slot).serve(serving)
+    spooler.serve(serving)
 
 
 class _Spooler:
@@ -74,6 +75,9 @@ class _Spooler:
         self._unfit: list[Request] = []
         """The requests whose runner did not take its first run."""
 
+        self._note = queue.folder / f"runner-{queue.host}-{slot.file_name}"
+        """The file that tells the spooler after a killed one of its runner."""
+
     def serve(self, serving: int) -> None:
         """Run jobs until none is left, and close `serving`."""
         while True:
@@ -82,19 +86,20 @@ class _Spooler:
                 if not ahead and self._runner is None:
                     os.close(serving)
                     return
-                requests = [request_of(job) for job in ahead[:2]]
-                fits = self._runner is None or self._runner.serves(*requests[:1])
+                fits = self._runner is None or self._runner.serves(*map(request_of, ahead[:1]))
                 device = self._claimed_device() if fits else None
                 if device is not None:
                     # Stored first, so that no job runs twice.
-                    self._start_runner(ahead[0], requests, device)
-                    name = "" if self._runner is None else self._runner.name
-                    self._queue.record_start(ahead[0].number, self._slot.device, name)
-            if not fits:
-                os.close(self._ended_runner())
+                    self._queue.record_start(ahead[0].number, self._slot.device)
+            if self._runner is not None and not fits:
+                self.end_runner()
+                os.close(self._runner.device)
+                self._runner = None
             elif device is None:
                 time.sleep(_PAUSE_SECONDS)
             else:
+                if self._runner is None and len(ahead) > 1:
+                    self._start_runner(ahead[0], ahead[1], device)
                 _store_end(self._queue, ahead[0].number, self._run(ahead[0], device))
 
     def _claimed_device(self) -> int | None:
@@ -102,15 +107,17 @@ class _Spooler:
             return self._queue.claim_device(self._slot)
         return self._runner.device if lock_descriptor(self._runner.device) else None
 
-    def _start_runner(self, job: Entry, requests: Sequence[Request | None], device: int) -> None:
+    def _start_runner(self, job: Entry, behind: Entry, device: int) -> None:
         """Start a runner for a job if the next one has the same request: a single run would not end earlier."""
-        request = requests[0]
-        if self._runner is None and request is not None and [request] == requests[1:] and request not in self._unfit:
-            environment = {**job.environment, **self._slot.environment, **_names(job)}
-            try:
-                self._runner = LocalRunner(job, request, environment, device)
-            except OSError:
-                shutil.rmtree(runner_folder(job, job.name), ignore_errors=True)
+        request = request_of(job)
+        if request is None or request != request_of(behind) or request in self._unfit:
+            return
+        environment = {**job.environment, **self._slot.environment, **_names(job)}
+        try:
+            write_whole(self._note, str(runner_folder(job)).encode())
+            self._runner = LocalRunner(job, request, environment, device)
+        except OSError:
+            self.end_runner()
 
     def _run(self, job: Entry, device: int) -> End:
         if self._runner is not None:
@@ -120,7 +127,8 @@ class _Spooler:
                 return end
             if not self._runner.has_judged:
                 self._unfit.append(self._runner.request)
-            self._ended_runner()
+            self.end_runner()
+            self._runner = None
         try:
             return _run(self._queue, self._slot, job, device)
         finally:
@@ -136,13 +144,13 @@ class _Spooler:
 
         return unwanted
 
-    def _ended_runner(self) -> int:
-        """End the runner, and return the descriptor of its device."""
-        assert self._runner is not None  # noqa: S101 - the callers have one
-        runner, self._runner = self._runner, None
-        _end_processes(runner.name)
-        shutil.rmtree(runner.folder, ignore_errors=True)
-        return runner.device
+    def end_runner(self) -> None:
+        """End the processes of the slot's runner, also of a killed spooler's, and remove its folder."""
+        with suppress(FileNotFoundError):
+            folder = Path(os.fsdecode(read_bounded(self._note, RECORD_BYTES_MAX)))
+            _end_processes(runner_name(folder))
+            shutil.rmtree(folder, ignore_errors=True)
+            self._note.unlink()
 
 
 def _run(queue: Queue, slot: Slot, job: Entry, busy: int) -> End:
