@@ -25,8 +25,9 @@ JOB_ID = "42"
 class RunnerFolder:
     """The folder of a runner on a board, whose runs are added before or while it runs."""
 
-    def __init__(self, board: Path, **queue: Any) -> None:
+    def __init__(self, board: Path, device: Device = Device.CPU, **queue: Any) -> None:
         self.board = board
+        self._device = device
         self.folder = board / "runs" / "hb-runner"
         self._queue = {"idle_seconds": 0, "time_limit_seconds": 600, "modules": [], **queue}
         self._number = 0
@@ -52,7 +53,7 @@ class RunnerFolder:
         (self.folder / QUEUE).mkdir(parents=True)
         facts = json.loads((job / job_folder.FACTS).read_text())
         names = ("format", "device", "environment", "job_environment", "sha256")
-        runner = {name: facts[name] for name in names} | {"queue": self._queue}
+        runner = {name: facts[name] for name in names} | {"device": str(self._device), "queue": self._queue}
         (self.folder / job_folder.FACTS).write_text(json.dumps(runner))
         for name in (job_folder.SCRIPT, job_folder.HARNESS):
             (self.folder / name).write_bytes((job / name).read_bytes())

@@ -11,6 +11,7 @@ import pytest
 
 from hpc_board.harness.confine.sandbox import landlock_abi
 from hpc_board.harness.processes.tree import children_of, descendants_of, ended
+from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import QUEUE, RELEASE, STOP, WITHDRAWN, End, Entry, decoded, encoded
 from hpc_board.model.task import Mode
@@ -288,6 +289,42 @@ def test_an_object_of_another_process_retires_no_runner_whose_runs_cannot_make_o
         with tempfile.NamedTemporaryFile(dir="/dev/shm"):
             shell.wait(timeout=60)
     assert [result_in(job).verdict for job in (first, behind)] == [Verdict.PASS] * 2
+
+
+NVIDIA_SMI = """#!/bin/sh
+case "$1" in
+    --query-gpu=uuid) echo GPU-01234567-89ab-cdef-0123-456789abcdef ;;
+    *) echo "Default, Enabled, $(cat {folder}/power), 1980, 2619, Disabled, $(cat {folder}/memory), 0x0" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "reason"),
+    [
+        ("power", "350.00", "power_limit of the GPU has changed from 700.00 to 350.00"),
+        ("memory", "900", "the run has left 897 MiB in use on the GPU"),
+        ("memory", "40", "it was idle for 0 s"),
+    ],
+)
+def test_a_run_that_leaves_the_gpu_changed_retires_its_runner(
+    tmp_path: Path, file: str, value: str, reason: str
+) -> None:
+    programs, state = tmp_path / "programs", tmp_path / "state"
+    for folder in (programs, state):
+        folder.mkdir()
+    (programs / "nvidia-smi").write_text(NVIDIA_SMI.format(folder=state))
+    (programs / "nvidia-smi").chmod(0o755)
+    (state / "power").write_text("700.00")
+    (state / "memory").write_text("3")
+    runner = RunnerFolder(tmp_path / "board", Device.CUDA)
+    first = runner.add("import time\ntime.sleep(1)\n" + RIGHT)
+    with runner.running(PATH=f"{programs}:{os.environ['PATH']}") as shell:
+        awaited((first / "progress.jsonl").exists)
+        (state / file).write_text(value)
+        shell.wait(timeout=60)
+    assert result_in(first).verdict is Verdict.PASS
+    assert runner.state().retired == reason
 
 
 def test_the_file_of_an_entry_is_read_without_trust() -> None:
