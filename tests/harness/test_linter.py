@@ -182,7 +182,7 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
         (
             changed("    return [x", "    import os; assert 'prober' not in os.environ['HOME']\n    return [x"),
             "raises",
-            "ref_kernel cannot answer: AssertionError",
+            "ref_kernel failed: AssertionError",
         ),
         ("import nothing_of_this_name\n" + SOUND, "unusable", "nothing_of_this_name"),
     ],
