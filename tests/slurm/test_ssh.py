@@ -205,7 +205,8 @@ def test_a_connection_lost_in_the_middle_of_submit_neither_loses_nor_doubles_the
     assert len(jobs_of(board, slurm_lab)) == 1
     evidence = [status.source for status in Board.open(board.settings).runs.whole(1).history]
     assert f"the connection to {USER}@127.0.0.1 was lost while sbatch ran" in evidence
-    assert ("found in the scheduler's lists" in evidence) is accepted
+    # A job that ends before the next look into the lists is known by its result.
+    assert accepted or "found in the scheduler's lists" not in evidence
 
 
 def test_a_connection_lost_in_the_middle_of_collect_loses_nothing(
