@@ -36,6 +36,7 @@ from hpc_board.model.job_environment import JobEnvironment, log_name
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import (
     DONE,
+    FACTS,
     PLACE,
     QUEUE,
     RELEASE,
@@ -51,7 +52,6 @@ from hpc_board.model.runner import (
     is_entry,
 )
 
-FACTS = "job.json"
 _HOME = "scratch"
 """The file in the runner's folder with the path of its scratch folder, which is removed if the runner is killed."""
 

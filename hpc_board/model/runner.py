@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 from hpc_board.model.value import Value
 
+FACTS = "job.json"
+"""The file with the facts about a run, in its job folder, or about a runner, in that one's."""
+
 QUEUE, TAKEN, DONE, WITHDRAWN = "queue", "taken", "done", "withdrawn"
 """The folders of entries: waiting ones, those that the runner took, ended, and withdrawn by a client."""
 

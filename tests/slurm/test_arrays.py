@@ -182,15 +182,8 @@ def test_an_array_larger_than_the_cluster_allows_is_refused(narrow_lab: SlurmLab
 def test_arrays_keep_the_remembered_size_when_the_controller_asks_for_less(
     narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Throttled(CountingHost):
-        def run(self, argv: Sequence[str], **options: Any) -> Completed:
-            if argv[0] == "scontrol" and self.count("scontrol"):
-                self.commands.append(argv)
-                return Completed(1, "", "")
-            return super().run(argv, **options)
-
     site = site_on(narrow_lab, tmp_path, monkeypatch)
-    host = Throttled()
+    host = CountingHost(silent_scontrols=range(1, 100))
     site = replace(site, host=host)
     try:
         site.submit(f"{RIGHT}# the first run makes the board\n")
@@ -206,15 +199,8 @@ def test_arrays_keep_the_remembered_size_when_the_controller_asks_for_less(
 def test_an_array_that_is_too_large_goes_as_smaller_ones_once_the_controller_tells_its_size(
     narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class FirstSilent(CountingHost):
-        def run(self, argv: Sequence[str], **options: Any) -> Completed:
-            if argv[0] == "scontrol" and not self.count("scontrol"):
-                self.commands.append(argv)
-                return Completed(1, "", "")
-            return super().run(argv, **options)
-
     site = site_on(narrow_lab, tmp_path, monkeypatch)
-    host = FirstSilent()
+    host = CountingHost(silent_scontrols=range(1))
     site = replace(site, host=host)
     try:
         runs = site.ended(site.submit(*(f"{RIGHT}# {number}\n" for number in range(12))))
@@ -230,15 +216,19 @@ def test_an_array_that_is_too_large_goes_as_smaller_ones_once_the_controller_tel
 
 @dataclass
 class CountingHost(ThisHost):
-    """This host, with the commands that ran on it."""
+    """This host, with the commands that ran on it; some scontrol, by their numbers, end with status 1 and no word."""
 
     commands: list[Sequence[str]] = field(default_factory=list)
+    silent_scontrols: range = range(0)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        number = self.count("scontrol")
         self.commands.append(argv)
+        if argv[0] == "scontrol" and number in self.silent_scontrols:
+            return Completed(1, "", "")
         return super().run(argv, **options)
 
     def count(self, program: str) -> int:

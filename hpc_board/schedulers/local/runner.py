@@ -15,12 +15,12 @@ import msgspec
 
 from hpc_board.domain.run import JobState
 from hpc_board.files import read_bounded, write_whole
-from hpc_board.model.runner import DONE, QUEUE, STOP, decoded, encoded, entry_name
+from hpc_board.model.runner import DONE, FACTS, QUEUE, STOP, decoded, encoded, entry_name
 from hpc_board.model.runner import End as RunnerEnd
 from hpc_board.model.runner import Entry as RunnerEntry
 from hpc_board.schedulers.local.queue import RECORD_BYTES_MAX, End, Entry
 
-FACTS, STARTER = "job.json", "harness.py"
+_STARTER = "harness.py"
 _FACTS_BYTES_MAX = 64 * 2**20
 _IDLE_SECONDS = 60
 _TIME_LIMIT_SECONDS = 10**9
@@ -76,7 +76,7 @@ class LocalRunner:
         modules = _modules(own, facts["device"])
         facts["queue"] = {"idle_seconds": _IDLE_SECONDS, "time_limit_seconds": _TIME_LIMIT_SECONDS, "modules": modules}
         (self.folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
-        for name in (job.script, STARTER):
+        for name in (job.script, _STARTER):
             shutil.copyfile(own / name, self.folder / name)
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
@@ -127,7 +127,7 @@ class LocalRunner:
             return None
         return End(_ENDS.get(found.state, JobState.NODE_FAIL), found.reason)
 
-    def serves(self, request: Request | None = None) -> bool:
+    def serves(self, request: Request | None) -> bool:
         """Return whether the runner may take a run with this request."""
         return self._process.poll() is None and request == self.request
 

@@ -86,7 +86,7 @@ class _Spooler:
                 if not ahead and self._runner is None:
                     os.close(serving)
                     return
-                fits = self._runner is None or self._runner.serves(*map(request_of, ahead[:1]))
+                fits = self._runner is None or bool(ahead and self._runner.serves(request_of(ahead[0])))
                 device = self._claimed_device() if fits else None
                 if device is not None:
                     # Stored first, so that no job runs twice.
