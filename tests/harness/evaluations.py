@@ -3,8 +3,11 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,6 +200,19 @@ def judged_in(folder: Path, *prefix: str, **environ: str) -> Result:
     command, environ = [*prefix, "bash", job_folder.SCRIPT], {"PATH": os.environ["PATH"], **environ}
     subprocess.run(command, cwd=folder, env=environ, timeout=120, check=True)
     return result_in(folder)
+
+
+@contextmanager
+def running_script(folder: Path, *prefix: str, **environ: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """The batch script of a folder by a command that begins with `prefix`, in a session that ends with the block."""
+    command, environ = [*prefix, "bash", job_folder.SCRIPT], {"PATH": os.environ["PATH"], **environ}
+    shell = subprocess.Popen(command, cwd=folder, env=environ, start_new_session=True)
+    try:
+        yield shell
+    finally:
+        if shell.poll() is None:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:

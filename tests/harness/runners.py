@@ -1,8 +1,6 @@
 """Runners of tests: the folder of a runner beside job folders, and its batch script under bash."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +13,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.runner import DONE, QUEUE, STATE, TAKEN, End, Entry, State, decoded, encoded, entry_name
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import RIGHT, a_task, make_job_folder
+from tests.harness.evaluations import RIGHT, a_task, make_job_folder, running_script
 from tests.waiting import awaited
 
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
@@ -65,15 +63,9 @@ class RunnerFolder:
     @contextmanager
     def running(self, prefix: Sequence[str] = (), **environ: str) -> "Iterator[subprocess.Popen[bytes]]":
         """The batch script of the runner, in a session of its own; ended at the end if it is still there."""
-        command = [*prefix, "bash", job_folder.SCRIPT]
-        environ = {"PATH": os.environ["PATH"], "TMPDIR": str(self.board), "SLURM_JOB_ID": JOB_ID, **environ}
-        shell = subprocess.Popen(command, cwd=self.folder, env=environ, start_new_session=True)
-        try:
+        environ = {"TMPDIR": str(self.board), "SLURM_JOB_ID": JOB_ID, **environ}
+        with running_script(self.folder, *prefix, **environ) as shell:
             yield shell
-        finally:
-            if shell.poll() is None:
-                os.killpg(shell.pid, signal.SIGKILL)
-                shell.wait()
 
     def run(self, **environ: str) -> State:
         """Run the runner to its end, and return its last state."""

@@ -22,7 +22,17 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
 from tests.conftest import skip_without
-from tests.harness.evaluations import ARRAYS, RIGHT, a_task, await_step, judged_in, make_job_folder, progress, result_in
+from tests.harness.evaluations import (
+    ARRAYS,
+    RIGHT,
+    a_task,
+    await_step,
+    judged_in,
+    make_job_folder,
+    progress,
+    result_in,
+    running_script,
+)
 
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
@@ -47,14 +57,8 @@ def job(
 @contextmanager
 def running(where: Path, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """The running job of a folder."""
-    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(where)}
-    shell = subprocess.Popen(["bash", job_folder.SCRIPT], cwd=folder, env=environ, start_new_session=True)
-    try:
+    with running_script(folder, TMPDIR=str(where)) as shell:
         yield shell
-    finally:
-        if shell.poll() is None:
-            os.killpg(shell.pid, signal.SIGKILL)
-            shell.wait()
 
 
 def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
