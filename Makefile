@@ -35,7 +35,7 @@ test: .venv/.dev slurm browser ## every test that this machine can run, and a co
 	$(BIN)/pytest --in-memory -m "not quiet" --numprocesses 7 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
 	[ $$status = 1 ] || exit $$status; \
 	echo "The tests that failed, once more:"; \
-	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 tests
+	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 --snapshot-warn-unused tests
 
 # Three workers for each of two processors: a test waits for the disk, and for times and processes to end.
 .PHONY: test-fast
