@@ -28,6 +28,7 @@ from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
+from hpc_board.model.runner import QUEUE, STATE
 from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
@@ -174,6 +175,38 @@ def probe_script(gpu: Gpu) -> Script:
     return _rendered(gpu, min(gpu.time_limit_seconds or PROBE_SECONDS, PROBE_SECONDS), "no task", "probe")
 
 
+def runner_script(gpu: Gpu, seconds: int) -> Script:
+    """Return the batch script of a runner on `gpu`; in a container it sees the job folders beside its own.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered.
+    """
+    return _rendered(gpu, seconds, "any task", "runner", runner=True)
+
+
+def request(script: Script, gpu: Gpu) -> str:
+    """Return a hash of the parts that the jobs of runs have in common if one runner may judge the runs.
+
+    These are the commands of the batch script, the options but for the time limit, and the facts of the GPU's entry.
+    """
+    kind = kind_of(gpu.cluster)
+    stated = set(kind.directives(script.options))
+    # Comments name the task and the mode.
+    commands = [line for line in script.text.splitlines() if line not in stated and not line.startswith("# ")]
+    options = {name: value for name, value in script.options.items() if name != "time"}
+    shared = {"commands": commands, "options": options, "facts": _entry_facts(gpu)}
+    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
+
+
+def runner_request(gpu: Gpu) -> str:
+    """Return the `request` of the runs that a runner on `gpu` may judge; its own script binds other folders.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered.
+    """
+    return request(_rendered(gpu, PROBE_SECONDS, "any task", "runner"), gpu)
+
+
 def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
     """Return the array script that runs `script` as one member; None if `script` names no interpreter.
 
@@ -217,7 +250,7 @@ def _template(path: Path) -> str:
         raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
 
 
-def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
+def _rendered(gpu: Gpu, seconds: int, task: str, mode: str, *, runner: bool = False) -> Script:
     import jinja2
 
     scheduler = kind_of(gpu.cluster)
@@ -241,6 +274,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             harness=HARNESS,
             facts=FACTS,
             result=RESULT,
+            runner=f"{QUEUE}/{STATE}" if runner else "",
         )
     except (
         jinja2.TemplateError,

@@ -6,10 +6,10 @@ import pytest
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
-from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Sandbox, SandboxRuntime
+from hpc_board.model.task import Language, Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
-from hpc_board.schedulers.slurm import with_options
+from hpc_board.schedulers.slurm import Request, RequestStyle, with_options
 from tests.tui.fake_board import run
 from tests.values import replace
 
@@ -132,3 +132,67 @@ def test_isolation_is_demanded_of_ranked_runs_and_of_those_under_another_account
     gpu = replace(CPU, minimum_isolation="S3")
     facts = job_folder.facts(replace(run(1, RunState.CREATED, mode=mode), trust=trust), TASK, gpu, code=b"x")
     assert facts["minimum_isolation"] == wanted
+
+
+SLURM_GPU = with_options(
+    Gpu("H100", Cluster("main", "slurm"), Device.CUDA, "h100", modules=("cuda",), env={"A": "1"}),
+    request=Request(RequestStyle.GRES, "gpu:h100:1"),
+    qos="normal",
+)
+SEVERAL = replace(TASK, multi_gpu=True, tests=({"world_size": 2},))
+
+
+@pytest.mark.parametrize("container", [None, *ContainerRuntime])
+def test_one_runner_of_an_entry_may_judge_runs_of_any_task_and_mode_and_of_any_time_limit(
+    container: ContainerRuntime | None,
+) -> None:
+    gpu = replace(SLURM_GPU, container=container and JobContainer(container, "/k.sif", (), "gpus.H100.container"))
+    longer = replace(TASK, name="other", timeouts=Timeouts(6000, 6000, 6000))
+    scripts = [job_folder.script(task, gpu, mode) for task in (TASK, longer) for mode in Mode]
+    assert len({script.text for script in scripts}) == len(scripts)
+    found = {job_folder.request(script, gpu) for script in scripts}
+    assert found == {job_folder.runner_request(gpu)}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        with_options(SLURM_GPU, account="kernels"),
+        with_options(SLURM_GPU, qos="high"),
+        with_options(SLURM_GPU, more_constraint="ib"),
+        with_options(SLURM_GPU, exclusive=True),
+        with_options(SLURM_GPU, sbatch=("--comment=mine",)),
+        replace(SLURM_GPU, partition="other"),
+        replace(SLURM_GPU, modules=("cuda", "gcc")),
+        replace(SLURM_GPU, env={"A": "2"}),
+        replace(SLURM_GPU, env={}),
+        replace(SLURM_GPU, python="/opt/python"),
+        replace(SLURM_GPU, arch="sm_90a"),
+        replace(SLURM_GPU, sandbox=Sandbox(SandboxRuntime.BUBBLEWRAP)),
+        *(replace(SLURM_GPU, container=JobContainer(runtime, "/k.sif")) for runtime in ContainerRuntime),
+        replace(SLURM_GPU, container=JobContainer(ContainerRuntime.ENROOT, "/other.sif")),
+    ],
+)
+def test_a_runner_judges_no_run_that_asks_for_something_else(other: Gpu) -> None:
+    assert job_folder.runner_request(other) != job_folder.runner_request(SLURM_GPU)
+
+
+def test_a_runner_of_one_gpu_judges_no_run_of_several() -> None:
+    assert job_folder.request(job_folder.script(SEVERAL, SLURM_GPU, Mode.TEST), SLURM_GPU) != (
+        job_folder.runner_request(SLURM_GPU)
+    )
+
+
+def test_a_template_whose_commands_name_the_task_shares_no_runner(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh.j2"
+    path.write_text("#!/bin/bash\nexport TASK={{ task }}\n{{ python }} -I -B {{ harness }} supervise {{ facts }}\n")
+    gpu = replace(SLURM_GPU, template=str(path))
+    asked = {job_folder.request(job_folder.script(replace(TASK, name=name), gpu, Mode.TEST), gpu) for name in "ab"}
+    assert len(asked | {job_folder.runner_request(gpu)}) == 3
+
+
+def test_the_script_of_a_runner_has_its_time_limit() -> None:
+    script = job_folder.runner_script(SLURM_GPU, 3600)
+    assert script.options["time"] == "01:00:00"
+    assert script.time_limit_seconds == 3600
+    assert "\n# hpc-board: any task on H100, runner\n" in script.text
