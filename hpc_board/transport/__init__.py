@@ -130,6 +130,14 @@ class Files(Protocol):
             OSError: it cannot be removed.
         """
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file in one step: of several clients that rename it, one succeeds.
+
+        Raises:
+            FileNotFoundError: the file is not there, or the folder of `target` is not.
+            OSError: it cannot be renamed, or the machine cannot be reached; then it may have been renamed.
+        """
+
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
 

@@ -66,6 +66,9 @@ class LocalFiles:
     def remove(self, path: Path) -> None:
         path.unlink()
 
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         if folder.is_dir():
             shutil.rmtree(folder)

@@ -67,6 +67,20 @@ class SshFiles:
     def remove(self, path: Path) -> None:
         self._ask_server(lambda sftp: sftp.remove(str(path)))
 
+    def rename(self, source: Path, target: Path) -> None:
+        attempts = itertools.count(1)
+
+        def rename(sftp: "SFTPClient") -> None:
+            attempt = next(attempts)
+            try:
+                sftp.posix_rename(str(source), str(target))
+            except FileNotFoundError:
+                # The first attempt may have lost no more than its answer.
+                if attempt == 1 or not _is_there(sftp, target):
+                    raise
+
+        self._ask_server(rename)
+
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         def remove(sftp: "SFTPClient") -> None:
             _remove(sftp, folder)
@@ -239,6 +253,14 @@ def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
         return stat.S_ISDIR(sftp.stat(str(path)).st_mode or 0)
     except FileNotFoundError:
         return False
+
+
+def _is_there(sftp: "SFTPClient", path: Path) -> bool:
+    try:
+        sftp.lstat(str(path))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _make_folders(sftp: "SFTPClient", path: Path) -> None:

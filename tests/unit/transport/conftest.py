@@ -50,6 +50,12 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     return LocalFiles() if request.param == "here" else SshFiles(request.getfixturevalue("connection"))
 
 
+@pytest.fixture
+def files_again(request: pytest.FixtureRequest, files: Files) -> Files:
+    """The same files, for a second client: on the login node by a session of its own."""
+    return SshFiles(request.getfixturevalue("connection")) if isinstance(files, SshFiles) else files
+
+
 @pytest.fixture(params=["here", "far", "sudo"])
 def host(request: pytest.FixtureRequest) -> Host:
     """This machine, the login node, and an account by sudo."""

@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -279,3 +280,54 @@ def test_a_file_is_listed_with_its_age_and_removed(files: Files, tmp_path: Path)
     assert "old" not in names(files, tmp_path)
     with pytest.raises(FileNotFoundError):
         files.remove(tmp_path / "old")
+
+
+# Renaming
+
+
+def test_a_file_gets_another_name_and_folder(files: Files, tmp_path: Path) -> None:
+    files.write_folder(tmp_path / "runner", {"queue/1": DATA, "taken/0": b""})
+    files.rename(tmp_path / "runner" / "queue" / "1", tmp_path / "runner" / "taken" / "1")
+    assert (tmp_path / "runner" / "taken" / "1").read_bytes() == DATA
+    assert names(files, tmp_path / "runner" / "queue") == set()
+
+
+def test_a_file_that_is_renamed_already_is_told_from_one_that_cannot_be_renamed(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "1").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileNotFoundError):
+        files.rename(tmp_path / "0", tmp_path / "1")
+    with pytest.raises(FileNotFoundError):
+        files.rename(tmp_path / "1", tmp_path / "none" / "1")
+    with pytest.raises(OSError, match=r"Is a directory|Failure") as told:
+        files.rename(tmp_path / "1", tmp_path / "folder")
+    assert not isinstance(told.value, FileNotFoundError)
+    assert (tmp_path / "1").exists()
+
+
+def test_one_of_two_clients_that_rename_a_file_at_once_has_it(files: Files, files_again: Files, tmp_path: Path) -> None:
+    places = {place: tmp_path / place for place in ("queue", "taken", "withdrawn")}
+    for place in places.values():
+        place.mkdir()
+    numbers = [str(number) for number in range(100)]
+    for number in numbers:
+        (places["queue"] / number).touch()
+    won: dict[str, list[str]] = {"taken": [], "withdrawn": []}
+    both = threading.Barrier(2)
+
+    def rename(client: Files, place: str) -> None:
+        for number in numbers:
+            both.wait()
+            with suppress(FileNotFoundError):
+                client.rename(places["queue"] / number, places[place] / number)
+                won[place].append(number)
+
+    clients = [(files, "taken"), (files_again, "withdrawn")]
+    renaming = [threading.Thread(target=rename, args=client) for client in clients]
+    for thread in renaming:
+        thread.start()
+    for thread in renaming:
+        thread.join()
+    assert sorted(won["taken"] + won["withdrawn"]) == sorted(numbers)
+    for place, own in won.items():
+        assert {path.name for path in places[place].iterdir()} == set(own)

@@ -137,6 +137,23 @@ def test_a_folder_travels_over_a_slow_link_that_breaks_once(server: Sshd, home: 
     assert files_in(tmp_path / "runs") == {f"1/{name}": data for name, data in CONTENTS.items()}
 
 
+def test_a_file_whose_renaming_loses_its_answer_is_renamed(server: Sshd, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "1").touch()
+    with SlowLink(server.port, delay_seconds=0.005, piece_bytes=8000) as link:
+        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
+        connection = Connection(Login("127.0.0.1", USER, link.port))
+        files = SshFiles(connection)
+        assert files.is_file(tmp_path / "1")
+        link.cut_after(1)
+        files.rename(tmp_path / "1", tmp_path / "taken" / "1")
+        assert link.cuts == 1
+        assert files.is_file(tmp_path / "taken" / "1")
+        with pytest.raises(FileNotFoundError):
+            files.rename(tmp_path / "1", tmp_path / "taken" / "1")
+        connection.close()
+
+
 @pytest.mark.usefixtures("home", "impatient")
 def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_command(
     server: Sshd, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
