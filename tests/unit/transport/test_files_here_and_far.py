@@ -307,8 +307,8 @@ def test_a_file_that_is_renamed_already_is_told_from_one_that_cannot_be_renamed(
 
 def test_one_of_two_clients_that_rename_a_file_at_once_has_it(files: Files, files_again: Files, tmp_path: Path) -> None:
     places = {place: tmp_path / place for place in ("queue", "taken", "withdrawn")}
-    for place in places.values():
-        place.mkdir()
+    for folder in places.values():
+        folder.mkdir()
     numbers = [str(number) for number in range(100)]
     for number in numbers:
         (places["queue"] / number).touch()
