@@ -13,6 +13,7 @@ from hpc_board import bundled
 from hpc_board.accounts import own_folder
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
+from hpc_board.domain.runner import MINUTES_MAX, RunnerRules
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.model.gpu import (
     Cluster,
@@ -116,6 +117,17 @@ class JobsSection(Section, frozen=True):
     """The folder of its jobs, by its full path, which a group shares with this account; compute nodes see it there."""
 
 
+class RunnersSection(Section, frozen=True):
+    """`runners:`: jobs that hold a GPU and judge runs one after another, for `hpc-board hold`."""
+
+    per_user: Annotated[int, Meta(ge=0, le=100, description="a number of runners from 0 to 100")] = 1
+    """The runners of a user at one time; 0 turns `hold` off."""
+    minutes: Annotated[int, Meta(ge=1, le=MINUTES_MAX, description="minutes from 1 to 10080")] = 60
+    """The longest time for which a runner holds its GPU, which is its job's time limit."""
+    idle_minutes: Annotated[int, Meta(ge=1, le=MINUTES_MAX, description="minutes from 1 to 10080")] = 5
+    """The longest time for which a runner waits for its next run."""
+
+
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
@@ -141,6 +153,8 @@ class SettingsFile(Section, frozen=True):
     """The defaults for every GPU."""
     roles: RolesSection = RolesSection()
     """The rights on the board."""
+    runners: RunnersSection = RunnersSection()
+    """The bounds of jobs that hold a GPU for several runs."""
 
 
 class _AnyGpu(msgspec.Struct):
@@ -157,7 +171,7 @@ class Settings(msgspec.Struct, frozen=True):
     `serve` listens, `runs_per_user` its limit of a user's runs in flight, `web` the TCP address of its page, `web_host`
     a name of the page, and `web_metrics` whether `web` has the metrics. `submit_options` are the job options that
     participants may set, None for the default. `gpus_given` says that the file has GPUs; else they are this machine's.
-    `prune_days` is the age at which the job folders of ended runs are removed.
+    `prune_days` is the age at which the job folders of ended runs are removed, and `runners` has the bounds of runners.
     """
 
     board: Path
@@ -176,6 +190,7 @@ class Settings(msgspec.Struct, frozen=True):
     submit_options: tuple[str, ...] | None = None
     gpus_given: bool = True
     prune_days: int | None = None
+    runners: RunnerRules = RunnerRules()
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
@@ -256,6 +271,7 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         submit_options=None if section.submit.options is None else tuple(section.submit.options),
         gpus_given=gpus_given,
         prune_days=section.prune_days,
+        runners=RunnerRules(section.runners.per_user, section.runners.minutes, section.runners.idle_minutes),
     )
 
 
@@ -284,7 +300,20 @@ def _this_machine_and_its_gpus(
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | SshAddress:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit", "prune_days"):
+    keys = (
+        "board",
+        "tasks",
+        "clusters",
+        "gpus",
+        "defaults",
+        "roles",
+        "runners",
+        "serve",
+        "jobs",
+        "submit",
+        "prune_days",
+    )
+    for key in keys:
         if document.has((key,)):
             document.fault((key,), "conflicts with `service`, which has its own")
     place: Path | SshAddress = base

@@ -111,7 +111,8 @@ class Status(msgspec.Struct, frozen=True):
 
     `unanswered` says that the submission of the job had no clear answer, so that the job may exist; `source` is then
     the output in its place. `cancel_requested` holds from the request to cancel on, even while the job cannot be found.
-    `attempt` counts the attempts to send the job while the state is `submitting`, and is 0 in all others.
+    `attempt` counts the attempts to send the job while the state is `submitting`, and is 0 in all others. `runner` is
+    the number of the runner that judges the run, None if the run has a job of its own.
     """
 
     state: RunState
@@ -125,6 +126,7 @@ class Status(msgspec.Struct, frozen=True):
     unanswered: bool = False
     cancel_requested: bool = False
     attempt: int = 0
+    runner: int | None = None
 
     def moved(self, state: RunState, now: datetime) -> "Status":
         """Return this status in `state`: since `now`, or since the run entered it."""
@@ -158,7 +160,7 @@ class Run(msgspec.Struct, frozen=True):
     it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
     since; `options` are the user's for the job; `retry` counts the jobs that the cluster failed before this one, whose
     `token` and `nonce` were others; `milestone` is the name under which an author shows it beside the
-    ranks, empty for other submissions.
+    ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner.
     `verdict`, `message` and `score_s` are set once the run is finished; `interval`, that of the score, if it has one;
     `ended_at` if its job's own clock is plausible.
     """
@@ -192,6 +194,7 @@ class Run(msgspec.Struct, frozen=True):
     remarks: Remarks = NO_REMARKS
     options: JobOptions = NO_OPTIONS
     retry: int = 0
+    fresh: bool = False
 
     @property
     def state(self) -> RunState:

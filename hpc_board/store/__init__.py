@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hpc_board.store.boards import BoardGateway
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.moderation import ModerationGateway
+    from hpc_board.store.runners import RunnerGateway
     from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import SubmissionGateway
@@ -36,6 +37,13 @@ class Store:
         from hpc_board.store.runs import RunGateway
 
         return RunGateway(self.file)
+
+    @cached_property
+    def runners(self) -> "RunnerGateway":
+        """Runners with the states of their jobs."""
+        from hpc_board.store.runners import RunnerGateway
+
+        return RunnerGateway(self.file)
 
     @cached_property
     def submissions(self) -> "SubmissionGateway":

@@ -51,8 +51,12 @@ def _options(text: str) -> JobOptions:
 
 def event_row(run: int, status: Status) -> dict[str, Any]:
     """Return the row of `events` for this status of `run`."""
+    return {"run": run, **status_row(status)}
+
+
+def status_row(status: Status) -> dict[str, Any]:
+    """Return the columns of a status."""
     return {
-        "run": run,
         "state": status.state.value,
         "at": time_text(status.at),
         "job_id": plain_text(status.job_id),
@@ -64,11 +68,12 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
         "unanswered": status.unanswered,
         "cancel_requested": status.cancel_requested,
         "attempt": status.attempt,
+        "runner": status.runner,
     }
 
 
 def status_value(row: Row) -> Status:
-    """Return the status in a row of `events`."""
+    """Return the status in the columns of `status_row`."""
     return decoded(Status, {**row, "source": row["evidence"]})
 
 

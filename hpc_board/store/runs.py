@@ -345,9 +345,9 @@ class RunGateway:
             return tuple(map(run_value, db.rows("run_details", condition, given, order="id")))
 
     def has_in_flight(self) -> bool:
-        """Return whether any run has not ended."""
+        """Return whether any run or runner has not ended."""
         with self._file.reading() as db:
-            return db.row("in_flight", "TRUE", ()) is not None
+            return any(db.row(table, "TRUE", ()) is not None for table in ("in_flight", "live_runners"))
 
     def counts_in_flight(self, *, hidden: Collection[str]) -> InFlight:
         """Count the runs in flight, except for those of the tasks in `hidden`."""

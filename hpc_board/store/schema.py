@@ -50,6 +50,21 @@ _KINDS = {
     "NUMBER": ("REAL", "{0} BETWEEN 0 AND 1e300"),
 }
 
+_STATUS = """
+        state STATE NOT NULL,
+        at MOMENT NOT NULL,
+        job_id JOB_ID NOT NULL,
+        node TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        evidence TEXT NOT NULL,
+        expected_start MOMENT,
+        ended_in_queue_at MOMENT,
+        unanswered BOOLEAN NOT NULL,
+        cancel_requested BOOLEAN NOT NULL,
+        attempt INTEGER NOT NULL DEFAULT 0,
+        runner INTEGER REFERENCES runners (id)
+"""
+
 _FACTS = {
     "codes": """
         sha256 DIGEST PRIMARY KEY,
@@ -82,7 +97,8 @@ _FACTS = {
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
     """,
     # `account` is the account of the jobs if it is not the submission's user, who is shown and ranked. `options` has
-    # those that the user set for the job, as JSON. `script_sha256` names the batch script that the job gets.
+    # those that the user set for the job, as JSON. `script_sha256` names the batch script that the job gets. A run that
+    # is `fresh` has a job of its own, and goes to no runner.
     "runs": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         submission INTEGER NOT NULL REFERENCES submissions (id),
@@ -96,23 +112,31 @@ _FACTS = {
         harness_sha256 DIGEST NOT NULL,
         account TEXT NOT NULL DEFAULT '',
         options TEXT NOT NULL DEFAULT '',
-        script_sha256 DIGEST REFERENCES scripts (sha256)
+        script_sha256 DIGEST REFERENCES scripts (sha256),
+        fresh BOOLEAN NOT NULL DEFAULT 0
     """,
-    "events": """
+    "events": f"""
         id INTEGER PRIMARY KEY AUTOINCREMENT,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        state STATE NOT NULL,
-        at MOMENT NOT NULL,
-        job_id JOB_ID NOT NULL,
-        node TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        evidence TEXT NOT NULL,
-        expected_start MOMENT,
-        ended_in_queue_at MOMENT,
-        unanswered BOOLEAN NOT NULL,
-        cancel_requested BOOLEAN NOT NULL,
-        attempt INTEGER NOT NULL DEFAULT 0
+        run INTEGER NOT NULL REFERENCES runs (id),{_STATUS}""",
+    # `request` is a hash of all that the runs of a runner have in common; `account` is that of `runs`.
+    "runners": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user TEXT NOT NULL,
+        account TEXT NOT NULL,
+        gpu NAME NOT NULL,
+        cluster NAME NOT NULL,
+        partition TEXT NOT NULL,
+        token TOKEN NOT NULL UNIQUE,
+        request DIGEST NOT NULL,
+        seconds INTEGER NOT NULL,
+        idle_seconds INTEGER NOT NULL,
+        harness_sha256 DIGEST NOT NULL,
+        script_sha256 DIGEST NOT NULL REFERENCES scripts (sha256),
+        created_at MOMENT NOT NULL
     """,
+    # The states of a runner's job, in which `runner` is the runner itself.
+    "runner_events": f"""
+        id INTEGER PRIMARY KEY AUTOINCREMENT,{_STATUS}""",
     # `score_low_s` and `score_high_s` are the bounds of the score, null for a task's own eval.
     "results": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
@@ -200,6 +224,8 @@ _FACTS = {
 _DERIVED = {
     # The runs that have not ended.
     "in_flight": "run INTEGER PRIMARY KEY REFERENCES runs (id)",
+    # The runners that have not ended.
+    "live_runners": "runner INTEGER PRIMARY KEY REFERENCES runners (id)",
     # The submissions that no longer count: the newest of the decisions to remove and to readmit one says the same.
     "removed": "submission INTEGER PRIMARY KEY REFERENCES submissions (id)",
     "scores": """
@@ -229,6 +255,8 @@ _INDEXES = {
     "submissions_by_user": "submissions (user)",
     "runs_by_submission": "runs (submission, gpu)",
     "events_by_run": "events (run)",
+    "events_by_runner": "events (runner) WHERE runner IS NOT NULL",
+    "runner_events_by_runner": "runner_events (runner)",
     "boards_by_name": "boards (name, id)",
     "decisions_by_subject": "decisions (kind, subject, id)",
     "remarks_by_submission": "remarks (submission, id)",
@@ -262,15 +290,27 @@ _VIEWS = (
        AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
     """,
     """
+    CREATE VIEW runner_details AS
+    SELECT runners.*, events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
+           events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,
+           events.runner,
+           (SELECT MIN(at) FROM runner_events WHERE runner = runners.id AND state = 'running') AS started_at,
+           (SELECT COUNT(DISTINCT run) FROM events WHERE runner = runners.id) AS runs
+      FROM runners
+      JOIN runner_events AS events
+        ON events.id = (SELECT MAX(id) FROM runner_events AS newest WHERE newest.runner = runners.id)
+    """,
+    """
     CREATE VIEW run_details AS
     SELECT runs.id, runs.submission, submissions.task, submissions.task_version, submissions.user,
            submissions.file_name, runs.gpu, runs.cluster, runs.partition, submissions.mode,
            COALESCE(retries.token, runs.token) AS token, COALESCE(retries.nonce, runs.nonce) AS nonce,
            COALESCE(retries.number, 0) AS retry, runs.trust, runs.emulated, runs.harness_sha256,
-           submissions.code_sha256, submissions.note, submissions.milestone, runs.account, runs.options,
+           submissions.code_sha256, submissions.note, submissions.milestone, runs.account, runs.options, runs.fresh,
            submissions.submitted_at AS created_at,
            events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
            events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,
+           events.runner,
            results.verdict, results.message, results.score_s, results.score_low_s, results.score_high_s,
            results.ended_at,
            (SELECT json_group_array(json_object('text', text, 'by_user', by_user, 'at', at))

@@ -65,6 +65,7 @@ class NewRun(msgspec.Struct, frozen=True):
     account: str = ""
     options: JobOptions = NO_OPTIONS
     script: str = ""
+    fresh: bool = False
 
 
 class JobParts(msgspec.Struct, frozen=True):
@@ -322,6 +323,7 @@ def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
             "account": plain_text(new.account),
             "options": options_text(new.options),
             "script_sha256": script_sha256,
+            "fresh": new.fresh,
         },
     )
     db.insert("events", event_row(run, Status(RunState.CREATED, at)))

@@ -115,11 +115,12 @@ def with_foreign_name(path: Path) -> None:
 
 
 def with_run_of_next_submission(path: Path) -> None:
-    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL"
+    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL, 0"
+    status = "'created', at, '', '', '', '', NULL, NULL, 0, 0, 0, NULL"
     changed(
         path,
         f"INSERT INTO runs SELECT 9, 4, {columns} FROM runs WHERE id = 1",  # noqa: S608 - of this file
-        "INSERT INTO events SELECT NULL, 9, 'created', at, '', '', '', '', NULL, NULL, 0, 0, 0 FROM events LIMIT 1",
+        f"INSERT INTO events SELECT NULL, 9, {status} FROM events LIMIT 1",  # noqa: S608 - of this file
         "INSERT INTO in_flight VALUES (9)",
     )
 
@@ -129,7 +130,7 @@ def with_last_number(path: Path) -> None:
 
 
 def with_last_row(path: Path) -> None:
-    columns = f"{2**63 - 1}, run, state, at, '', '', '', '', at, at, 0, 0, 0"
+    columns = f"{2**63 - 1}, run, state, at, '', '', '', '', at, at, 0, 0, 0, NULL"
     changed(path, f"INSERT INTO events SELECT {columns} FROM events LIMIT 1")  # noqa: S608 - of this file
 
 

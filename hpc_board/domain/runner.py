@@ -1,0 +1,68 @@
+"""Runners: jobs that hold a GPU, and judge runs one after another."""
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+
+from hpc_board.domain.run import RunState, Status
+
+MINUTES_MAX = 7 * 24 * 60
+
+
+class RunnerRules(msgspec.Struct, frozen=True):
+    """The bounds of the settings: a user's runners at one time, their time, and their time without a run."""
+
+    per_user: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 60
+    idle_minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 5
+
+
+class Runner(msgspec.Struct, frozen=True):
+    """A job on `gpu` that judges the runs of `user`, and ends `seconds` after its start or once idle for long.
+
+    `token` is the job's unique name, `request` a hash of all that its runs have in common, and `account` the owner of
+    the job if it is not `user`. `started_at` is the start of the job, None before; `runs` counts those that it was
+    given.
+    """
+
+    id: int
+    user: str
+    gpu: str
+    cluster: str
+    partition: str
+    token: str
+    request: str
+    seconds: int
+    idle_seconds: int
+    harness_sha256: str
+    created_at: datetime
+    status: Status
+    account: str = ""
+    started_at: datetime | None = None
+    runs: int = 0
+
+    @property
+    def state(self) -> RunState:
+        """Return the state of the job; a runner that has ended by itself is `finished`."""
+        return self.status.state
+
+    @property
+    def takes_runs(self) -> bool:
+        """Return whether the job is in the queue or runs, and is not to end."""
+        return self.state in (RunState.QUEUED, RunState.RUNNING) and not self.status.cancel_requested
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """Return the latest end of a job that has started."""
+        return None if self.started_at is None else self.started_at + timedelta(seconds=self.seconds)
+
+    def held_seconds(self, now: datetime) -> float:
+        """Return the time for which the job has had its GPU."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, ((self.status.at if self.state.ended else now) - self.started_at).total_seconds())
+
+    def left_seconds(self, now: datetime) -> float:
+        """Return the time that is left, all of it before the start."""
+        return float(self.seconds) if self.ends_at is None else max(0.0, (self.ends_at - now).total_seconds())

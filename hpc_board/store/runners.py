@@ -1,0 +1,147 @@
+"""Runners: the jobs that hold a GPU, with their states as events."""
+
+import hashlib
+import json
+from collections.abc import Collection
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.runner import Runner
+from hpc_board.errors import InputError, Refused
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_values import decoded, plain_text, time_text
+from hpc_board.store.rows import row_id, status_row, status_value
+from hpc_board.store.sqlite import Database, Row
+
+_LIVE = "id IN (SELECT runner FROM live_runners)"
+
+
+class NewRunner(msgspec.Struct, frozen=True):
+    """A runner to store; `script` is its batch script as JSON, and the other fields are those of `Runner`."""
+
+    user: str
+    account: str
+    gpu: str
+    cluster: str
+    partition: str
+    token: str
+    request: str
+    seconds: int
+    idle_seconds: int
+    harness_sha256: str
+    script: str
+    at: datetime
+
+
+class RunnerGateway:
+    """The runners of a board.
+
+    A method that takes the number of a runner raises InputError if no runner has it.
+    """
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    def add(self, new: NewRunner, *, most: int) -> Runner:
+        """Store a runner whose job is not sent yet.
+
+        Raises:
+            Refused: its user has at least `most` runners that have not ended.
+        """
+        with self._file.writing() as db:
+            live = [_value(row) for row in db.rows("runner_details", f"{_LIVE} AND user = ?", [new.user], order="id")]
+            if len(live) >= most:
+                one = live[0]
+                raise Refused(
+                    f"you hold {one.gpu} already (runner {one.id}), and the limit of this board is {most} at a time.",
+                    hint=f"`hpc-board release {one.id}` ends it.",
+                )
+            sha256 = hashlib.sha256(new.script.encode()).hexdigest()
+            db.insert("scripts", {"sha256": sha256, "script": new.script}, ignore=True)
+            fields = msgspec.structs.asdict(new)
+            fields = {name: value for name, value in fields.items() if name not in ("script", "at")}
+            at = time_text(new.at)
+            row = {**fields, "user": plain_text(new.user), "script_sha256": sha256, "created_at": at}
+            number = db.insert("runners", row)
+            db.insert("runner_events", status_row(Status(RunState.CREATED, new.at, runner=number)))
+            db.insert("live_runners", {"runner": number})
+            return _stored(db, number)
+
+    def record(self, number: int, status: Status) -> bool:
+        """Append a status. Return False, without a change, if the runner has ended."""
+        with self._file.writing() as db:
+            newest = _stored(db, number).status
+            if newest.state.ended:
+                return False
+            # Another process may have requested it since this one last looked.
+            wish = newest.cancel_requested and not status.state.ended
+            cancel = status.cancel_requested or wish
+            db.insert("runner_events", status_row(replace(status, runner=number, cancel_requested=cancel)))
+            if status.state.ended:
+                db.delete("live_runners", "runner = ?", [number])
+            return True
+
+    def request_end(self, number: int, reason: str) -> Runner:
+        """Append the newest status of a runner once more, with the request to end it, and return the runner."""
+        with self._file.writing() as db:
+            found = _stored(db, number)
+            if not found.state.ended:
+                wish = replace(found.status, reason=plain_text(reason), cancel_requested=True)
+                db.insert("runner_events", status_row(wish))
+            return _stored(db, number)
+
+    def get(self, number: int) -> Runner:
+        """Return a runner as it is now."""
+        with self._file.reading() as db:
+            return _stored(db, number)
+
+    def script(self, number: int) -> str:
+        """Return the batch script of a runner as JSON."""
+        with self._file.reading() as db:
+            row = db.row("scripts", "sha256 = (SELECT script_sha256 FROM runners WHERE id = ?)", [row_id(number)])
+            return "" if row is None else str(row["script"])
+
+    def live(self, cluster: str | None = None) -> tuple[Runner, ...]:
+        """Return the runners that have not ended, all or those of a cluster, oldest first."""
+        where = f"{_LIVE} AND (:cluster IS NULL OR cluster = :cluster)"
+        with self._file.reading() as db:
+            return tuple(map(_value, db.rows("runner_details", where, {"cluster": cluster}, order="id")))
+
+    def numbered(self, numbers: Collection[int]) -> dict[int, Runner]:
+        """Return these runners by their numbers, without the numbers that no runner has."""
+        where = "id IN (SELECT value FROM json_each(?))"
+        with self._file.reading() as db:
+            rows = db.rows("runner_details", where, [json.dumps([*numbers])])
+            return {runner.id: runner for runner in map(_value, rows)}
+
+    def newest(self, limit: int) -> tuple[Runner, ...]:
+        """Return the newest runners, ended or not, newest first."""
+        with self._file.reading() as db:
+            return tuple(map(_value, db.rows("runner_details", order="id DESC", limit=limit)))
+
+    def ended(self, tokens: Collection[str], before: datetime) -> frozenset[str]:
+        """Return those of `tokens` that are of runners which ended `before` that time."""
+        where = "token IN (SELECT value FROM json_each(:tokens)) AND at < :before"
+        given = {"tokens": json.dumps([*tokens]), "before": time_text(before)}
+        with self._file.reading() as db:
+            found = map(_value, db.rows("runner_details", where, given))
+            return frozenset(runner.token for runner in found if runner.state.ended)
+
+
+def unknown_runner(number: int) -> InputError:
+    """Return the error for a runner that does not exist."""
+    return InputError(f"there is no runner {number}", hint="`hpc-board status` lists your runners.")
+
+
+def _stored(db: Database, number: int) -> Runner:
+    row = db.row("runner_details", "id = ?", [row_id(number)])
+    if row is None:
+        raise unknown_runner(number)
+    return _value(row)
+
+
+def _value(row: Row) -> Runner:
+    return decoded(Runner, {**row, "status": status_value(row)})

@@ -1,0 +1,89 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.runner import Runner
+from hpc_board.errors import InputError, Refused
+from hpc_board.store import Store
+from hpc_board.store.runners import NewRunner
+from tests.values import replace
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def later(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def new(job: str = "hb-1", user: str = "alice") -> NewRunner:
+    return NewRunner(
+        user=user,
+        account="",
+        gpu="H100",
+        cluster="main",
+        partition="gpu-h100",
+        token=job,
+        request="a" * 64,
+        seconds=1800,
+        idle_seconds=300,
+        harness_sha256="b" * 64,
+        script='{"text": "#!/bin/bash"}',
+        at=NOON,
+    )
+
+
+def moved(store: Store, runner: Runner, state: RunState, minutes: float, **more: object) -> Runner:
+    store.runners.record(runner.id, replace(runner.status, state=state, at=later(minutes), **more))
+    return store.runners.get(runner.id)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "board.db")
+
+
+def test_a_runner_is_live_until_its_end(store: Store) -> None:
+    runner = store.runners.add(new(), most=1)
+    assert (runner.state, runner.takes_runs, runner.left_seconds(later(9))) == (RunState.CREATED, False, 1800)
+    assert store.runs.has_in_flight()
+    runner = moved(store, runner, RunState.QUEUED, 1, job_id="7")
+    assert (runner.takes_runs, runner.ends_at, runner.held_seconds(later(9))) == (True, None, 0.0)
+    runner = moved(store, runner, RunState.RUNNING, 2)
+    assert (runner.ends_at, runner.left_seconds(later(12)), runner.held_seconds(later(12))) == (later(32), 1200, 600)
+    assert store.runners.live() == store.runners.live("main") == (runner,)
+    runner = moved(store, runner, RunState.FINISHED, 20, reason="it was idle for 300 s")
+    assert (runner.held_seconds(later(99)), runner.takes_runs) == (18 * 60, False)
+    assert (store.runners.live(), store.runners.newest(9), store.runs.has_in_flight()) == ((), (runner,), False)
+    assert not store.runners.record(runner.id, Status(RunState.RUNNING, later(21)))
+    assert store.runners.ended(["hb-1", "hb-2"], later(21)) == {"hb-1"}
+    assert store.runners.ended(["hb-1"], later(19)) == frozenset()
+
+
+def test_a_user_holds_no_more_runners_than_permitted(store: Store) -> None:
+    runner = store.runners.add(new(), most=1)
+    with pytest.raises(
+        Refused, match=r"you hold H100 already \(runner 1\), and the limit of this board is 1 at a time"
+    ):
+        store.runners.add(new("hb-2"), most=1)
+    store.runners.add(new("hb-3", "bob"), most=1)
+    moved(store, runner, RunState.CANCELLED, 1)
+    assert store.runners.add(new("hb-2"), most=1).user == "alice"
+
+
+def test_the_request_to_end_a_runner_stays_with_it(store: Store) -> None:
+    runner = store.runners.add(new(), most=1)
+    before = moved(store, runner, RunState.QUEUED, 1, job_id="7")
+    asked = store.runners.request_end(runner.id, "released by alice")
+    assert (asked.status.cancel_requested, asked.status.reason, asked.takes_runs) == (True, "released by alice", False)
+    # A client that has read the runner before the request.
+    assert moved(store, before, RunState.RUNNING, 2).status.cancel_requested
+    ended = moved(store, before, RunState.FINISHED, 3)
+    assert not ended.status.cancel_requested
+    assert store.runners.request_end(runner.id, "again").status == ended.status
+
+
+def test_a_runner_that_does_not_exist_is_named(store: Store) -> None:
+    with pytest.raises(InputError, match="there is no runner 3"):
+        store.runners.get(3)
