@@ -10,6 +10,7 @@ from hpc_board.accounts import user_name
 from hpc_board.errors import SchedulerError
 from hpc_board.files import write_whole
 from hpc_board.model.files import NotRegularFileError
+from hpc_board.model.runner import QUEUE, WITHDRAWN
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.attempt import attempt
@@ -21,6 +22,9 @@ FOLDER_MODE = 0o2750
 
 _JOB_FOLDER_MODE = 0o3770
 """The mode of a job folder: the account makes files in it, and replaces none that it does not own."""
+
+_QUEUE_MODE = 0o2770
+"""The mode of QUEUE and WITHDRAWN in the folder of a runner: both accounts rename the entries of either."""
 
 _FILE_MODE = 0o640
 
@@ -121,7 +125,8 @@ class SharedFiles(LocalFiles):
     """Files of this machine for the jobs of another account, which writes only into job folders and `cache`.
 
     All folders have the group of the outermost one, in which both accounts are. A job can change no file of this
-    account, and a file in a job folder that does not belong to the jobs' account is not read.
+    account, but a runner moves entries of its queue; and a file in a job folder that does not belong to the jobs'
+    account is not read.
     """
 
     def __init__(self, account: str, cache: Path) -> None:
@@ -163,6 +168,9 @@ class SharedFiles(LocalFiles):
     def _finish(self, draft: Path) -> None:
         for path in draft.rglob("*"):
             path.chmod(FOLDER_MODE if path.is_dir() else _FILE_MODE)
+        for name in (QUEUE, WITHDRAWN):
+            with suppress(FileNotFoundError):
+                (draft / name).chmod(_QUEUE_MODE)
         draft.chmod(_JOB_FOLDER_MODE)
 
     def _opened(self, path: Path) -> BinaryIO:

@@ -145,3 +145,63 @@ def test_a_folder_that_the_account_of_jobs_cannot_enter_is_told_before_a_job_is_
     with short_folder() as folder:
         os.chown(folder, pwd.getpwnam(SERVICE).pw_uid, -1)
         assert f"sys cannot read {folder / 'jobs' / 'harness'}" in by_service(UNREADABLE, JOBS, folder)
+
+
+QUEUED = """
+import sys
+from pathlib import Path
+from hpc_board.model.runner import DONE, QUEUE, STATE, TAKEN, WITHDRAWN, End, State, decoded
+from hpc_board.transport.sudo import SharedFiles, SudoHost
+from tests.harness.runners import JOB_ID, RunnerFolder
+
+account, shared = sys.argv[1], Path(sys.argv[2])
+files, runs = SharedFiles(account, shared / "cache"), shared / "runs"
+made = RunnerFolder(shared.parent / "made")
+jobs = [made.add(), made.add()]
+first, second = map(made.name_of, jobs)
+(made.folder / WITHDRAWN).mkdir()
+(made.folder / WITHDRAWN / "empty").touch()
+(harness,) = (made.board / "harness").iterdir()
+files.ensure(shared / "harness" / harness.name, harness.read_bytes())
+for folder in (*jobs, made.folder):
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files.write_folder(runs / folder.name, {str(path.relative_to(folder)): path.read_bytes() for path in paths})
+runner = runs / made.folder.name
+
+def judge() -> State:
+    done = SudoHost(account).run(["bash", "job.sh"], timeout_seconds=240, env={"SLURM_JOB_ID": JOB_ID}, cwd=str(runner))
+    assert done.returncode == 0, done.stderr
+    return decoded(files.read(runner / QUEUE / STATE, 1000), State)
+
+def names(folder: str) -> set[str]:
+    return {entry.name for entry in files.entries(runner / folder)}
+
+files.rename(runner / QUEUE / second, runner / WITHDRAWN / second)
+assert judge().place == 1
+assert decoded(files.read(runner / DONE / first, 1000), End) == End("ended", "exited with status 0")
+assert [names(folder) for folder in (QUEUE, TAKEN, DONE, WITHDRAWN)] == [{STATE}, set(), {first}, {"empty", second}]
+files.remove(runner / QUEUE / STATE)
+SudoHost(account).run(["mv", f"{WITHDRAWN}/{second}", QUEUE], timeout_seconds=60, cwd=str(runner))
+assert judge().place == 1
+assert names(DONE) == {first, second}
+SudoHost(account).run(["sh", "-c", "umask 027; echo > 3"], timeout_seconds=60, cwd=str(runner / QUEUE))
+files.rename(runner / QUEUE / "3", runner / WITHDRAWN / "3")
+files.remove(runner / WITHDRAWN / "3")
+assert names(WITHDRAWN) == {"empty"}
+files.remove_folder(runner)
+assert not runner.exists()
+"""
+
+
+@pytest.mark.slow
+@needs_accounts
+def test_the_service_and_a_runner_of_the_other_account_move_the_entries_of_one_queue() -> None:
+    service, jobs = pwd.getpwnam(SERVICE), pwd.getpwnam(JOBS)
+    with short_folder() as folder:
+        os.chown(folder, service.pw_uid, -1)
+        folder.chmod(0o711)
+        shared = folder / "jobs"
+        shared.mkdir()
+        os.chown(shared, service.pw_uid, jobs.pw_gid)
+        shared.chmod(FOLDER_MODE)
+        assert by_service(QUEUED, JOBS, shared) == ""
