@@ -8,8 +8,12 @@ import pytest
 import yaml
 
 from hpc_board.model.gpu import ContainerRuntime
+from hpc_board.model.result import Verdict
+from hpc_board.settings import load
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.harness.containers import needs_containers, play
+from tests.harness.evaluations import result_in
+from tests.harness.runners import RunnerFolder
 from tests.slurm.lab import SlurmLab
 from tests.waiting import awaited
 
@@ -38,6 +42,20 @@ def test_a_kernel_is_ranked_in_a_step_of_srun(board: BoardFiles) -> None:
     assert (run["state"], run["verdict"]) == ("finished", "pass"), run
     assert run["provenance"]["container"] == "pyxis, kernels"
     assert run["job"]["node"] == "cpu-1"
+
+
+def test_a_runner_judges_runs_in_the_job_folders_beside_its_own(board: BoardFiles) -> None:
+    environ = {**os.environ, **board.environ}
+    (gpu,) = (gpu for gpu in load(board.settings, environ).gpus if gpu.name == "CPU")
+    runner = RunnerFolder(board.folder / "board", gpu=gpu)
+    jobs = [runner.add(), runner.add()]
+    command = ["sbatch", "--wait", "--chdir", str(runner.folder), str(runner.folder / "job.sh")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for place, job in enumerate(jobs, 1):
+        result = result_in(job)
+        assert result.verdict is Verdict.PASS, result.message
+        assert (result.provenance["container"], result.provenance["runner_place"]) == ("pyxis, kernels", place)
 
 
 @pytest.mark.parametrize("to_shell_alone", [False, True])

@@ -23,9 +23,10 @@ JOB_ID = "42"
 class RunnerFolder:
     """The folder of a runner on a board, whose runs are added before or while it runs."""
 
-    def __init__(self, board: Path, device: Device = Device.CPU, **queue: Any) -> None:
+    def __init__(self, board: Path, device: Device = Device.CPU, *, gpu: Gpu = ON_SLURM, **queue: Any) -> None:
         self.board = board
         self._device = device
+        self._gpu = gpu
         self.folder = board / "runs" / "hb-runner"
         self._queue = {"idle_seconds": 0, "time_limit_seconds": 600, "modules": [], **queue}
         self._number = 0
@@ -35,7 +36,9 @@ class RunnerFolder:
     ) -> Path:
         """Write a run's job folder and its entry, and return the job folder."""
         self._number += 1
-        job = make_job_folder(self.board, submission, task or a_task(), mode, gpu=ON_SLURM, number=self._number, **more)
+        job = make_job_folder(
+            self.board, submission, task or a_task(), mode, gpu=self._gpu, number=self._number, **more
+        )
         if not self.folder.exists():
             self._write(job)
         entry = Entry(
@@ -53,8 +56,9 @@ class RunnerFolder:
         names = ("format", "device", "environment", "job_environment", "sha256")
         runner = {name: facts[name] for name in names} | {"device": str(self._device), "queue": self._queue}
         (self.folder / job_folder.FACTS).write_text(json.dumps(runner))
-        for name in (job_folder.SCRIPT, job_folder.HARNESS):
-            (self.folder / name).write_bytes((job / name).read_bytes())
+        script = job_folder.runner_script(self._gpu, self._queue["time_limit_seconds"])
+        (self.folder / job_folder.SCRIPT).write_text(script.text)
+        (self.folder / job_folder.HARNESS).write_bytes(job_folder.starter())
 
     def name_of(self, job: Path) -> str:
         """The name of a run's entry."""

@@ -19,6 +19,9 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from tests.harness.containers import needs_containers, play
 from tests.harness.evaluations import REFERENCE, RIGHT, a_task, await_step, make_job_folder, result_in
+from tests.harness.harness_file import edited
+from tests.harness.runners import RunnerFolder
+from tests.harness.test_runner import KILLS_ITS_RUNNER, WITHOUT_LANDLOCK
 
 SETTING = "gpus.CPU.container"
 PLAYED = [ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT]
@@ -63,9 +66,10 @@ class Site:
     def image(self) -> str:
         return str(self.folder / "kernels") if self.runtime is ContainerRuntime.APPTAINER else "kernels"
 
-    def job(self, source: str = RIGHT, task: Task | None = None) -> Path:
+    @property
+    def gpu(self) -> Gpu:
         data = str(self.folder / "data")
-        gpu = Gpu(
+        return Gpu(
             "CPU",
             Cluster("here", "local"),
             Device.CPU,
@@ -73,7 +77,9 @@ class Site:
             python=self.python,
             env={"GREETING": "of the settings", "DATA": data, **self.environ},
         )
-        return make_job_folder(self.folder / "board", source, task or a_task(LOOKS_AROUND), Mode.TEST, gpu=gpu)
+
+    def job(self, source: str = RIGHT, task: Task | None = None) -> Path:
+        return make_job_folder(self.folder / "board", source, task or a_task(LOOKS_AROUND), Mode.TEST, gpu=self.gpu)
 
     def shell(self, job: Path, **environ: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -134,6 +140,43 @@ def test_a_container_finds_the_judge_where_a_link_leads_to_the_job_folders(
     assert result_in(job).verdict is Verdict.PASS
 
 
+@needs_containers
+@pytest.mark.parametrize("runtime", PLAYED)
+def test_a_runner_in_a_container_judges_runs_in_the_job_folders_beside_its_own(
+    tmp_path: Path, runtime: ContainerRuntime
+) -> None:
+    site = Site(tmp_path, runtime)
+    runner = RunnerFolder(tmp_path / "board", gpu=site.gpu)
+    jobs = [runner.add(RIGHT, a_task(LOOKS_AROUND)) for _ in range(2)]
+    shell = site.shell(runner.folder)
+    output, _ = shell.communicate(timeout=240)
+    assert shell.returncode == 0, output
+    for place, job in enumerate(jobs, 1):
+        result = result_in(job)
+        assert result.verdict is Verdict.PASS, f"{result.message}\n{output}"
+        assert (result.provenance["container"], result.provenance["runner_place"]) == (
+            f"{runtime}, {site.image}",
+            place,
+        )
+    assert runner.state().retired == "it was idle for 0 s"
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+@needs_containers
+@pytest.mark.parametrize("runtime", PLAYED)
+def test_a_killed_runner_in_a_container_leaves_a_result_in_the_folder_of_its_run(
+    tmp_path: Path, runtime: ContainerRuntime
+) -> None:
+    site = Site(tmp_path, runtime)
+    runner = RunnerFolder(tmp_path / "board", gpu=site.gpu)
+    job = runner.add(KILLS_ITS_RUNNER, a_task(LOOKS_AROUND), harness=edited((WITHOUT_LANDLOCK,)))
+    shell = site.shell(runner.folder)
+    output, _ = shell.communicate(timeout=240)
+    assert shell.returncode == 128 + signal.SIGKILL, output
+    assert result_in(job).verdict is Verdict.CRASH, output
+    assert not list((tmp_path / "scratch").iterdir())
+
+
 def test_a_judge_that_is_gone_is_told_by_the_last_line(tmp_path: Path) -> None:
     site = Site(tmp_path, ContainerRuntime.APPTAINER)
     job = site.job()
@@ -167,9 +210,13 @@ def test_a_job_in_a_container_that_is_told_to_end_says_where_it_stood(
 @pytest.mark.parametrize("runtime", PLAYED)
 def test_an_image_without_python_is_told_by_the_last_line(tmp_path: Path, runtime: ContainerRuntime) -> None:
     site = Site(tmp_path, runtime, python="/opt/image/python3")
-    assert site.printed(site.job())[-1] == (
-        f"hpc-board: {SETTING}: no judge came up in {site.image}; it takes Python 3.10 or newer as /opt/image/python3"
-    )
+    runner = RunnerFolder(tmp_path / "board", gpu=site.gpu)
+    runner.add()
+    for folder in (site.job(), runner.folder):
+        assert site.printed(folder)[-1] == (
+            f"hpc-board: {SETTING}: no judge came up in {site.image}; "
+            "it takes Python 3.10 or newer as /opt/image/python3"
+        )
 
 
 @pytest.mark.parametrize("runtime", PLAYED)
