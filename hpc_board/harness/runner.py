@@ -73,7 +73,7 @@ _KERNEL_OBJECTS = ("shm", "sem", "msg")
 
 
 def run_queue(path: Path, harness: Path) -> int:
-    """Judge the runs of the queue beside the file at `path` until it is idle, released, or too little time is left."""
+    """Judge the runs of the queue beside the file at `path` until it is idle, released, or its time is over."""
     began = time.monotonic()
     sandbox.guard_supervisor()
     os.umask(0o027)
@@ -141,13 +141,13 @@ class _Runner:
                 self._retired = "its job was told to end"
             elif RELEASE in names:
                 self._retired = "it was released"
+            elif self._left_seconds() < _MARGIN_SECONDS:
+                self._retired = "its time is over"
             elif waiting:
                 self._take(waiting[0])
                 idle_since = time.monotonic()
             elif idle_seconds >= self._queue["idle_seconds"]:
                 self._retired = f"it was idle for {idle_seconds:.0f} s"
-            elif self._left_seconds() < _MARGIN_SECONDS:
-                self._retired = "its time is over"
             else:
                 self._describe("", _IDLE_BEAT_SECONDS)
                 time.sleep(min(_IDLE_PAUSE_SECONDS_MAX, 0.01 + idle_seconds / 10))
@@ -163,12 +163,15 @@ class _Runner:
         return self._ends - time.monotonic()
 
     def _take(self, name: str) -> None:
-        """Judge the run of an entry, unless a client withdraws it meanwhile or too little time is left for it."""
+        """Judge the run of an entry, unless a client withdraws it meanwhile.
+
+        A run for which too little time is left is set aside: it needs a job of its own.
+        """
         path, taken = self._folder / QUEUE / name, self._folder / TAKEN / name
         try:
             entry = decoded(path.read_bytes(), Entry)
             if entry.seconds + _MARGIN_SECONDS > self._left_seconds():
-                self._retired = f"{self._left_seconds():.0f} s are left, too little for the next run"
+                path.rename(self._folder / WITHDRAWN / name)
                 return
             path.rename(taken)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The folder of a runner: the queue between the clients, which add and withdraw runs, and the runner on its node.
 
 A run in the queue is one file. The runner takes it by renaming it, and a client withdraws it by renaming it: the rename
-that succeeds has the run, on any file system, without a lock.
+that succeeds has the run, on any file system, without a lock. The runner withdraws a run that needs more than its time.
 """
 
 import json
@@ -15,7 +15,7 @@ FACTS = "job.json"
 """The file with the facts about a run, in its job folder, or about a runner, in that one's."""
 
 QUEUE, TAKEN, DONE, WITHDRAWN = "queue", "taken", "done", "withdrawn"
-"""The folders of entries: waiting ones, those that the runner took, ended, and withdrawn by a client."""
+"""The folders of entries: waiting ones, those that the runner took, ended, and withdrawn, by a client or the runner."""
 
 STATE = "state.json"
 """The runner's own description in QUEUE: a client of NFS reads a folder anew only after a change that it has made."""

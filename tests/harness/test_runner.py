@@ -131,21 +131,23 @@ def test_a_run_ends_at_its_own_time_limit(runner: RunnerFolder) -> None:
     assert result_in(behind).verdict is Verdict.PASS
 
 
-def test_a_runner_takes_no_run_for_which_too_little_time_is_left(tmp_path: Path) -> None:
+def test_a_run_for_which_too_little_time_is_left_is_set_aside_and_the_next_is_judged(tmp_path: Path) -> None:
     runner = RunnerFolder(tmp_path, time_limit_seconds=60)
     short, long, behind = runner.add(seconds=20), runner.add(seconds=90), runner.add(seconds=20)
     state = runner.run()
-    assert [(job / "result.json").exists() for job in (short, long, behind)] == [True, False, False]
-    assert state.retired.endswith("s are left, too little for the next run")
-    waiting = sorted(path.name for path in (runner.folder / QUEUE).iterdir())
-    assert waiting == [runner.name_of(long), runner.name_of(behind), "state.json"]
+    assert [(job / "result.json").exists() for job in (short, long, behind)] == [True, False, True]
+    assert result_in(behind).provenance["runner_place"] == 2
+    assert (state.place, state.retired) == (2, "it was idle for 0 s")
+    assert [path.name for path in (runner.folder / WITHDRAWN).iterdir()] == [runner.name_of(long)]
+    assert [path.name for path in (runner.folder / QUEUE).iterdir()] == ["state.json"]
 
 
-def test_a_runner_knows_when_slurm_ends_its_job(tmp_path: Path) -> None:
+def test_a_runner_whose_time_is_over_by_slurm_takes_no_run_and_sets_none_aside(tmp_path: Path) -> None:
     runner = RunnerFolder(tmp_path)
     job = runner.add(seconds=30)
     state = runner.run(SLURM_JOB_END_TIME="1000000000")
-    assert (state.place, (job / "result.json").exists()) == (0, False)
+    assert (state.place, state.retired) == (0, "its time is over")
+    assert (runner.folder / QUEUE / runner.name_of(job)).exists()
 
 
 def test_a_released_runner_ends_the_run_in_hand_and_takes_no_other(runner: RunnerFolder) -> None:
