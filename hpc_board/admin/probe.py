@@ -209,7 +209,7 @@ def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     except BoardError as error:
         probe.failed("script", error)
         return probe
-    comment = job_folder.comment(script, "of admin check")
+    comment = job_folder.comment(script, "run of admin check")
     probe.job = replace(
         probe.job, options=script.options, time_limit_seconds=script.time_limit_seconds, comment=comment
     )

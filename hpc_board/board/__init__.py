@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
     from hpc_board.board.moderation import Moderation
+    from hpc_board.board.runners import Runners
     from hpc_board.board.runs import Runs
     from hpc_board.board.standings import Standings
     from hpc_board.board.submissions import Submissions
@@ -124,6 +125,13 @@ class Board:
         from hpc_board.board.runs import Runs
 
         return Runs(self.context)
+
+    @cached_property
+    def runners(self) -> "Runners":
+        """The runners of the board: jobs that hold a GPU for a user's runs."""
+        from hpc_board.board.runners import Runners
+
+        return Runners(self.context)
 
     @cached_property
     def leaderboards(self) -> "Leaderboards":

@@ -136,11 +136,14 @@ class Submissions:
         # An array goes whole, so a larger one would exceed the limit of the fair queue.
         return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 
-    def submit(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
+    def submit(
+        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+    ) -> list[Run]:
         """Check and store submissions, send one job for each of their GPUs, and return the runs in that order.
 
         Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if
-        `array` is true, never if it is false, from ARRAY_LEAST on if it is None.
+        `array` is true, never if it is false, from ARRAY_LEAST on if it is None. A run goes to its user's runner with
+        its request and enough time, unless `fresh` demands a job of its own.
 
         The runs are stored before the first job is sent: if this process dies, any client carries them on.
 
@@ -159,7 +162,7 @@ class Submissions:
         if by_rules and self._context.installation.served:
             self._check_room(sum(len(draft.gpus) for draft in drafts))
         sent = [Sent(draft, self._context.user) for draft in drafts]
-        return self._submit(sent, array, by_rules=by_rules, deleted=deleted)
+        return self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh)
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -254,12 +257,18 @@ class Submissions:
             )
 
     def _submit(
-        self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool, deleted: Collection[str] = ()
+        self,
+        sent: Sequence[Sent],
+        array: bool | None,
+        *,
+        by_rules: bool,
+        deleted: Collection[str] = (),
+        fresh: bool = False,
     ) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         plan = self._plan([each.draft for each in sent], array)
-        new = self._new(sent, plan)
+        new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
         stored = self._context.store.submissions.add_all(new, by_rules=by_rules, deleted=deleted)
         runs = [run for _, added in stored for run in added]
@@ -273,7 +282,7 @@ class Submissions:
         now = self._context.store.runs.numbered([run.id for run in runs])
         return [now[run.id] for run in runs]
 
-    def _new(self, sent: Sequence[Sent], plan: DispatchPlan) -> list[NewSubmission]:
+    def _new(self, sent: Sequence[Sent], plan: DispatchPlan, *, fresh: bool = False) -> list[NewSubmission]:
         return new_submissions(
             sent,
             plan.tokens(),
@@ -282,6 +291,7 @@ class Submissions:
             served=self._context.installation.served,
             harness_sha256=hashlib.sha256(harness()).hexdigest(),
             at=utc_now(),
+            fresh=fresh,
         )
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:

@@ -23,6 +23,7 @@ from hpc_board.store.folder import check_own, make_board_folder
 if TYPE_CHECKING:
     from hpc_board.domain.run import Run
     from hpc_board.runs.job_folder import Folders
+    from hpc_board.runs.runners import RunnerJobs
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
 
@@ -304,13 +305,14 @@ def _new_answer(
 
 
 class ClusterTable(msgspec.Struct, frozen=True):
-    """The clusters by name, as `Reconciler` has them."""
+    """The clusters by name, as `Reconciler` has them; `runners` returns those on them."""
 
     folder: Path
     schedulers: Mapping[str, Scheduler]
     clusters: Mapping[str, Cluster]
     gpus: Mapping[str, Gpu]
     folders: Mapping[str, "Folders"]
+    runners: "Callable[[], RunnerJobs]"
 
     def settle(self, cluster: str, *, news: bool) -> None:
         """Note an answer of a scheduler; after news, the next pauses are the shortest."""
@@ -369,12 +371,16 @@ class ClusterTable(msgspec.Struct, frozen=True):
         return 0 if gpu is None else kind_of(gpu.cluster).with_job_options(gpu, run.options).retries
 
     def cancel(self, runs: "Sequence[Run]") -> None:
-        """Cancel the jobs of `runs`, which are all of one cluster.
+        """Cancel the jobs of `runs`, which are all of one cluster, those at runners among them.
 
         Raises:
             SchedulerError: the scheduler did not answer.
         """
-        self.schedulers[runs[0].cluster].cancel([self.job_key(run) for run in runs])
+        own = [run for run in runs if run.status.runner is None]
+        if len(own) < len(runs):
+            self.runners().cancel([run for run in runs if run.status.runner is not None])
+        if own:
+            self.schedulers[own[0].cluster].cancel([self.job_key(run) for run in own])
 
     def job_ids(self, runs: "Sequence[Run]") -> dict[int, str]:
         """Return the scheduler's job ids of `runs`, which are all of one cluster, by run number.
@@ -382,12 +388,14 @@ class ClusterTable(msgspec.Struct, frozen=True):
         Raises:
             SchedulerError: the scheduler did not answer.
         """
+        own = [run for run in runs if run.status.runner is None]
+        known = {} if len(own) == len(runs) else self.runners().find([run for run in runs if run not in own])
         scheduler = self.schedulers[runs[0].cluster]
         if not isinstance(scheduler, Arrays):
-            ids = {run.id: scheduler.find(self.job_key(run)) for run in runs}
-            return {run: job_id for run, job_id in ids.items() if job_id is not None}
-        found = scheduler.find_each([self.job_key(run) for run in runs])
-        return {run.id: found[run.token] for run in runs if run.token in found}
+            ids = {run.id: scheduler.find(self.job_key(run)) for run in own}
+            return known | {run: job_id for run, job_id in ids.items() if job_id is not None}
+        found = scheduler.find_each([self.job_key(run) for run in own]) if own else {}
+        return known | {run.id: found[run.token] for run in own if run.token in found}
 
     def job_key(self, run: "Run") -> JobKey:
         """Return the key of a run's job."""

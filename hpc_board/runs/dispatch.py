@@ -111,7 +111,7 @@ class DispatchPlan:
                 max_running=work.max_running if work.max_running < together else 0,
             )
         named = [work.draft.task.name] if work.draft.task.name not in closed else []
-        job = replace(job, comment=job_folder.comment(script, "RUN", *named))
+        job = replace(job, comment=job_folder.comment(script, "run RUN", *named))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 
@@ -169,10 +169,12 @@ def new_submissions(
     served: bool,
     harness_sha256: str,
     at: datetime,
+    fresh: bool = False,
 ) -> list[NewSubmission]:
     """Return the rows of drafts that `account` sends, with one of `tokens` and of `scripts` for each of their GPUs.
 
-    The results of a `served` board are out of its users' reach, so all its runs are `verified`.
+    The results of a `served` board are out of its users' reach, so all its runs are `verified`. `fresh` runs go to no
+    runner.
     """
     left = zip(tokens, scripts, strict=True)
     return [
@@ -185,7 +187,10 @@ def new_submissions(
             note=each.draft.note,
             at=at,
             runs=[
-                _new_run(gpu, each.draft.options, *next(left), harness_sha256, each.user, account, served=served)
+                replace(
+                    _new_run(gpu, each.draft.options, *next(left), harness_sha256, each.user, account, served=served),
+                    fresh=fresh,
+                )
                 for gpu in each.draft.gpus
             ],
             rerun=each.rerun,

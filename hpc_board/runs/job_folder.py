@@ -23,12 +23,13 @@ import msgspec
 
 from hpc_board import bundled
 from hpc_board.domain.run import Run
+from hpc_board.domain.runner import Runner
 from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.runner import QUEUE, STATE
+from hpc_board.model.runner import QUEUE, STATE, WITHDRAWN
 from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
@@ -428,15 +429,28 @@ def probe_facts(
     }
 
 
-def comment(script: Script, runs: str, *tasks: str) -> str:
-    """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py".
+def _runner_facts(runner: Runner, gpu: Gpu) -> dict[str, Any]:
+    """Return the contents of `job.json` for a runner."""
+    from hpc_board.harness.processes.zygote import modules_in
+
+    seconds = {"idle_seconds": runner.idle_seconds, "time_limit_seconds": runner.seconds}
+    return {
+        "format": 1,
+        "queue": {**seconds, "modules": modules_in((), str(gpu.device))},
+        **_entry_facts(gpu),
+        "sha256": {"harness": runner.harness_sha256},
+    }
+
+
+def comment(script: Script, job: str, *tasks: str) -> str:
+    """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py" for the job "run 17".
 
     It is empty if the site's own template sets a comment, which one on the command line would replace. All accounts of
     the cluster may read these lists, so `tasks` are only the names of open boards.
     """
     if "comment" not in script.options and _OWN_COMMENT.search(script.text):
         return ""
-    return f"hpc-board run {runs}, {' '.join(tasks)}" if tasks else f"hpc-board run {runs}"
+    return f"hpc-board {job}, {' '.join(tasks)}" if tasks else f"hpc-board {job}"
 
 
 def starter() -> bytes:
@@ -596,6 +610,20 @@ class Folders(msgspec.Struct, frozen=True):
         }
         contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
         return self._written(target, contents)
+
+    def of_runner(self, runner: Runner) -> Path:
+        """Return the folder of a runner."""
+        return folder(self.board, runner.token)
+
+    def write_runner(self, runner: Runner, gpu: Gpu, script: str) -> Path:
+        """Write the folder of a runner, with an empty queue, as `write` does."""
+        contents = {
+            SCRIPT: script.encode(),
+            FACTS: json.dumps(_runner_facts(runner, gpu), indent=1).encode(),
+            HARNESS: starter(),
+            **{f"{part}/.folder": b"" for part in (QUEUE, WITHDRAWN)},
+        }
+        return self._written(self.of_runner(runner), contents)
 
     def write_array(self, name: str, script: ArrayScript) -> Path:
         """Write the folder of a job array, which holds only its script, as `write` does."""

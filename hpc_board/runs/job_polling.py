@@ -54,17 +54,50 @@ class JobPolling(msgspec.Struct, frozen=True):
 
         `asked` is called with the question.
         """
-        members = [run for run in runs if run.status.job_id]
-        if not members:
+        members = [run for run in runs if run.status.job_id and run.status.runner is None]
+        live = self.store.runners.live(cluster)
+        keys = [self.clusters.job_key(run) for run in members]
+        keys += self.clusters.runners().keys(live) if live else []
+        if not keys:
             return []
         errors: list[SchedulerError] = []
         began = time.monotonic()
         news: Mapping[str, JobStatus] = {}
         try:
-            news = self.clusters.schedulers[cluster].poll([self.clusters.job_key(run) for run in members])
+            news = self.clusters.schedulers[cluster].poll(keys)
         except SchedulerError as error:
             errors.append(error)
         asked(Poll(cluster, time.monotonic() - began, not errors))
+        has_news = bool(live) and self.clusters.runners().take_in(live, news)
+        try:
+            has_news = self._take_in(members, news) or has_news
+        except SchedulerError as error:
+            errors.append(error)
+        if errors:
+            self.clusters.note_silence(cluster, time.monotonic() - began, errors)
+        else:
+            self.clusters.settle(cluster, news=has_news)
+        return errors
+
+    def look_at_runners(self, runs: Sequence[Run]) -> tuple[list[Run], list[SchedulerError]]:
+        """Advance those of `runs` that are at runners by their queues; return those that have not ended, and errors."""
+        at_runners = [run for run in runs if run.status.runner is not None]
+        errors: list[SchedulerError] = []
+        news, came_back = self.clusters.runners().look(at_runners)
+        try:
+            self._take_in([run for run in at_runners if run not in came_back], news)
+        except SchedulerError as error:
+            errors.append(error)
+        now = self.store.runs.numbered([run.id for run in at_runners])
+        moved = [now.get(run.id, run) for run in runs]
+        return [run for run in moved if not run.state.ended], errors
+
+    def _take_in(self, members: Sequence[Run], news: Mapping[str, JobStatus]) -> bool:
+        """Advance `members` by the statuses of their jobs, and return whether the state of any changed.
+
+        Raises:
+            SchedulerError: the scheduler did not answer to a cancellation.
+        """
         # In one transaction: thousands of jobs may begin to wait at once.
         changed: dict[int, Status] = {}
         failed: dict[int, tuple[Status, int]] = {}
@@ -76,18 +109,11 @@ class JobPolling(msgspec.Struct, frozen=True):
             for run, status in told
             if _is_active(news.get(run.token)) and (run.status.cancel_requested or status.reason.startswith(REQUEUED))
         ]
-        try:
-            if unwanted:
-                self.clusters.cancel(unwanted)
-            if failed:
-                self._send_again([run for run in members if run.id in failed], failed)
-        except SchedulerError as error:
-            errors.append(error)
-        if errors:
-            self.clusters.note_silence(cluster, time.monotonic() - began, errors)
-        else:
-            self.clusters.settle(cluster, news=any(run.state is not status.state for run, status in told))
-        return errors
+        if unwanted:
+            self.clusters.cancel(unwanted)
+        if failed:
+            self._send_again([run for run in members if run.id in failed], failed)
+        return any(run.state is not status.state for run, status in told)
 
     def _send_again(self, runs: Sequence[Run], ended: Mapping[int, tuple[Status, int]]) -> None:
         """Give each of these runs, whose jobs the cluster failed, a new job: another name, nonce and folder.

@@ -119,7 +119,8 @@ class JobResults(msgspec.Struct, frozen=True):
                 return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
-        status = Status(RunState.FINISHED, utc_now(), run.status.job_id or result.job_id, node)
+        job_id, runner = run.status.job_id or result.job_id, run.status.runner
+        status = Status(RunState.FINISHED, utc_now(), job_id, node, runner=runner)
         score = score_s(result.cases, task.ranking_by) if ranked else None
         interval = score_interval(result.cases, task.ranking_by) if ranked else None
         try:

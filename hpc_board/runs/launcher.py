@@ -30,6 +30,7 @@ from hpc_board.runs.clusters import ClusterTable, is_throttled
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.schedulers import Arrays, Job, JobKey, kind_of
 from hpc_board.store import Store
+from hpc_board.store.submissions import JobParts
 
 ATTEMPTS_MAX = 4
 """The number of attempts to send a job before its run ends as an error."""
@@ -156,14 +157,14 @@ class Launcher(msgspec.Struct, frozen=True):
     def _send_group(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send the unsent runs of one group, and return the errors."""
         errors: list[BoardError] = []
-        prepared_jobs: list[_PreparedJob] = []
+        prepared_jobs: list[PreparedJob] = []
         try:
             wanted = self._not_sent(runs)
         except (StorageError, SchedulerError) as error:
             return self._record_failure(runs, error)
         try:
             for sha256 in {run.harness_sha256 for run in wanted}:
-                self._ensure_harness(self.clusters.folders_of(wanted[0]), sha256)
+                self.ensure_harness(self.clusters.folders_of(wanted[0]), sha256)
         except (StorageError, SchedulerError, InputError) as error:
             return self._record_failure(wanted, error)
         for run in wanted:
@@ -174,7 +175,15 @@ class Launcher(msgspec.Struct, frozen=True):
                 return errors + self._record_failure(wanted, error)
             except InputError as error:
                 errors += self._record_failure([run], error)
-        return errors + self._send_prepared(prepared_jobs)
+        at_runners, failed = self._give(prepared_jobs)
+        others = [prepared for prepared in prepared_jobs if prepared.run.id not in at_runners]
+        return errors + failed + (self._send_prepared(others) if others else [])
+
+    def _give(self, prepared_jobs: Sequence["PreparedJob"]) -> tuple[set[int], list[BoardError]]:
+        """Put runs into the queues of their users' runners; return their numbers, and the errors."""
+        if not prepared_jobs or not self.store.runners.live(prepared_jobs[0].run.cluster):
+            return set(), []
+        return self.clusters.runners().give(prepared_jobs)
 
     def _record_failure(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
         """Record why these runs are unsent, and return the error for each of them."""
@@ -242,7 +251,6 @@ class Launcher(msgspec.Struct, frozen=True):
         Raises:
             SchedulerError: the scheduler does not tell whether a job exists.
         """
-        scheduler = self.clusters.schedulers[runs[0].cluster]
         try:
             job_ids = self.clusters.job_ids(runs)
         except SchedulerRefused as error:
@@ -255,15 +263,16 @@ class Launcher(msgspec.Struct, frozen=True):
                 if run.id in job_ids
             ],
         )
-        unwanted = [self.clusters.job_key(run) for run in found if run.status.cancel_requested]
+        unwanted = [run for run in found if run.status.cancel_requested]
         if unwanted:
-            scheduler.cancel(unwanted)
+            self.clusters.cancel(unwanted)
         return {run.id for run in found}
 
     def _waits(self, run: Run) -> bool:
-        return utc_now() - run.status.at < self.lookup_delay
+        # Only the holder of the lock puts a run into a queue, so that one which is not there will not appear.
+        return run.status.runner is None and utc_now() - run.status.at < self.lookup_delay
 
-    def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
+    def ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
         """Write the harness of stored runs where their jobs find it.
 
         Raises:
@@ -278,7 +287,7 @@ class Launcher(msgspec.Struct, frozen=True):
         elif not folders.has_harness(sha256):
             raise InputError("hpc-board was updated before the run was sent; rerun it")
 
-    def _prepare(self, run: Run) -> "_PreparedJob":
+    def _prepare(self, run: Run) -> "PreparedJob":
         """Write the job folder of a run, and return the job."""
         gpu = self.clusters.gpus.get(run.gpu)
         if gpu is None:
@@ -295,9 +304,9 @@ class Launcher(msgspec.Struct, frozen=True):
             raise InputError("the batch script in the database is damaged; rerun the submission") from error
         path = self.clusters.folders_of(run).write(run, parts.task, gpu, script=script.text, code=parts.code)
         named = () if parts.in_closed_board else (run.task,)
-        return _PreparedJob(run, gpu, path, script, attempts + 1, named)
+        return PreparedJob(run, gpu, path, script, attempts + 1, named, parts)
 
-    def _send_prepared(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
+    def _send_prepared(self, prepared_jobs: Sequence["PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, a single job shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
@@ -364,7 +373,7 @@ class Launcher(msgspec.Struct, frozen=True):
         )
         return [[self.store.runs.get(number) for number in batch] for batch in batches]
 
-    def _throttle(self, prepared_jobs: Sequence["_PreparedJob"]) -> tuple[int, int]:
+    def _throttle(self, prepared_jobs: Sequence["PreparedJob"]) -> tuple[int, int]:
         """Return how many members of a throttled array may run at a time, 0 for any number, and how many were sent."""
         if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
             return 0, 0
@@ -372,14 +381,14 @@ class Launcher(msgspec.Struct, frozen=True):
         in_flight = self.store.runs.in_flight(cluster=prepared_jobs[0].run.cluster)
         return prepared_jobs[0].max_running, sum(run.array == array and not run.state.unsent for run in in_flight)
 
-    def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
+    def _array_script(self, prepared_jobs: Sequence["PreparedJob"]) -> job_folder.ArrayScript | None:
         """Return the common array script of these runs; None if they cannot share an array."""
         if len(prepared_jobs) < 2 or not isinstance(self.clusters.schedulers[prepared_jobs[0].run.cluster], Arrays):
             return None
         first, *others = {job_folder.array_script(prepared.script, prepared.gpu) for prepared in prepared_jobs}
         return None if others else first
 
-    def _array(self, prepared_jobs: Sequence["_PreparedJob"], script: job_folder.ArrayScript) -> Job:
+    def _array(self, prepared_jobs: Sequence["PreparedJob"], script: job_folder.ArrayScript) -> Job:
         run = prepared_jobs[0].run
         path = self.clusters.folders_of(run).write_array(run.array, script)
         indexes = [prepared.run.array_index for prepared in prepared_jobs]
@@ -392,10 +401,10 @@ class Launcher(msgspec.Struct, frozen=True):
             folder=path,
             indexes=indexes,
             max_running=most if most < len(indexes) else 0,
-            comment=job_folder.comment(prepared_jobs[0].script, f"{numbers[0]}-{numbers[-1]}", *tasks),
+            comment=job_folder.comment(prepared_jobs[0].script, f"run {numbers[0]}-{numbers[-1]}", *tasks),
         )
 
-    def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
+    def _submit(self, job: Job, prepared_jobs: Sequence["PreparedJob"]) -> None:
         """Submit the job of these runs.
 
         Raises:
@@ -437,7 +446,7 @@ class Launcher(msgspec.Struct, frozen=True):
         return []
 
 
-class _PreparedJob(msgspec.Struct, frozen=True):
+class PreparedJob(msgspec.Struct, frozen=True):
     """A run with a written job folder.
 
     `attempt` is the number of the coming attempt to send it. `named` has its task's name for the scheduler's lists, and
@@ -450,6 +459,7 @@ class _PreparedJob(msgspec.Struct, frozen=True):
     script: job_folder.Script
     attempt: int
     named: tuple[str, ...]
+    parts: JobParts
 
     @property
     def job(self) -> Job:
@@ -462,7 +472,7 @@ class _PreparedJob(msgspec.Struct, frozen=True):
             self.gpu,
             script.options,
             script.time_limit_seconds,
-            comment=job_folder.comment(script, str(self.run.id), *self.named),
+            comment=job_folder.comment(script, f"run {self.run.id}", *self.named),
         )
 
     @property
@@ -506,7 +516,7 @@ def in_fair_turns(
 def _attempted(run: Run, attempt: int, now: datetime) -> Run:
     """Return `run` with another attempt to send its job, which begins `now`."""
     status = run.moved(RunState.SUBMITTING).status
-    return replace(run, status=replace(status, at=now, attempt=attempt))
+    return replace(run, status=replace(status, at=now, attempt=attempt, job_id="", runner=None))
 
 
 def _words(error: NotAccepting | QueueFull) -> str:

@@ -131,8 +131,8 @@ class Pruning(msgspec.Struct, frozen=True):
     def _removable(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
         """Yield the names of folders that may go, each with the runs whose newest job it was.
 
-        A run that was sent again has a folder for each of its jobs. The folder of an
-        array, with its script, goes with the last task.
+        A run that was sent again has a folder for each of its jobs. The folder of an array, with its script, goes with
+        the last task. That of a runner has a name like an array's.
         """
         numbers = {int(match[1]) for name in names if (match := _RUN_FOLDER.fullmatch(name))}
         arrays = {match[1] for name in names if (match := _TASK_FOLDER.fullmatch(name))}
@@ -152,6 +152,8 @@ class Pruning(msgspec.Struct, frozen=True):
         for array, runs in members.items():
             if runs and array in present and all(map(self._may_go, runs)):
                 yield array, []
+        for runner in sorted(self.store.runners.ended(arrays, self.before)):
+            yield runner, []
 
     def _may_go(self, run: Run) -> bool:
         return run.state.ended and run.status.at < self.before and self.takes(run.cluster)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ from hpc_board.runs.pruning import BUSY, PASS_FOLDERS_MAX, Pruning
 from hpc_board.schedulers import Scheduler
 from hpc_board.store import Store
 from hpc_board.transport.time_budget import has_budget, is_out_of_time
+
+if TYPE_CHECKING:
+    from hpc_board.runs.runners import RunnerJobs
 
 LOOKUP_DELAY = timedelta(seconds=90)
 """The pause before a submission with unknown outcome is looked up and, if absent, sent again.
@@ -158,7 +162,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _table(self) -> ClusterTable:
-        return ClusterTable(self.folder, self.schedulers, self.clusters, self.gpus, self.folders)
+        return ClusterTable(self.folder, self.schedulers, self.clusters, self.gpus, self.folders, lambda: self._runners)
+
+    @cached_property
+    def _runners(self) -> "RunnerJobs":
+        from hpc_board.runs.runners import RunnerJobs
+
+        return RunnerJobs(self.store, self._table, self._launcher.ensure_harness, self.lookup_delay)
 
     @cached_property
     def _results(self) -> JobResults:
@@ -237,13 +247,18 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             runs = self.store.runs.in_flight(cluster=cluster) if chosen is None else chosen
             orphaned = self._mark_all_orphaned() if chosen is None and cluster == self.names[0] else []
             runs = self._launcher.end_cancelled(runs)
-            asks = bool(runs) and not is_out_of_time() and self._table.backoff(cluster).due(utc_now())
+            live = self.store.runners.live(cluster)
+            asks = bool(runs or live) and not is_out_of_time() and self._table.backoff(cluster).due(utc_now())
             if asks:
                 with writing(self.folder):
                     self._table.backoff(cluster).begin(utc_now())
+            unheld = self._runners.advance(live, asks=asks) if live else []
             # The job of a submission without an answer may have ended, and be forgotten by its scheduler.
             perhaps_sent = [run for run in runs if run.state is not RunState.CREATED]
             self._results.read_all(cluster, perhaps_sent, watched=chosen is not None)
+            if any(run.status.runner is not None for run in runs) and (asks or not self._table.is_far(cluster)):
+                runs, failed = self._polling.look_at_runners(runs)
+                unheld += failed
             waiting = [run for run in runs if self._launcher.may_send(run, asks=asks)]
             # The result of one may just have been read.
             waiting = [run for run in waiting if run.state is RunState.CREATED or not self._reload(run).state.ended]
@@ -262,7 +277,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 seconds_max=_LAUNCH_SECONDS_MAX,
             )
             # A run whose former cluster has a broken lock stays as it is, and hinders no other.
-            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *orphaned]
+            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *orphaned, *unheld]
             pause_seconds = _SCAN_PAUSES * (time.monotonic() - began)
             # A board with few runs is scanned as often as clients like, and needs no file.
             if chosen is None and pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
@@ -316,6 +331,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if silent_seconds is not None and (silent_seconds >= SILENCE_SECONDS or any(map(is_throttled, errors))):
                 self._table.note_silence(cluster, silent_seconds, errors)
         return errors
+
+    def advance_runners(self, cluster: str) -> list[BoardError]:
+        """Send new runners of a cluster, and have those retire that are to end; return the errors.
+
+        If another process keeps the lock of the cluster for long, it does so.
+
+        Raises:
+            StorageError: the lock or the database cannot be used.
+        """
+        with self.locks.of(cluster, wait_seconds=self.lock_seconds) as mine:
+            return self._runners.advance(self.store.runners.live(cluster), asks=True) if mine else []
 
     def cancel(self, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
         """Request the cancellation of `runs`, by one question to each cluster; return the errors, by run number.

@@ -117,10 +117,12 @@ class RunnerGateway:
             rows = db.rows("runner_details", where, [json.dumps([*numbers])])
             return {runner.id: runner for runner in map(_value, rows)}
 
-    def newest(self, limit: int) -> tuple[Runner, ...]:
-        """Return the newest runners, ended or not, newest first."""
+    def newest(self, limit: int, user: str | None = None) -> tuple[Runner, ...]:
+        """Return the newest runners, ended or not, of all users or of `user`, newest first."""
+        given = {"user": user}
         with self._file.reading() as db:
-            return tuple(map(_value, db.rows("runner_details", order="id DESC", limit=limit)))
+            rows = db.rows("runner_details", ":user IS NULL OR user = :user", given, order="id DESC", limit=limit)
+            return tuple(map(_value, rows))
 
     def ended(self, tokens: Collection[str], before: datetime) -> frozenset[str]:
         """Return those of `tokens` that are of runners which ended `before` that time."""

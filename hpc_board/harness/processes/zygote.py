@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -31,7 +31,12 @@ _ADOPTION_POLL_SECONDS = 0.0005
 def modules_of(folders: Sequence[Path], device: str) -> list[str]:
     """Return the slow modules (torch, numpy) that the Python files in `folders` seem to import."""
     paths = [path for each in folders for path in each.rglob("*.py")]
-    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    return modules_in([path.read_text(encoding="utf-8", errors="replace") for path in paths], device)
+
+
+def modules_in(texts: Iterable[str], device: str) -> list[str]:
+    """Return the slow modules that the Python files with these `texts` seem to import."""
+    text = "\n".join(texts)
     wanted = [] if device == "cpu" else ["torch"]
     for name in ("numpy", "torch"):
         if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):

@@ -1,0 +1,156 @@
+"""The runners of a board: a user holds a GPU by one, and releases it."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpc_board.board.context import harness
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.draft import Preview
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import RunState
+from hpc_board.domain.runner import Runner, RunnerRules
+from hpc_board.errors import InputError, Refused, SchedulerRefused
+from hpc_board.model.gpu import Gpu
+from hpc_board.runs import job_folder
+from hpc_board.runs.dispatch import drawn_tokens
+from hpc_board.schedulers import Job
+from hpc_board.store.runners import NewRunner
+
+if TYPE_CHECKING:
+    from hpc_board.board.context import Context
+
+HOLD_SECONDS = 1800
+"""The time for which a GPU is held by default, if the settings permit as much."""
+
+_RECENT_MAX = 1000
+
+
+class Runners:
+    """Runners, the jobs by which users hold a GPU for their runs."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+
+    def rules(self) -> RunnerRules:
+        """Return the bounds of the settings."""
+        return self._context.settings.runners
+
+    def preview(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Preview:
+        """Return the batch script of a runner and the command that sends it; the parameters are those of `hold`.
+
+        Raises:
+            InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
+            Refused: the user may hold no GPU.
+        """
+        found, held_seconds, _ = self._checked(gpu, seconds, idle_seconds)
+        script = job_folder.runner_script(found, held_seconds)
+        clusters = self._context.clusters
+        folder = job_folder.folder(clusters.folders_on(found.cluster.name).board, "hb-TOKEN")
+        comment = job_folder.comment(script, "runner RUNNER")
+        job = Job(
+            folder.name, folder, job_folder.SCRIPT, found, script.options, script.time_limit_seconds, comment=comment
+        )
+        command = tuple(clusters.schedulers[found.cluster.name].command(job))
+        return Preview(found, script.text, command)
+
+    def hold(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Runner:
+        """Start a runner that holds a GPU for the user's runs, and return it.
+
+        It ends after `seconds`, by default HOLD_SECONDS, after `idle_seconds` without a run, by default those of the
+        settings, or when it is released.
+
+        Raises:
+            InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
+            Refused: the user may hold no GPU, or holds as many as the settings permit; or another process serves the
+                board.
+            SchedulerRefused: the scheduler refused the job.
+            SchedulerError: the scheduler did not answer; the job is looked for later.
+            StorageError: the board cannot be written.
+        """
+        self._context.installation.require_unserved("holds GPUs")
+        found, held_seconds, idle = self._checked(gpu, seconds, idle_seconds)
+        script = job_folder.runner_script(found, held_seconds)
+        account = found.cluster.account or self._context.installation.account
+        (token,) = drawn_tokens([[0]]).values()
+        runner = self._context.store.runners.add(
+            NewRunner(
+                user=self._context.user,
+                account="" if account == self._context.user else account,
+                gpu=found.name,
+                cluster=found.cluster.name,
+                partition=found.partition,
+                token=token,
+                request=job_folder.runner_request(found),
+                seconds=held_seconds,
+                idle_seconds=idle,
+                harness_sha256=hashlib.sha256(harness()).hexdigest(),
+                script=msgspec.json.encode(script).decode(),
+                at=utc_now(),
+            ),
+            most=self.rules().per_user,
+        )
+        errors = self._context.reconciler.advance_runners(runner.cluster)
+        now = self._context.store.runners.get(runner.id)
+        if now.state is RunState.ERROR:
+            raise SchedulerRefused(now.status.reason, hint=now.status.source)
+        if errors:
+            raise errors[0]
+        return now
+
+    def _checked(self, gpu: str, seconds: int | None, idle_seconds: int | None) -> tuple[Gpu, int, int]:
+        """Return the GPU and the times of a runner that the user may start."""
+        self._context.require(Role.PARTICIPANT, "hold GPUs of this board")
+        if self._context.has_database():
+            self._context.store.moderation.check_open(self._context.user, utc_now(), admin=self._context.is_admin)
+        rules = self.rules()
+        if rules.per_user == 0:
+            raise Refused(
+                "GPUs cannot be held on this board: `runners.per_user` in its settings is 0.",
+                hint="Submit without `--hold`: each run has a job of its own.",
+            )
+        found, most = self._context.gpu(gpu), 60 * rules.minutes
+        chosen = min(HOLD_SECONDS, most) if seconds is None else seconds
+        idle = min(60 * rules.idle_minutes, chosen) if idle_seconds is None else idle_seconds
+        for given, bound, words in ((chosen, most, "minutes"), (idle, 60 * rules.idle_minutes, "idle_minutes")):
+            if not 0 < given <= bound:
+                raise InputError(
+                    f"a GPU cannot be held for {given} s{' without a run' if words == 'idle_minutes' else ''}: "
+                    f"`runners.{words}` in the settings permits 1 to {bound} s.",
+                    hint="Choose a shorter time, or ask the board's admin." if given > 0 else "Choose a longer time.",
+                )
+        return found, chosen, idle
+
+    def release(self, runner: int) -> Runner:
+        """End a runner of the user, or any for an admin: after the run in hand, or at once if its job waits.
+
+        Runs that wait at it get jobs of their own.
+
+        Raises:
+            InputError: there is no such runner, or it has ended.
+            Refused: it is another user's, or another process serves the board.
+            SchedulerError: the scheduler did not answer; the request is stored, and carried out later.
+        """
+        self._context.installation.require_unserved("releases GPUs")
+        found = self._context.store.runners.get(runner)
+        if found.user != self._context.user and not self._context.is_admin:
+            raise Refused(f"runner {runner} belongs to {found.user}.", hint="`hpc-board status` lists yours.")
+        if found.state.ended:
+            raise InputError(f"runner {runner} has ended: {found.status.reason or found.state}.")
+        self._context.store.runners.request_end(runner, f"released by {self._context.user}")
+        errors = self._context.reconciler.advance_runners(found.cluster)
+        if errors:
+            raise errors[0]
+        return self._context.store.runners.get(runner)
+
+    def live(self) -> tuple[Runner, ...]:
+        """Return the runners of all users that have not ended, oldest first."""
+        return self._context.reading.runners.live() if self._context.has_database() else ()
+
+    def recent(self, limit: int = 20) -> tuple[Runner, ...]:
+        """Return the user's newest runners, ended or not, newest first; an admin's are those of all users."""
+        if not self._context.has_database():
+            return ()
+        user = None if self._context.is_admin else self._context.user
+        return self._context.reading.runners.newest(max(0, min(limit, _RECENT_MAX)), user)

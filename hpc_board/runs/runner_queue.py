@@ -1,0 +1,84 @@
+"""The queue of a runner as clients see it: files in the runner's folder, by the protocol of `model/runner.py`."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from hpc_board.domain.runner import Runner
+from hpc_board.model.runner import (
+    DONE,
+    QUEUE,
+    RELEASE,
+    STATE,
+    STOP,
+    WITHDRAWN,
+    End,
+    Entry,
+    State,
+    decoded,
+    encoded,
+)
+from hpc_board.model.text import one_line
+from hpc_board.runs.job_folder import Folders
+
+_FILE_BYTES_MAX = 64 * 1024
+_REASON_MAX = 200
+
+
+class RunnerQueue(msgspec.Struct, frozen=True):
+    """The folder of a `runner` among `folders`; its files are the runner's and the clients'.
+
+    The errors of all methods are those of `Files`.
+    """
+
+    folders: Folders
+    runner: Runner
+
+    def names(self, *parts: str) -> dict[str, str]:
+        """Return the names of all files in these parts of the folder, each with the last part that has it."""
+        found: dict[str, str] = {}
+        for part in parts:
+            # The runner makes some of its folders when it starts.
+            with suppress(FileNotFoundError):
+                found |= {entry.name: part for entry in self.folders.files.entries(self._path(part), most=None)}
+        return found
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Append a run to the queue."""
+        self.folders.files.write(self._path(QUEUE, name), encoded(entry))
+
+    def withdraw(self, name: str) -> bool:
+        """Take a run out of the queue; return False if the runner has taken it."""
+        try:
+            self.folders.files.rename(self._path(QUEUE, name), self._path(WITHDRAWN, name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def stop(self, name: str) -> None:
+        """Have the runner end a run that it has taken."""
+        self.folders.files.write(self._path(QUEUE, f"{name}{STOP}"), b"\n")
+
+    def release(self) -> None:
+        """Have the runner take no more runs."""
+        self.folders.files.write(self._path(QUEUE, RELEASE), b"\n")
+
+    def end_of(self, name: str) -> End:
+        """Return the end of a run.
+
+        Raises:
+            ValueError: the file has something else.
+        """
+        return decoded(self.folders.files.read(self._path(DONE, name), _FILE_BYTES_MAX), End)
+
+    def retired(self) -> str:
+        """Return the reason for which the runner takes no more runs; empty if it has told none."""
+        try:
+            state = decoded(self.folders.files.read(self._path(QUEUE, STATE), _FILE_BYTES_MAX), State)
+        except (OSError, ValueError):
+            return ""
+        return one_line(state.retired, _REASON_MAX)
+
+    def _path(self, *parts: str) -> Path:
+        return self.folders.of_runner(self.runner).joinpath(*parts)

@@ -1,0 +1,344 @@
+"""Runners on the login side: their jobs, the runs at them, and the runs that come back from there.
+
+The caller of each method holds the lock of the cluster.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState, Status, next_status
+from hpc_board.domain.runner import Runner
+from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.harness.processes.zygote import modules_in
+from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
+from hpc_board.runs import job_folder
+from hpc_board.runs.clusters import ClusterTable
+from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens
+from hpc_board.runs.runner_queue import RunnerQueue
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.store import Store
+
+if TYPE_CHECKING:
+    from hpc_board.runs.launcher import PreparedJob
+
+MARGIN_SECONDS = 30
+"""The time that a runner must have left besides the limit of a run: it needs some to begin, and clocks differ."""
+
+_ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
+"""The state of a job whose run ended so at a runner; for any other word it is NODE_FAIL."""
+
+_ENDS_IN_HAND = {
+    RunState.CANCELLED: JobState.CANCELLED,
+    RunState.TIMEOUT: JobState.TIMEOUT,
+    RunState.OUT_OF_MEMORY: JobState.OUT_OF_MEMORY,
+    RunState.NODE_FAIL: JobState.NODE_FAIL,
+    RunState.PREEMPTED: JobState.PREEMPTED,
+    RunState.LOST: JobState.MISSING,
+}
+"""The state of the run that a runner had in hand at such an end; after any other one it is ENDED."""
+
+
+class RunnerJobs(msgspec.Struct, frozen=True):
+    """The runners of the clusters; `ensure_harness` is that of `Launcher`, and `lookup_delay` that of `Reconciler`."""
+
+    store: Store
+    clusters: ClusterTable
+    ensure_harness: Callable[[job_folder.Folders, str], None]
+    lookup_delay: timedelta
+
+    # Jobs
+
+    def advance(self, live: Sequence[Runner], *, asks: bool) -> list[BoardError]:
+        """Send the jobs of new runners, and have those retire that are to end; return the errors.
+
+        `asks` is whether the scheduler may be asked.
+        """
+        errors: list[BoardError] = []
+        for runner in live:
+            try:
+                self._advance(runner, asks=asks)
+            except (SchedulerError, InputError) as error:
+                errors.append(error)
+        return errors
+
+    def _advance(self, runner: Runner, *, asks: bool) -> None:
+        if runner.state is RunState.CREATED and runner.status.cancel_requested:
+            self._move(runner, RunState.CANCELLED, "released before its job was sent")
+        elif runner.state is RunState.CREATED:
+            if not self.clusters.backoff(runner.cluster).rests(utc_now()):
+                self._send(runner)
+        elif runner.state is RunState.SUBMITTING:
+            if asks:
+                self._look_up(runner)
+        elif runner.status.cancel_requested:
+            if asks:
+                self._release(runner)
+        elif runner.state is RunState.RUNNING and (asks or not self.clusters.is_far(runner.cluster)):
+            self._note_retirement(runner)
+
+    def _send(self, runner: Runner) -> None:
+        try:
+            gpu = self.clusters.gpus.get(runner.gpu)
+            if gpu is None:
+                raise InputError(f"GPU {runner.gpu} is no longer in the settings; hold another one")
+            script = msgspec.json.decode(self.store.runners.script(runner.id), type=job_folder.Script)
+            folders = self.clusters.folders_on(runner.cluster)
+            self.ensure_harness(folders, runner.harness_sha256)
+            folder = folders.write_runner(runner, gpu, script.text)
+            job = Job(
+                runner.token,
+                folder,
+                job_folder.SCRIPT,
+                gpu,
+                script.options,
+                script.time_limit_seconds,
+                comment=job_folder.comment(script, f"runner {runner.id}"),
+            )
+            self._move(runner, RunState.SUBMITTING)
+            job_id = self.clusters.schedulers[runner.cluster].submit(job)
+        except StorageError:
+            raise
+        except (InputError, SchedulerRefused) as error:
+            self._move(runner, RunState.ERROR, error.message, error.hint)
+            raise
+        except SchedulerError as error:
+            self._move(runner, RunState.SUBMITTING, "the scheduler has not confirmed the job", error.message)
+            raise
+        self._record(runner, Status(RunState.QUEUED, utc_now(), job_id))
+        self.clusters.settle(runner.cluster, news=True)
+
+    def _look_up(self, runner: Runner) -> None:
+        """Look for the job of a runner whose submission had no clear answer."""
+        job_id = self.clusters.schedulers[runner.cluster].find(self._key(runner))
+        if job_id is not None:
+            self._record(runner, replace(runner.status, state=RunState.QUEUED, at=utc_now(), job_id=job_id, reason=""))
+        elif utc_now() - runner.status.at >= self.lookup_delay:
+            self._move(runner, RunState.ERROR, "the scheduler has no job of the runner; hold the GPU again")
+
+    def _release(self, runner: Runner) -> None:
+        try:
+            self._queue(runner).release()
+        except OSError as error:
+            if isinstance(error.__cause__, SchedulerError):
+                raise error.__cause__ from None
+            raise StorageError(f"runner {runner.id} cannot be told to end: {error.strerror or error}") from error
+        if runner.state is RunState.QUEUED:
+            self.clusters.schedulers[runner.cluster].cancel([self._key(runner)])
+
+    def _note_retirement(self, runner: Runner) -> str:
+        """Record that a runner takes no more runs, if it has said so, and return its reason."""
+        retired = self._queue(runner).retired()
+        if retired and runner.state is RunState.RUNNING:
+            self._move(runner, RunState.COLLECTING, retired)
+        return retired
+
+    def keys(self, live: Sequence[Runner]) -> list[JobKey]:
+        """Return the keys of the jobs of these runners."""
+        return [self._key(runner) for runner in live if runner.status.job_id]
+
+    def take_in(self, live: Sequence[Runner], news: Mapping[str, JobStatus]) -> bool:
+        """Record the answer of the scheduler for these runners; return whether the state of any changed."""
+        changed = False
+        for runner in live:
+            if runner.token in news:
+                status = self._status(runner, news[runner.token])
+                if status != runner.status:
+                    self._record(runner, status)
+                changed = changed or status.state is not runner.state
+        return changed
+
+    def _status(self, runner: Runner, news: JobStatus) -> Status:
+        """Return the status of a runner after the answer `news`; one that has retired by itself is finished."""
+        status = next_status(runner.status, news, utc_now(), result_grace=timedelta(0))
+        if news.state in (JobState.PENDING, JobState.UNKNOWN):
+            return status
+        retired = self._queue(runner).retired()
+        if not retired:
+            return status
+        if status.state is RunState.RUNNING:
+            return replace(status.moved(RunState.COLLECTING, utc_now()), reason=retired)
+        return replace(
+            status, state=RunState.FINISHED if news.state is JobState.ENDED else status.state, reason=retired
+        )
+
+    def _key(self, runner: Runner) -> JobKey:
+        script = self.clusters.folders_on(runner.cluster).of_runner(runner) / job_folder.SCRIPT
+        return JobKey(runner.token, runner.status.job_id, runner.created_at, str(script))
+
+    def _queue(self, runner: Runner) -> RunnerQueue:
+        return RunnerQueue(self.clusters.folders_on(runner.cluster), runner)
+
+    def _move(self, runner: Runner, state: RunState, reason: str = "", source: str = "") -> None:
+        self._record(runner, replace(runner.status.moved(state, utc_now()), reason=reason, source=source))
+
+    def _record(self, runner: Runner, status: Status) -> None:
+        self.store.runners.record(runner.id, status)
+
+    # Runs
+
+    def give(self, works: "Sequence[PreparedJob]") -> tuple[set[int], list[BoardError]]:
+        """Put those of these runs of one cluster into queues that a runner may judge; return their numbers, and errors.
+
+        A run goes to the runner of its user that has its request and enough time, to the one with the fewest runs.
+        """
+        given: dict[int, tuple[Run, PreparedJob, Runner]] = {}
+        live = [runner for runner in self.store.runners.live(works[0].run.cluster) if runner.takes_runs]
+        for work in works if live else ():
+            runner = self._runner_for(work, live)
+            if runner is not None:
+                live = [replace(each, runs=each.runs + 1) if each.id == runner.id else each for each in live]
+                given[work.run.id] = _at_runner(work, runner), work, runner
+        if not given:
+            return set(), []
+        self.store.runs.record_each({number: run.status for number, (run, _, _) in given.items()})
+        sent: dict[int, Status] = {}
+        errors: list[BoardError] = []
+        for number, (run, work, runner) in given.items():
+            device = str(work.gpu.device)
+            texts = [work.parts.code.decode(errors="replace")]
+            texts += [
+                file.text for file in work.parts.task.files if file.text is not None and file.name.endswith(".py")
+            ]
+            seconds = work.script.time_limit_seconds
+            entry = Entry(work.path.name, run.status.job_id, seconds, modules_in(texts, device))
+            try:
+                self._queue(runner).add(entry_name(number, work.path.name), entry)
+            except (OSError, SchedulerError) as error:
+                words = error.message if isinstance(error, SchedulerError) else error.strerror or str(error)
+                errors.append(StorageError(f"run {number} cannot be given to runner {runner.id}: {words}"))
+            else:
+                sent[number] = run.moved(RunState.QUEUED, reason=f"waits at runner {runner.id}").status
+        self.store.runs.record_each(sent)
+        return set(given), errors
+
+    def _runner_for(self, work: "PreparedJob", live: Sequence[Runner]) -> Runner | None:
+        run = work.run
+        if run.fresh:
+            return None
+        now, request = utc_now(), job_folder.request(work.script, work.gpu)
+        fitting = [
+            runner
+            for runner in live
+            if (runner.user, runner.account, runner.gpu) == (run.user, run.account, run.gpu)
+            and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
+            and work.script.time_limit_seconds + MARGIN_SECONDS <= runner.left_seconds(now)
+        ]
+        return min(fitting, key=lambda runner: runner.runs, default=None)
+
+    def look(self, runs: Sequence[Run]) -> tuple[dict[str, JobStatus], list[Run]]:
+        """Return the statuses of runs at runners, by their tokens, and the runs that no runner will judge.
+
+        The latter are recorded as runs without a job.
+        """
+        news, back = self._statuses(runs)
+        came_back = [run for run in runs if run.id in back]
+        self._take_back(came_back, back)
+        return news, came_back
+
+    def _statuses(self, runs: Sequence[Run]) -> tuple[dict[str, JobStatus], dict[int, str]]:
+        """Return the statuses as `look` does, and why runs are judged by no runner, by their numbers."""
+        news: dict[str, JobStatus] = {}
+        back: dict[int, str] = {}
+        runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
+        for runner in runners.values():
+            queue = self._queue(runner)
+            try:
+                parts = queue.names(QUEUE, TAKEN, DONE, WITHDRAWN)
+                for run in runs:
+                    if run.status.runner == runner.id:
+                        status = self._status_at(queue, run, parts)
+                        if status is None and not run.status.cancel_requested:
+                            back[run.id] = runner.status.reason or "it has too little time left"
+                        else:
+                            news[run.token] = status or JobStatus(JobState.CANCELLED, run.status.job_id)
+            except OSError:
+                continue  # a folder that cannot be read now tells nothing
+        return news, back
+
+    def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> JobStatus | None:
+        """Return the status of a run at a runner; None if the runner will not judge it."""
+        name, runner = self._entry(run), queue.runner
+        part, job_id, node = parts.get(name), run.status.job_id, runner.status.node
+        source = f"runner {runner.id}"
+        if part == QUEUE:
+            if not runner.takes_runs and queue.withdraw(name):
+                return None
+            return JobStatus(JobState.PENDING, job_id, f"waits at runner {runner.id}", source=source)
+        if part == TAKEN and not runner.state.ended:
+            return JobStatus(JobState.RUNNING, job_id, node=node, source=source)
+        if part == TAKEN:
+            state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
+            return JobStatus(state, job_id, f"its runner ended: {runner.status.reason}", node, source)
+        if part == DONE:
+            try:
+                end = queue.end_of(name)
+            except ValueError:
+                return JobStatus(JobState.ENDED, job_id, "its end at the runner cannot be read", node, source)
+            return JobStatus(_ENDS.get(end.state, JobState.NODE_FAIL), job_id, end.reason, node, source)
+        if part == WITHDRAWN:
+            return None
+        return JobStatus(JobState.MISSING if runner.state.ended else JobState.UNKNOWN, job_id, source=source)
+
+    def _take_back(self, runs: Sequence[Run], reasons: Mapping[int, str]) -> None:
+        """Record that these runs have no job; members of an array get new names, since others of it may have jobs."""
+        statuses = {
+            run.id: Status(RunState.CREATED, utc_now(), reason=f"left runner {run.status.runner}: {reasons[run.id]}")
+            for run in runs
+        }
+        self.store.runs.record_each({run.id: statuses[run.id] for run in runs if not run.array})
+        arrays: dict[str, list[int]] = {}
+        for run in runs:
+            if run.array:
+                arrays.setdefault(run.array, []).append(run.id)
+        tokens = drawn_tokens(arrays.values())
+        retries = {number: Retry(token, drawn_nonce(), statuses[number]) for number, token in tokens.items()}
+        if retries:
+            self.store.runs.retry_each(retries)
+
+    def find(self, runs: Sequence[Run]) -> dict[int, str]:
+        """Return the ids of those of these runs at runners that are in a queue or left it, by run number."""
+        news, _ = self._statuses(runs)
+        known = (JobState.MISSING, JobState.UNKNOWN)
+        return {run.id: run.status.job_id for run in runs if run.token in news and news[run.token].state not in known}
+
+    def cancel(self, runs: Sequence[Run]) -> None:
+        """Take runs out of the queues of their runners, or have the runners end them.
+
+        Raises:
+            SchedulerError: the machine of a queue did not answer, or the queue cannot be written.
+        """
+        runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
+        for run in runs:
+            runner = runners.get(run.status.runner or 0)
+            if runner is None:
+                continue
+            queue, name = self._queue(runner), self._entry(run)
+            try:
+                if queue.withdraw(name):
+                    self.store.runs.move(run, RunState.CANCELLED, reason=run.status.reason)
+                elif name in queue.names(TAKEN):
+                    queue.stop(name)
+            except OSError as error:
+                if isinstance(error.__cause__, SchedulerError):
+                    raise error.__cause__ from None
+                raise SchedulerError(f"the queue of runner {runner.id} cannot be written: {error.strerror}") from error
+
+    def _entry(self, run: Run) -> str:
+        return entry_name(run.id, self.clusters.folders_of(run).of(run).name)
+
+
+def _at_runner(work: "PreparedJob", runner: Runner) -> Run:
+    """Return a run on its way to a runner: its job is the runner's, with its own number."""
+    status = replace(
+        work.run.moved(RunState.SUBMITTING).status,
+        at=utc_now(),
+        attempt=work.attempt,
+        runner=runner.id,
+        job_id=f"{runner.status.job_id}.{work.run.id}",
+    )
+    return replace(work.run, status=status)
