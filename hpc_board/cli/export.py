@@ -1,7 +1,7 @@
 """`admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
-import re
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.output import print_found, refresh, remark
+from hpc_board.domain.clock import span_of
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
@@ -27,7 +28,6 @@ from hpc_board.report.views import view_of
 from hpc_board.report.views.usage import StatisticsView
 
 _FORMATS = ("csv", "json", "parquet", "html")
-_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=1)}
 
 
 class Since(click.ParamType[datetime]):
@@ -40,8 +40,8 @@ class Since(click.ParamType[datetime]):
             return value
         text = str(value).strip()
         try:
-            if ago := re.fullmatch(r"([0-9]{1,6})([dhw])", text):
-                return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+            with suppress(ValueError):
+                return datetime.now(UTC) - span_of(text)
             moment = datetime.fromisoformat(text)
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, OverflowError):

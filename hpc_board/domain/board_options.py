@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from typing import TypeVar
 
 import msgspec
 
+from hpc_board.domain.clock import span_of
 from hpc_board.domain.roles import Role, includes_user
 
 DEADLINE_WORDS = (
@@ -16,10 +17,7 @@ DEADLINE_WORDS = (
 )
 """The forms that `deadline_of` reads, as text for users."""
 
-_SPAN = r"\+((?:[0-9]{1,6}[wdhm])+)"
-_PARTS = r"([0-9]+)([wdhm])"
 _LONE_DIGIT = re.compile(r"(?<![0-9.])([0-9])(?![0-9])")
-_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes"}
 
 E = TypeVar("E", bound=Enum)
 
@@ -84,10 +82,8 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
     if words.casefold() == "none":
         return None
     try:
-        if span := re.fullmatch(_SPAN, words):
-            parts = ((_UNITS[unit], int(count)) for count, unit in re.findall(_PARTS, span[1]))
-            span_given = sum((timedelta(**{unit: count}) for unit, count in parts), timedelta())
-            return _within_years(now.astimezone(UTC) + span_given)
+        if words.startswith("+"):
+            return _within_years(now.astimezone(UTC) + span_of(words.removeprefix("+")))
         return moment_in_utc(words)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"expected {DEADLINE_WORDS}, in the years {YEAR_MIN} to {YEAR_MAX}") from error

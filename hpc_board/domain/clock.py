@@ -1,8 +1,11 @@
-"""The clock of the board: every stored moment is in UTC."""
+"""The clock of the board: every stored moment is in UTC; and lengths of time in words."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 from hpc_board.errors import InputError
+
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
 def utc_now() -> datetime:
@@ -23,3 +26,24 @@ def in_utc(moment: datetime) -> datetime:
     except OverflowError:
         problem = "cannot be expressed in UTC"
     raise InputError(f"the time {moment.isoformat()} {problem}.", hint="Use a time in UTC, such as 2026-11-22T18:00Z.")
+
+
+def span_of(text: str) -> timedelta:
+    """Return the length of time in a text such as "30m", "1h30m" or "90s", in weeks, days, hours, minutes and seconds.
+
+    Raises:
+        ValueError: the text is none.
+        OverflowError: it is too long.
+    """
+    if not re.fullmatch(r"(?:[0-9]{1,6}[wdhms])+", text):
+        raise ValueError(f"{text!r} is not a length of time")
+    parts = re.findall(r"([0-9]+)([wdhms])", text)
+    return sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
+
+
+def span_words(length: timedelta) -> str:
+    """Return a length of time to the second: "45 s", "24 min 3 s", "1 h 30 min"."""
+    minutes, seconds = divmod(max(0, int(length.total_seconds())), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min"), (seconds, "s")) if count]
+    return " ".join(parts) or "0 s"

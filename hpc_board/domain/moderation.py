@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.clock import span_words
 from hpc_board.errors import InputError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
@@ -196,10 +197,8 @@ def limit_refusal(
 def wait_text(wait: timedelta) -> str:
     """Format a waiting time, in seconds too if it is a minute or more: "12 min 5 s (725 s)"."""
     seconds = max(1, -int(-wait.total_seconds() // 1))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min{f' {rest} s' if rest else ''} ({seconds} s)"
+    words = span_words(timedelta(seconds=seconds))
+    return words if seconds < 60 else f"{words} ({seconds} s)"
 
 
 def may_read_code(reader: str, owner: str, *, admin: bool, shown_to_others: bool) -> bool:

@@ -185,7 +185,7 @@ def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0, "1 s"), (0.2, "1 s"), (59.1, "1 min (60 s)"), (61, "1 min 1 s (61 s)"), (3600, "60 min (3600 s)")],
+    [(0, "1 s"), (0.2, "1 s"), (59.1, "1 min (60 s)"), (61, "1 min 1 s (61 s)"), (3600, "1 h (3600 s)")],
 )
 def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None:
     assert wait_text(timedelta(seconds=seconds)) == words
