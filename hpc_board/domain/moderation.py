@@ -21,7 +21,7 @@ LIMITED_PERIOD = timedelta(hours=1)
 NOTES_MAX = 50
 """The maximum number of notes on a submission, besides the one that it was sent with."""
 
-EVERYTHING, USER, BOARD, SUBMISSION = "", "user", "board", "submission"
+EVERYTHING, USER, BOARD, SUBMISSION, GPU = "", "user", "board", "submission", "gpu"
 """The kinds of subjects of a decision; the subject of EVERYTHING is empty."""
 
 STOP, START = "stop", "start"
@@ -29,6 +29,8 @@ BAN, UNBAN = "ban", "unban"
 LIMIT = "limit"
 REMOVE, READMIT = "remove", "readmit"
 RERUN = "rerun"
+HOLD, END = "hold", "end"
+"""The begin and the end of a runner, which the log takes from the runners."""
 
 NOTE = "note"
 
@@ -83,7 +85,7 @@ NO_LIMITS = Limits()
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision about a user, a leaderboard, a submission or everything: one row of the audit log.
+    """A decision about a user, a leaderboard, a submission, a GPU or everything: one row of the audit log.
 
     `number` is its number in the log, 0 if not queried.
     """
@@ -101,6 +103,24 @@ class Decision(msgspec.Struct, frozen=True):
     def ends_at(self) -> datetime | None:
         """Return the time at which a ban expires; None if only another decision ends it."""
         return datetime.fromisoformat(self.detail) if self.action == BAN and self.detail else None
+
+
+class HeldGpu(msgspec.Struct, frozen=True):
+    """The detail of a row of the log about a runner: the time for which it was to hold its GPU, and its cost so far."""
+
+    runner: int
+    seconds: int
+    held_seconds: int = 0
+    runs: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> "HeldGpu":
+        """Read the detail of a row of the log.
+
+        Raises:
+            ValueError: it is not about a runner.
+        """
+        return msgspec.json.decode(text, type=cls)
 
 
 class Remark(msgspec.Struct, frozen=True):

@@ -1,19 +1,30 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
-from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Removal
+from hpc_board.domain.clock import span_words
+from hpc_board.domain.moderation import (
+    END,
+    HOLD,
+    NO_LIMITS,
+    REASON_CHARACTERS_MAX,
+    Decision,
+    HeldGpu,
+    Limits,
+    Removal,
+)
 from hpc_board.domain.run import Run
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.formatting import moment_text, score_text
+from hpc_board.report.formatting import count_text, moment_text, score_text
 
 if TYPE_CHECKING:
     from hpc_board.domain.draft import RerunCandidate
 
-_SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission"}
+_SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission", "gpu": "GPU"}
 
 
 def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
@@ -71,7 +82,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
         (Column("SUBJECT", flexible=True), subject_text),
         (Column("DETAIL", flexible=True), detail_text),
         (Column("REASON", flexible=True), _reason),
-        empty="No admin actions.",
+        empty="No entries.",
     )
 
 
@@ -94,12 +105,22 @@ def detail_text(decision: Decision) -> str:
         return f"until {moment_words(decision.ends_at)}"
     if decision.action == "rerun":
         return f"as submission {one_line(decision.detail, 40)}"
-    if decision.action != "limit":
+    if decision.action not in ("limit", HOLD, END):
         return one_line(decision.detail)
     try:
-        return limits_text(Limits.from_json(decision.detail))
+        if decision.action == "limit":
+            return limits_text(Limits.from_json(decision.detail))
+        return _held_text(decision.action, HeldGpu.from_json(decision.detail))
     except (ValueError, RecursionError):
         return one_line(decision.detail)
+
+
+def _held_text(action: str, held: HeldGpu) -> str:
+    """Return the time of a runner: "runner 3, for 30 min", "runner 3, held for 24 min 3 s, 17 runs"."""
+    if action == HOLD:
+        return f"runner {held.runner}, for {span_words(timedelta(seconds=held.seconds))}"
+    cost = f"{span_words(timedelta(seconds=held.held_seconds))}, {count_text(held.runs, 'run')}"
+    return f"runner {held.runner}, held for {cost}"
 
 
 def rerun_table(candidates: "Sequence[RerunCandidate]") -> Table:

@@ -8,7 +8,7 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table, table
 from hpc_board.report.formatting import moment_text, score_text, span_text
-from hpc_board.report.run_words import outcome, run_tone
+from hpc_board.report.run_words import at_runner, outcome, run_tone
 
 NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
 
@@ -53,9 +53,10 @@ def _job(run: Run) -> str:
 
 
 def remarks_text(run: Run) -> str:
-    """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
+    """Return the remarks on a run for one cell of a table: its runner until its end, admin actions, its newest note."""
     remarks = run.remarks
     parts = (
+        "" if run.state.ended else at_runner(run),
         "removed" if remarks.removal else "",
         f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
         one_line(remarks.notes[-1].text if remarks.notes else run.note, NOTE_CHARACTERS_MAX),

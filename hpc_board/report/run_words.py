@@ -80,6 +80,11 @@ def outcome(run: Run) -> str:
     return outcome_words(run.verdict or run.state)
 
 
+def at_runner(run: Run) -> str:
+    """Return the runner of a run in words, "at runner 3"; empty for a run with a job of its own."""
+    return "" if run.status.runner is None else f"at runner {run.status.runner}"
+
+
 def run_tone(run: Run) -> Tone:
     """Return the tone of a run: good if it passed, bad if it ended otherwise."""
     if run.verdict is Verdict.PASS:

@@ -26,6 +26,7 @@ from hpc_board.report.logs import job_log, json_command, kernel_logs, message_lo
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_words import (
     JUDGED,
+    at_runner,
     cause_first,
     outcome,
     place_text,
@@ -176,6 +177,7 @@ def _vouching_text(run: Run, result: Result) -> str:
         "run as root" if result.provenance.get("root") else "",
         f"node {run.status.node}" if run.status.node else "",
         f"job {run.status.job_id}" if run.status.job_id else "",
+        at_runner(run),
     )
     return " · ".join(one_line(part) for part in parts if part)
 
@@ -197,6 +199,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
         ("cluster", one_line(run.cluster)),
         ("partition", one_line(run.partition)),
         ("node", one_line(last.node)),
+        ("runner", "" if last.runner is None else str(last.runner)),
         ("expected start", moment_text(last.expected_start) if last.expected_start else ""),
         ("left the queue", moment_text(last.ended_in_queue_at) if last.ended_in_queue_at else ""),
         ("submission sha256", run.code_sha256[:_SHORT_HASH]),
@@ -532,7 +535,7 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.account:
         yield "account", f"{one_line(run.account)} (owner of the job)"
     yield "submitted", moment_text(run.created_at)
-    job = run.status.job_id
+    job = ", ".join(filter(None, (run.status.job_id, at_runner(run) or ("of its own: --fresh" if run.fresh else ""))))
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
     yield "cluster", one_line(place)
     if job:

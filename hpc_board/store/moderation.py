@@ -54,18 +54,30 @@ _TERMS = {
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
 
-# Changes of boards are decisions too, and have a table of their own.
+# Changes of boards are decisions too, and so are runners; they have tables of their own.
 _LOG = """
 WITH log AS (
-    SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
+    SELECT action, kind, subject, detail, by_user, at, reason, 4 * id AS number FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
            CASE WHEN action = 'update' AND old IS NOT NULL THEN rtrim(
                iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
            ELSE '' END AS detail,
-           by_user, at, reason, 2 * id + 1 AS number
+           by_user, at, reason, 4 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
-              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
+              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id))
+    UNION ALL
+    SELECT 'hold' AS action, 'gpu' AS kind, gpu AS subject,
+           json_object('runner', id, 'seconds', seconds) AS detail,
+           user AS by_user, created_at AS at, '' AS reason, 4 * id + 2 AS number
+      FROM runners
+    UNION ALL
+    SELECT 'end' AS action, 'gpu' AS kind, gpu AS subject,
+           json_object('runner', id, 'seconds', seconds, 'runs', runs, 'held_seconds',
+               coalesce(CAST(round(86400 * (julianday(at) - julianday(started_at))) AS INTEGER), 0)) AS detail,
+           user AS by_user, at, reason, 4 * id + 3 AS number
+      FROM runner_details
+     WHERE NOT EXISTS (SELECT 1 FROM live_runners WHERE runner = id))
 SELECT * FROM log
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
@@ -228,7 +240,7 @@ class ModerationGateway:
             db.insert("remarks", {**row, "at": time_text(at)})
 
     def log(self, *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
-        """Return the newest decisions and changes of boards, newest first.
+        """Return the newest decisions, changes of boards, and begins and ends of runners, newest first.
 
         Only those by or about `user` or their submissions, and about `board` or submissions to it.
         """

@@ -63,11 +63,11 @@ class DecisionView(View, frozen=True):
     ATTRIBUTES: ClassVar = {"by": "by_user"}
     at: Moment | None
     by: str
-    """the admin"""
+    """the admin, or the user of the runner"""
     action: str
     """the action"""
     kind: str
-    """the kind of its subject: `user`, `board`, `submission`, or empty for everything"""
+    """the kind of its subject: `user`, `board`, `submission`, `gpu`, or empty for everything"""
     subject: str
     """its subject"""
     detail: str

@@ -1,11 +1,13 @@
 """The JSON of runs and submissions."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import msgspec
 
 from hpc_board.domain.run import Run, Status, WholeRun
+from hpc_board.domain.runner import Runner
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.result import Result
@@ -16,6 +18,7 @@ from hpc_board.report.views import (
     Seconds,
     Unchanged,
     View,
+    moment,
     safe,
     view_of,
     views_of,
@@ -129,6 +132,7 @@ class RunView(View, frozen=True):
         "score_low_s": "interval.low_s",
         "score_high_s": "interval.high_s",
         "retries": "retry",
+        "runner": "status.runner",
     }
     id: int
     """the number of the run"""
@@ -187,6 +191,10 @@ class RunView(View, frozen=True):
     """the options that the user set for the job, by their names in `submit`"""
     retries: int
     """how often it was sent again after a fault of the cluster; `history` has the reasons"""
+    runner: int | None
+    """the number of the runner that it goes to; `null` for a job of its own"""
+    fresh: bool
+    """true if it was sent with `--fresh`"""
 
     @classmethod
     def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
@@ -254,6 +262,57 @@ class RemovedRunView(RemovalView, frozen=True):
     submission: int
     score_s: Seconds | None
     """its score"""
+
+
+class RunnerView(View, frozen=True):
+    """A runner: a job that holds a GPU for the runs of a user."""
+
+    ATTRIBUTES: ClassVar = {"reason": "status.reason", "expected_start": "status.expected_start"}
+    id: int
+    """the number of the runner"""
+    user: str
+    gpu: str
+    state: str
+    """the [state](results.md#states-of-a-run) of its job; `finished` if it ended by itself"""
+    takes_runs: bool
+    """true if new runs may go to it"""
+    job: JobView
+    """its job"""
+    seconds: int
+    """the longest time for which it holds the GPU"""
+    idle_seconds: int
+    """the longest time for which it waits for its next run"""
+    runs: int
+    """the number of runs that went to it"""
+    held_seconds: Seconds
+    """the time for which it has held the GPU"""
+    left_seconds: Seconds | None
+    """the time until its latest end; `null` for one that has ended"""
+    created_at: Moment
+    """the time of the request"""
+    started_at: Moment | None
+    """the start of its job"""
+    ends_at: Moment | None
+    """its latest end"""
+    expected_start: Moment | None
+    """the start that the scheduler expects"""
+    ended_at: Moment | None
+    """the time at which the board noticed its end"""
+    reason: str
+    """the reason of the scheduler or of hpc-board for the state"""
+
+    @classmethod
+    def of(cls, runner: Runner, now: datetime) -> "RunnerView":
+        """Return the object of a runner with its times at the moment `now`."""
+        ended = runner.state.ended
+        return view_of(
+            cls,
+            runner,
+            job=view_of(JobView, runner),
+            held_seconds=round(runner.held_seconds(now), 3),
+            left_seconds=None if ended else round(runner.left_seconds(now), 3),
+            ended_at=moment(runner.status.at) if ended else None,
+        )
 
 
 class LookView(View, frozen=True):

@@ -37,12 +37,14 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.moderation import detail_text, subject_text
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import Store, decisions, submissions
 from hpc_board.store.listing import RunQuery
 from hpc_board.store.row_values import time_text
+from hpc_board.store.runners import NewRunner
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import Recorded, once_drafted, result_of, timed_case
@@ -579,6 +581,29 @@ def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> N
     assert [each.reason for each in rules.decisions()] == ["two", "over", "one"]
     assert [each.action for each in rules.decisions(board="matmul")] == ["delete"]
     assert [each.action for each in rules.decisions(user="carl")] == ["delete"]
+
+
+def test_the_log_has_the_begin_and_the_cost_of_a_held_gpu(board: Recorded) -> None:
+    rules = board.board.moderation
+    rules.stop("before")
+    at = datetime.now(UTC) + MINUTE
+    runners = Store(board.folder / "board" / "board.db").runners
+    new = NewRunner("ada", "", "H100", "here", "", "hb-1", "a" * 64, 1800, 300, "b" * 64, "{}", at)
+    ended, live = runners.add(new, most=1), runners.add(replace(new, user="bob", token="hb-2", at=at + MINUTE), most=1)
+    for minutes, state, reason in ((1, RunState.RUNNING, ""), (25.05, RunState.FINISHED, "it was idle for 300 s")):
+        runners.record(ended.id, Status(state, at + minutes * MINUTE, reason=reason, runner=ended.id))
+    found = rules.decisions()
+    assert [(each.action, subject_text(each), each.by_user, detail_text(each), each.reason) for each in found] == [
+        ("end", "GPU H100", "ada", "runner 1, held for 24 min 3 s, 0 runs", "it was idle for 300 s"),
+        ("hold", "GPU H100", "bob", "runner 2, for 30 min", ""),
+        ("hold", "GPU H100", "ada", "runner 1, for 30 min", ""),
+        ("stop", "all boards", ADMIN, "", "before"),
+    ]
+    assert len({each.number for each in found}) == len(found)
+    assert [each.action for each in rules.decisions(user="ada")] == ["end", "hold"]
+    assert rules.decisions(board="vectoradd_py") == ()
+    runners.record(live.id, Status(RunState.CANCELLED, at + 9 * MINUTE, runner=live.id))
+    assert detail_text(rules.decisions(user="bob")[0]) == "runner 2, held for 0 s, 0 runs"
 
 
 PARTICIPANT: list[Callable[[Board], object]] = [

@@ -1,0 +1,84 @@
+"""Runners in words: the GPU that each holds, and its cost."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from hpc_board.domain.clock import span_words
+from hpc_board.domain.run import RunState
+from hpc_board.domain.runner import Runner
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Facts
+from hpc_board.report.formatting import count_text
+from hpc_board.report.run_words import start_text, state_text
+
+_REASON_CHARACTERS_MAX = 500
+
+
+def runners_facts(runners: Sequence[Runner], now: datetime) -> Facts:
+    """Return a line for each runner, by its number."""
+    return Facts(tuple((f"runner {runner.id}", runner_text(runner, now)) for runner in runners))
+
+
+def runner_text(runner: Runner, now: datetime) -> str:
+    """Return the GPU of a runner, its time and its runs: "H100 held, 24 min left, 7 runs, job 4711 on node n3"."""
+    if runner.state.ended:
+        return _ended_text(runner, now)
+    parts = _waiting_parts(runner, now) if runner.started_at is None else _held_parts(runner, now)
+    return ", ".join(filter(None, (*parts, count_text(runner.runs, "run"), place_text(runner))))
+
+
+def cost_text(runner: Runner, now: datetime) -> str:
+    """Return the time for which a runner has held its GPU, and its runs: "held H100 for 24 min 3 s, 17 runs"."""
+    if runner.started_at is None:
+        return f"never held {one_line(runner.gpu)}"
+    held = span_words(timedelta(seconds=runner.held_seconds(now)))
+    return f"held {one_line(runner.gpu)} for {held}, {count_text(runner.runs, 'run')}"
+
+
+def left_text(runner: Runner, now: datetime) -> str:
+    """Return the time until the latest end of a runner, in whole minutes: "24 min"."""
+    seconds = int(runner.left_seconds(now))
+    return span_words(timedelta(seconds=seconds if seconds < 60 else seconds // 60 * 60))
+
+
+def reason_text(runner: Runner) -> str:
+    """Return the reason for the state of a runner's job, by hpc-board or else by the scheduler."""
+    reason = runner.status.reason or (runner.status.source if runner.state.unsent else "")
+    return one_line(reason, _REASON_CHARACTERS_MAX)
+
+
+def place_text(runner: Runner) -> str:
+    """Return the job of a runner, "job 4711 on node n3"; empty before the job is known."""
+    if not runner.status.job_id:
+        return ""
+    node = f" on node {one_line(runner.status.node)}" if runner.status.node else ""
+    return f"job {one_line(runner.status.job_id)}{node}"
+
+
+def _waiting_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
+    state = "not queued yet" if runner.state.unsent else state_text(runner.state)
+    expected = runner.status.expected_start
+    return (
+        f"{one_line(runner.gpu)} requested for {span_words(timedelta(seconds=runner.seconds))}",
+        _because("to end" if runner.status.cancel_requested else state, runner),
+        f"expected start {start_text(expected, now)}" if expected and runner.state is RunState.QUEUED else "",
+    )
+
+
+def _held_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
+    gpu = one_line(runner.gpu)
+    if runner.takes_runs:
+        return f"{gpu} held", f"{left_text(runner, now)} left"
+    if runner.state is RunState.RUNNING:
+        return f"{gpu} held", _because("ends after the run in hand", runner)
+    return (_because(f"{gpu} held, ending", runner),)
+
+
+def _ended_text(runner: Runner, now: datetime) -> str:
+    end = "ended" if runner.state is RunState.FINISHED else state_text(runner.state)
+    return f"{cost_text(runner, now)}; {_because(end, runner)}"
+
+
+def _because(words: str, runner: Runner) -> str:
+    reason = reason_text(runner)
+    return f"{words}: {reason}" if reason else words
