@@ -78,6 +78,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     yield "`serve`", _table(settings.ServeSection)
     yield "`jobs`", _table(settings.JobsSection)
     yield "`submit`", _table(settings.SubmitSection)
+    yield "`runners`", _table(settings.RunnersSection)
 
 
 def _defaults(kind: schedulers.AnyKind) -> str:
@@ -168,7 +169,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "must be given"
     if field.default is False:
         return "`false`"
-    if isinstance(field.default, str):
+    if isinstance(field.default, str | int):
         return f"`{field.default}`"
     return "optional"
 
