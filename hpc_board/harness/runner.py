@@ -170,7 +170,7 @@ class _Runner:
         path, taken = self._folder / QUEUE / name, self._folder / TAKEN / name
         try:
             entry = decoded(path.read_bytes(), Entry)
-            if entry.seconds + _MARGIN_SECONDS > self._left_seconds():
+            if entry.least_seconds + _MARGIN_SECONDS > self._left_seconds():
                 path.rename(self._folder / WITHDRAWN / name)
                 return
             path.rename(taken)
@@ -255,11 +255,13 @@ class _Runner:
                 self._describe(name, _BEAT_SECONDS)
             if end.state == "ended":
                 if self._interruption.status:
-                    end = End("cancelled", "the job of its runner was told to end")
+                    end = End("runner_ended", "the job of its runner was told to end")
                 elif (self._folder / QUEUE / f"{name}{STOP}").exists():
                     end = End("cancelled", "cancelled while it ran")
                 elif time.monotonic() >= late:
                     end = End("timeout", f"ran into its time limit of {seconds} s")
+                elif self._left_seconds() < _MARGIN_SECONDS:
+                    end = End("time_over", "the time of its runner was over")
                 if end.state != "ended":
                     signal_all([child.pid], signal.SIGTERM)
                     killed_at = time.monotonic() + _TERM_GRACE_SECONDS

@@ -37,17 +37,23 @@ ValueT = TypeVar("ValueT", bound=Value)
 class Entry(Value):
     """A run in the queue: its job folder, from the runner's on, and its id as a job.
 
-    The runner ends the run after `seconds`. `modules` are the slow ones that task and submission import.
+    The runner judges the run if `least_seconds` are left, and ends it after `seconds`, or with its own time. `modules`
+    are the slow ones that task and submission import.
     """
 
     job: str
     job_id: str
     seconds: int
+    least_seconds: int
     modules: list[str]
 
 
 class End(Value):
-    """The end of a run at a runner; `state` is "ended", "cancelled", "timeout" or "node_fail"."""
+    """The end of a run at a runner.
+
+    `state` is "ended", "cancelled", "timeout", "time_over" if the time of the runner was over before the run's own,
+    "runner_ended" if the runner's job was told to end, or "node_fail".
+    """
 
     state: str
     reason: str

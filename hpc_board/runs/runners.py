@@ -11,11 +11,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState, Status, next_status
+from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState, Status, grouped_by_array, next_status
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
+from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable
 from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens
@@ -26,8 +27,16 @@ from hpc_board.store import Store
 if TYPE_CHECKING:
     from hpc_board.runs.launcher import PreparedJob
 
-MARGIN_SECONDS = 30
-"""The time that a runner must have left besides the limit of a run: it needs some to begin, and clocks differ."""
+LEAST_SECONDS = 120
+"""The time left up to which a runner takes runs, also those with a longer limit: few need as much.
+
+A run that does is sent again as a job of its own.
+"""
+
+_MARGIN_SECONDS = 30
+"""The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
+
+_REASON_MAX = 200
 
 _ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
 """The state of a job whose run ended so at a runner; for any other word it is NODE_FAIL."""
@@ -41,6 +50,13 @@ _ENDS_IN_HAND = {
     RunState.LOST: JobState.MISSING,
 }
 """The state of the run that a runner had in hand at such an end; after any other one it is ENDED."""
+
+
+class _Back(msgspec.Struct, frozen=True):
+    """The reason for which a run comes back from a runner, and whether the runner has begun it."""
+
+    reason: str
+    begun: bool = False
 
 
 class RunnerJobs(msgspec.Struct, frozen=True):
@@ -162,9 +178,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             return status
         if status.state is RunState.RUNNING:
             return replace(status.moved(RunState.COLLECTING, utc_now()), reason=retired)
-        return replace(
-            status, state=RunState.FINISHED if news.state is JobState.ENDED else status.state, reason=retired
-        )
+        state = RunState.FINISHED if news.state is JobState.ENDED else status.state
+        return replace(status, state=state, reason=retired, source=news.source)
 
     def _key(self, runner: Runner) -> JobKey:
         script = self.clusters.folders_on(runner.cluster).of_runner(runner) / job_folder.SCRIPT
@@ -184,12 +199,14 @@ class RunnerJobs(msgspec.Struct, frozen=True):
     def give(self, works: "Sequence[PreparedJob]") -> tuple[set[int], list[BoardError]]:
         """Put those of these runs of one cluster into queues that a runner may judge; return their numbers, and errors.
 
-        A run goes to the runner of its user that has its request and enough time, to the one with the fewest runs.
+        A run goes to the runner of its user that has its request and enough time, to the one with the fewest runs. It
+        goes to none from which it came back.
         """
         given: dict[int, tuple[Run, PreparedJob, Runner]] = {}
         live = [runner for runner in self.store.runners.live(works[0].run.cluster) if runner.takes_runs]
+        former = self.store.runners.former([work.run.id for work in works]) if live else ()
         for work in works if live else ():
-            runner = self._runner_for(work, live)
+            runner = self._runner_for(work, [each for each in live if (work.run.id, each.id) not in former])
             if runner is not None:
                 live = [replace(each, runs=each.runs + 1) if each.id == runner.id else each for each in live]
                 given[work.run.id] = _at_runner(work, runner), work, runner
@@ -204,8 +221,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             texts += [
                 file.text for file in work.parts.task.files if file.text is not None and file.name.endswith(".py")
             ]
-            seconds = work.script.time_limit_seconds
-            entry = Entry(work.path.name, run.status.job_id, seconds, modules_in(texts, device))
+            seconds = work.script.time_limit_seconds, _least_seconds(work.script)
+            entry = Entry(work.path.name, run.status.job_id, *seconds, modules_in(texts, device))
             try:
                 self._queue(runner).add(entry_name(number, work.path.name), entry)
             except (OSError, SchedulerError) as error:
@@ -226,7 +243,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             for runner in live
             if (runner.user, runner.account, runner.gpu) == (run.user, run.account, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
-            and work.script.time_limit_seconds + MARGIN_SECONDS <= runner.left_seconds(now)
+            and _least_seconds(work.script) + _MARGIN_SECONDS <= runner.left_seconds(now)
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
@@ -240,10 +257,10 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         self._take_back(came_back, back)
         return news, came_back
 
-    def _statuses(self, runs: Sequence[Run]) -> tuple[dict[str, JobStatus], dict[int, str]]:
-        """Return the statuses as `look` does, and why runs are judged by no runner, by their numbers."""
+    def _statuses(self, runs: Sequence[Run]) -> tuple[dict[str, JobStatus], dict[int, "_Back"]]:
+        """Return the statuses as `look` does, and the runs that come back, by their numbers."""
         news: dict[str, JobStatus] = {}
-        back: dict[int, str] = {}
+        back: dict[int, _Back] = {}
         runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
         for runner in runners.values():
             queue = self._queue(runner)
@@ -252,53 +269,62 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 for run in runs:
                     if run.status.runner == runner.id:
                         status = self._status_at(queue, run, parts)
-                        if status is None and not run.status.cancel_requested:
-                            back[run.id] = runner.status.reason or "it has too little time left"
+                        if isinstance(status, JobStatus):
+                            news[run.token] = status
+                        elif run.status.cancel_requested:
+                            news[run.token] = JobStatus(JobState.CANCELLED, run.status.job_id)
                         else:
-                            news[run.token] = status or JobStatus(JobState.CANCELLED, run.status.job_id)
+                            back[run.id] = status
             except OSError:
                 continue  # a folder that cannot be read now tells nothing
         return news, back
 
-    def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> JobStatus | None:
-        """Return the status of a run at a runner; None if the runner will not judge it."""
+    def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> "JobStatus | _Back":
+        """Return the status of a run at a runner, or the reason for which the run comes back."""
         name, runner = self._entry(run), queue.runner
-        part, job_id, node = parts.get(name), run.status.job_id, runner.status.node
-        source = f"runner {runner.id}"
+        part = parts.get(name)
+        at_runner = JobStatus(
+            JobState.UNKNOWN, run.status.job_id, node=runner.status.node, source=f"runner {runner.id}"
+        )
+        in_hand = JobState.RUNNING
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
-                return None
-            return JobStatus(JobState.PENDING, job_id, f"waits at runner {runner.id}", source=source)
-        if part == TAKEN and not runner.state.ended:
-            return JobStatus(JobState.RUNNING, job_id, node=node, source=source)
-        if part == TAKEN:
-            state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
-            return JobStatus(state, job_id, f"its runner ended: {runner.status.reason}", node, source)
+                return _Back(f"runner {runner.id} ended before it: {runner.status.reason}")
+            return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
+        if part == WITHDRAWN:
+            return _Back(f"runner {runner.id} has too little time left")
         if part == DONE:
             try:
                 end = queue.end_of(name)
             except ValueError:
-                return JobStatus(JobState.ENDED, job_id, "its end at the runner cannot be read", node, source)
-            return JobStatus(_ENDS.get(end.state, JobState.NODE_FAIL), job_id, end.reason, node, source)
-        if part == WITHDRAWN:
-            return None
-        return JobStatus(JobState.MISSING if runner.state.ended else JobState.UNKNOWN, job_id, source=source)
+                return replace(at_runner, state=JobState.ENDED, reason="its end at the runner cannot be read")
+            if end.state == "time_over":
+                return _Back(f"the time of runner {runner.id} was over before the run ended", begun=True)
+            if end.state != "runner_ended":
+                state = _ENDS.get(end.state, JobState.NODE_FAIL)
+                return replace(at_runner, state=state, reason=one_line(end.reason, _REASON_MAX))
+            in_hand = JobState.COMPLETING
+        if part is None:
+            return replace(at_runner, state=JobState.MISSING) if runner.state.ended else at_runner
+        if not runner.state.ended:
+            return replace(at_runner, state=in_hand)
+        state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
+        return replace(at_runner, state=state, reason=f"its runner ended: {runner.status.reason}")
 
-    def _take_back(self, runs: Sequence[Run], reasons: Mapping[int, str]) -> None:
-        """Record that these runs have no job; members of an array get new names, since others of it may have jobs."""
-        statuses = {
-            run.id: Status(RunState.CREATED, utc_now(), reason=f"left runner {run.status.runner}: {reasons[run.id]}")
-            for run in runs
-        }
-        self.store.runs.record_each({run.id: statuses[run.id] for run in runs if not run.array})
-        arrays: dict[str, list[int]] = {}
-        for run in runs:
-            if run.array:
-                arrays.setdefault(run.array, []).append(run.id)
-        tokens = drawn_tokens(arrays.values())
-        retries = {number: Retry(token, drawn_nonce(), statuses[number]) for number, token in tokens.items()}
-        if retries:
-            self.store.runs.retry_each(retries)
+    def _take_back(self, runs: Sequence[Run], back: Mapping[int, "_Back"]) -> None:
+        """Record that these runs have no job.
+
+        A begun run gets another job folder, by another name; so do members of an array, since others of it may have
+        jobs.
+        """
+        statuses = {run.id: Status(RunState.CREATED, utc_now(), reason=back[run.id].reason) for run in runs}
+        renamed = [run for run in runs if run.array or back[run.id].begun]
+        self.store.runs.record_each({run.id: statuses[run.id] for run in runs if run not in renamed})
+        if renamed:
+            tokens = drawn_tokens([run.id for run in group] for group in grouped_by_array(renamed))
+            self.store.runs.retry_each(
+                {number: Retry(token, drawn_nonce(), statuses[number]) for number, token in tokens.items()}
+            )
 
     def find(self, runs: Sequence[Run]) -> dict[int, str]:
         """Return the ids of those of these runs at runners that are in a queue or left it, by run number."""
@@ -330,6 +356,11 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     def _entry(self, run: Run) -> str:
         return entry_name(run.id, self.clusters.folders_of(run).of(run).name)
+
+
+def _least_seconds(script: job_folder.Script) -> int:
+    """Return the time that a runner must have left for a run."""
+    return min(script.time_limit_seconds, LEAST_SECONDS)
 
 
 def _at_runner(work: "PreparedJob", runner: Runner) -> Run:

@@ -124,6 +124,16 @@ class RunnerGateway:
             rows = db.rows("runner_details", ":user IS NULL OR user = :user", given, order="id DESC", limit=limit)
             return tuple(map(_value, rows))
 
+    def former(self, runs: Collection[int]) -> frozenset[tuple[int, int]]:
+        """Return these runs, each with every runner in whose queue it has been."""
+        statement = (
+            "SELECT DISTINCT run, runner FROM events WHERE run IN (SELECT value FROM json_each(:runs)) "
+            "AND runner IS NOT NULL AND state = :queued"
+        )
+        given = {"runs": json.dumps([*runs]), "queued": RunState.QUEUED.value}
+        with self._file.reading() as db:
+            return frozenset((row["run"], row["runner"]) for row in db.query(statement, given))
+
     def ended(self, tokens: Collection[str], before: datetime) -> frozenset[str]:
         """Return those of `tokens` that are of runners which ended `before` that time."""
         where = "token IN (SELECT value FROM json_each(:tokens)) AND at < :before"

@@ -32,18 +32,24 @@ class RunnerFolder:
         self._number = 0
 
     def add(
-        self, submission: str = RIGHT, task: Task | None = None, mode: Mode = Mode.TEST, seconds: int = 120, **more: Any
+        self,
+        submission: str = RIGHT,
+        task: Task | None = None,
+        mode: Mode = Mode.TEST,
+        seconds: int = 120,
+        least_seconds: int | None = None,
+        **more: Any,
     ) -> Path:
-        """Write a run's job folder and its entry, and return the job folder."""
+        """Write a run's job folder and its entry, and return the job folder; it needs `seconds` by default."""
         self._number += 1
         job = make_job_folder(
             self.board, submission, task or a_task(), mode, gpu=self._gpu, number=self._number, **more
         )
         if not self.folder.exists():
             self._write(job)
-        entry = Entry(
-            job.name, f"{JOB_ID}.{self._number}", seconds, modules_of([job / "submission", job / "task"], "cpu")
-        )
+        least = seconds if least_seconds is None else least_seconds
+        modules = modules_of([job / "submission", job / "task"], "cpu")
+        entry = Entry(job.name, f"{JOB_ID}.{self._number}", seconds, least, modules)
         name = self.name_of(job)
         draft = self.folder / f"{name}.draft"
         draft.write_bytes(encoded(entry))

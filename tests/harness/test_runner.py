@@ -142,6 +142,19 @@ def test_a_run_for_which_too_little_time_is_left_is_set_aside_and_the_next_is_ju
     assert [path.name for path in (runner.folder / QUEUE).iterdir()] == ["state.json"]
 
 
+def test_a_run_that_is_longer_than_the_time_left_ends_with_its_runner(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, time_limit_seconds=25)
+    hanging, behind = (
+        runner.add(HANGS, a_task(limits=PATIENT), seconds=90, least_seconds=5),
+        runner.add(least_seconds=5),
+    )
+    state = runner.run()
+    assert runner.end_of(hanging) == End("time_over", "the time of its runner was over")
+    assert result_in(hanging).interrupted
+    assert state.retired == "its time is over"
+    assert (runner.folder / QUEUE / runner.name_of(behind)).exists()
+
+
 def test_a_runner_whose_time_is_over_by_slurm_takes_no_run_and_sets_none_aside(tmp_path: Path) -> None:
     runner = RunnerFolder(tmp_path)
     job = runner.add(seconds=30)
@@ -169,7 +182,7 @@ def test_a_runner_whose_job_is_told_to_end_leaves_a_partial_result_and_no_proces
         shell.send_signal(signal.SIGTERM)
         assert shell.wait(timeout=60) == 128 + signal.SIGTERM
     assert result_in(hanging).interrupted
-    assert runner.end_of(hanging) == End("cancelled", "the job of its runner was told to end")
+    assert runner.end_of(hanging) == End("runner_ended", "the job of its runner was told to end")
     assert not (behind / "result.json").exists()
     assert all(map(ended, below))
 
@@ -330,7 +343,7 @@ def test_a_run_that_leaves_the_gpu_changed_retires_its_runner(
 
 
 def test_the_file_of_an_entry_is_read_without_trust() -> None:
-    entry = Entry("hb-1", "42.1", 60, ["torch"])
+    entry = Entry("hb-1", "42.1", 60, 60, ["torch"])
     assert decoded(encoded(entry), Entry) == entry
     for data in (b"", b"[]", b"{}", encoded(entry).replace(b"60", b'"60"'), b"[" * 100_000):
         with pytest.raises(ValueError, match=r"not the file of a runner|Expecting value"):

@@ -98,7 +98,7 @@ class LocalRunner:
         self._number += 1
         folder = Path(job.folder)
         modules = _modules(folder, json.loads(self.request.facts)["device"])
-        entry = RunnerEntry(folder.name, str(job.number), job.time_limit_seconds, modules)
+        entry = RunnerEntry(folder.name, str(job.number), job.time_limit_seconds, job.time_limit_seconds, modules)
         name = entry_name(self._number, folder.name)
         try:
             write_whole(self.folder / QUEUE / name, encoded(entry))
