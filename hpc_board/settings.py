@@ -13,7 +13,7 @@ from hpc_board import bundled
 from hpc_board.accounts import own_folder
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
-from hpc_board.domain.runner import MINUTES_MAX, RunnerRules
+from hpc_board.domain.runner_rules import MINUTES_MAX, RunnerRules
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.model.gpu import (
     Cluster,

@@ -10,7 +10,8 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
-from hpc_board.domain.runner import Runner, RunnerRules
+from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import InputError, Refused, SchedulerRefused
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
@@ -107,7 +108,7 @@ class Runners:
         rules = self.rules()
         if rules.per_user == 0:
             raise Refused(
-                "GPUs cannot be held on this board: `runners.per_user` in its settings is 0.",
+                "the settings of this board turn holding off: `runners.per_user` is 0.",
                 hint="Submit without `--hold`: each run has a job of its own.",
             )
         found, most = self._context.gpu(gpu), 60 * rules.minutes

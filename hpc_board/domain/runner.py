@@ -1,21 +1,10 @@
 """Runners: jobs that hold a GPU, and judge runs one after another."""
 
 from datetime import datetime, timedelta
-from typing import Annotated
 
 import msgspec
 
 from hpc_board.domain.run import RunState, Status
-
-MINUTES_MAX = 7 * 24 * 60
-
-
-class RunnerRules(msgspec.Struct, frozen=True):
-    """The bounds of the settings: a user's runners at one time, their time, and their time without a run."""
-
-    per_user: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
-    minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 60
-    idle_minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 5
 
 
 class Runner(msgspec.Struct, frozen=True):
