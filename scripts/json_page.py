@@ -43,8 +43,10 @@ _PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 PRINTED = (
     (("submit",), runs.SubmissionView, ""),
     (("submit",), list[runs.SubmissionView], "of several files"),
-    (("submit",), list[runs.PreviewView], "with `--dry-run`"),
+    (("submit", "hold"), list[runs.PreviewView], "with `--dry-run`"),
     (("status",), runs.LookView, ""),
+    (("hold",), runs.RunnerView, ""),
+    (("release",), list[runs.RunnerView], ""),
     (("run", "watch"), runs.WholeRunView, ""),
     (("run",), runs.RunFilesView, "with `--files`"),
     (("runs", "poll", "cancel", "admin milestones"), list[runs.RunView], ""),

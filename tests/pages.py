@@ -17,7 +17,7 @@ _OTHER_ELSEWHERE = [
     (rf"\b{re.escape(USER)}\b", "ada"),
     (rf" \([\d.]+(?: [nµm]?s)? to {TIME}\)", ""),
     (rf"[\d.]+(?: [nµm]?s)? to {TIME}", "INTERVAL"),
-    (TIME, "TIME"),
+    (rf"(?:\d+ min )?{TIME}", "TIME"),
     (r"\d[\d.]*x\b", "SPEEDUP"),
     # A board has this column where an interval is wide.
     (r"SCORE INTERVAL", "SCORE"),
@@ -25,6 +25,7 @@ _OTHER_ELSEWHERE = [
     (r"(?:Noisy timing|Busy machine)[^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"( · run as \S+)? · node \S+ · job", " · node NODE · job"),
+    (r"\bon node \S+", "on node NODE"),
     (r" \(emulated\)", ""),
 ]
 """Patterns of texts that depend on the machine, the user and the hour, and their substitutes in a comparison."""

@@ -221,6 +221,8 @@ _COMMANDS = {
         ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
         ("watch", "runs:watch", "Follow a run until it ends, then show it."),
         ("cancel", "runs:cancel", "Cancel your runs."),
+        ("hold", "runners:hold", "Hold a GPU for your runs."),
+        ("release", "runners:release", "End runners, so that others get their GPUs."),
         ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
     ),
     "Results": (

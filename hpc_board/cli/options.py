@@ -15,7 +15,11 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
+    from hpc_board.domain.runner import Runner
     from hpc_board.model.result import Verdict
+
+_RUNNERS_MAX = 1_000
+"""The number of newest runners among which those of an admin are looked for."""
 
 Open = Callable[[], "Board"]
 """A function that opens the board of the command line; commands find it in click's context."""
@@ -63,6 +67,22 @@ class Seconds(click.ParamType[float]):
         return seconds
 
 
+class Length(click.ParamType[int]):
+    """A length of time with its units, such as 30m, 1h30m or 90s, in whole seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from hpc_board.domain.clock import span_of
+
+        try:
+            return int(span_of(str(value)).total_seconds())
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r} is not a length of time. Use hours, minutes and seconds: 30m, 1h30m, 90s.", param, ctx
+            )
+
+
 class _Text(click.types.StringParamType):
     """A text in UTF-8, which databases can store and terminals can print."""
 
@@ -95,6 +115,7 @@ def take_text(command: click.Command) -> None:
 
 NUMBER = Number(words="run number. `hpc-board runs` lists your runs.")
 SECONDS = Seconds()
+LENGTH = Length()
 SUBMISSION_NUMBER = Number(words="submission number. `hpc-board run ID` shows the submission of a run.")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -173,12 +194,29 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
     return board.runs.list() if board.exists else ()
 
 
+def newest_runners(board: "Board") -> "list[Runner]":
+    """Return the user's newest runners, newest first; an admin sees those of others, too."""
+    return [each for each in board.runners.recent(_RUNNERS_MAX) if each.user == board.user]
+
+
+def live_runners(board: "Board") -> "list[Runner]":
+    """Return the user's runners that have not ended, newest first."""
+    return [each for each in newest_runners(board) if not each.state.ended]
+
+
+def _held(board: "Board") -> list[str]:
+    """Return the numbers of the user's runners, and their GPUs."""
+    live = live_runners(board)
+    return [*(str(each.id) for each in live), *dict.fromkeys(each.gpu for each in live)]
+
+
 task_names = _of_board(lambda board: (task.name for task in board.tasks.catalog().tasks))
 created_names = _of_board(lambda board: (each.name for each in board.leaderboards.list()))
 gpu_names = _of_board(lambda board: (gpu.name for gpu in board.gpus.all()))
 run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board)))
 going_run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board) if not run.state.ended))
 submission_numbers = _of_board(lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)))
+held_names = _of_board(_held)
 template_names = _of_words("model.task", "Template")
 mode_names = _of_words("model.task", "Mode")
 sbatch_options = _of_words("domain.job_options", "SBATCH_NAMES", "--")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from hpc_board.report.blocks import Block, Tone
 from hpc_board.report.plain import cells, plain
 
 if TYPE_CHECKING:
+    from hpc_board.domain.draft import Preview
     from hpc_board.domain.run import Run
     from hpc_board.report.views.runs import RunView, WholeRunView
 
@@ -84,6 +85,31 @@ def print_done(view: Any, text: str, *, as_json: bool) -> None:
         print_json(view)
     else:
         remark(text)
+
+
+def print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
+    """Print each batch script once. A single one has no title: stdout is exactly the file to be sent."""
+    import shlex
+
+    if as_json:
+        from hpc_board.report.views import views_of
+        from hpc_board.report.views.runs import PreviewView
+
+        print_json(views_of(PreviewView, previews))
+        return
+    for gpu, words in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
+        remark(f"{gpu}: {shlex.join(words)}")
+    scripts: dict[tuple[str, str], list[str]] = {}
+    for preview in previews:
+        title = f"GPU {preview.gpu.name}" if preview.file_name else f"Runner on GPU {preview.gpu.name}"
+        if preview.array:
+            scripts.setdefault((f"{title}, job array", preview.array), []).append(preview.file_name)
+        scripts.setdefault((title, preview.script), []).append(preview.file_name)
+    several = len({preview.file_name for preview in previews if preview.file_name}) > 1
+    for (title, script), names in scripts.items():
+        if len(scripts) > 1:
+            click.echo(f"# ---- {title}{': ' + ', '.join(names) if several and any(names) else ''} ----")
+        click.echo(script.encode(), nl=False)
 
 
 def listed_runs(board: Board, runs: "Iterable[Run]") -> "list[RunView]":

@@ -1,4 +1,4 @@
-"""`status`: the user's runs in flight, and those that ended since the last look."""
+"""`status`: the user's runners and runs in flight, and those that ended since the last look."""
 
 import os
 from contextlib import suppress
@@ -9,14 +9,16 @@ import msgspec
 
 from hpc_board.accounts import user_folder
 from hpc_board.board import Board
-from hpc_board.cli.options import Open, command
-from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
+from hpc_board.cli.options import Open, command, live_runners, newest_runners
+from hpc_board.cli.output import listed_runs, now, print_blocks, print_json, refresh, table_time
 from hpc_board.domain.run import Run
+from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError
 from hpc_board.files import read_text, write_whole
-from hpc_board.report.blocks import Heading
+from hpc_board.report.blocks import Block, Heading
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views.runs import LookView
+from hpc_board.report.runners import runners_facts
+from hpc_board.report.views.runs import LookView, RunnerView
 
 _FIRST_LOOK = timedelta(days=1)
 _RUNS_MAX = 1_000
@@ -28,36 +30,45 @@ _BYTES_MAX = 64 * 1024
 def status(open_: Open, as_json: bool) -> None:
     """List your runs in flight and those that ended recently.
 
-    Lists runs that ended since the last call; the first call covers one day. `hpc-board runs` lists all runs.
+    Begins with the GPUs that you hold. Lists runs and held GPUs that ended since the last call; the first call covers
+    one day. `hpc-board runs` lists all runs.
     """
     board = open_()
     refresh(board)
+    held = live_runners(board)
     going = board.runs.followed()
-    ended = _newly_ended(board)
+    ended, released = _newly_ended(board)
     if as_json:
-        print_json(LookView(in_flight=listed_runs(board, going), ended=listed_runs(board, ended)))
+        print_json(
+            LookView(
+                in_flight=listed_runs(board, going),
+                ended=listed_runs(board, ended),
+                runners=[RunnerView.of(runner, now()) for runner in held],
+                ended_runners=[RunnerView.of(runner, now()) for runner in released],
+            )
+        )
         return
-    now = table_time()
-    print_blocks(
-        Heading("In flight"),
-        runs_table(going, now=now, empty="No runs in flight."),
-        Heading("Ended since the last call"),
-        runs_table(ended, now=now, empty="None."),
-    )
+    since = table_time()
+    blocks: list[Block] = [Heading("Held GPUs"), runners_facts(held, now())] if held else []
+    blocks += [Heading("In flight"), runs_table(going, now=since, empty="No runs in flight.")]
+    blocks += [Heading("Ended since the last call"), *([runners_facts(released, now())] if released else [])]
+    blocks += [runs_table(ended, now=since, empty="None.")] if ended or not released else []
+    print_blocks(*blocks)
 
 
-def _newly_ended(board: Board) -> list[Run]:
-    """Return those of the user's newest runs that ended since the last look, and store the time of the newest end."""
+def _newly_ended(board: Board) -> tuple[list[Run], list[Runner]]:
+    """Return the user's newest runs and runners that ended since the last look, and store the newest end's time."""
     file = user_folder(os.environ, "XDG_STATE_HOME", ".local/state") / "status.json"
     key = str(getattr(board, "address", None) or board.settings.board)
     looks = _looks(file)
     since = looks.pop(key, datetime.now(UTC) - _FIRST_LOOK)
     found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
-    looks[key] = max((run.status.at for run in found), default=since)
+    held = [each for each in newest_runners(board) if each.state.ended and each.status.at > since]
+    looks[key] = max([since, *(run.status.at for run in found), *(runner.status.at for runner in held)])
     with suppress(OSError):  # without space or permission the next look repeats this one
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(file, msgspec.json.encode(dict(list(looks.items())[-_BOARDS_MAX:])))
-    return found
+    return found, held
 
 
 def _looks(file: Path) -> dict[str, datetime]:

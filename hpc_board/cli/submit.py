@@ -1,7 +1,6 @@
 """`submit`: submission of files."""
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
 from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
+    LENGTH,
     Open,
     command,
     gpus_option,
@@ -22,17 +22,19 @@ from hpc_board.cli.options import (
     task_names,
     timeout_option,
 )
-from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
+from hpc_board.cli.output import now, print_blocks, print_json, print_previews, remark, whole_run
+from hpc_board.cli.runners import hold_for, only_gpu, report_elsewhere
 from hpc_board.cli.runs import summary
-from hpc_board.domain.draft import Preview, Source, SubmissionRequest
+from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import InputError, WaitExpired
 from hpc_board.files import decoded, shown_path
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views import view_of, views_of
-from hpc_board.report.views.runs import PreviewView, SubmissionView
+from hpc_board.report.runners import runner_text
+from hpc_board.report.views import view_of
+from hpc_board.report.views.runs import SubmissionView
 from hpc_board.runs.drafts import read_source
 from hpc_board.tui.local_files import remember_submission
 
@@ -45,6 +47,7 @@ _PIPED_NAME = "submission.py"
     "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
     "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
     "hpc-board submit kernel.py --gpu H100 --dry-run",
+    "hpc-board submit kernel.py --gpu H100 --hold 30m --wait",
     "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
     "hpc-board submit - --name kernel.cu < kernel.cu",
 )
@@ -102,6 +105,13 @@ _PIPED_NAME = "submission.py"
     help="Send identical jobs as one Slurm job array; default: for three or more jobs.",
 )
 @click.option(
+    "--hold",
+    metavar="TIME",
+    type=LENGTH,
+    help="Hold the GPU of the runs for TIME, such as 30m, unless you hold it already; they go there.",
+)
+@click.option("--fresh", is_flag=True, help="Send each run as a job of its own, also while you hold its GPU.")
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Print the batch scripts without storing or sending anything. They run only in their job folders.",
@@ -120,6 +130,8 @@ def submit(
     extras: tuple[str, ...],
     name: str | None,
     array: bool | None,
+    hold: int | None,
+    fresh: bool,
     dry_run: bool,
     wait: bool,
     timeout_seconds: float | None,
@@ -130,6 +142,8 @@ def submit(
 
     The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each file is a
     separate submission; if one is invalid, none is sent. The file `-` is standard input.
+
+    While you hold a GPU (`hpc-board hold`), runs on it go there if they have the GPU's own request and enough time.
 
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
     --retries, --max-running and --sbatch you may set. The header may set options, as in `#!HPCBOARD qos NAME`; options
@@ -146,6 +160,8 @@ def submit(
         raise click.UsageError("--timeout requires --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run and --wait are mutually exclusive.")
+    if hold is not None and fresh:
+        raise click.UsageError("--hold and --fresh are mutually exclusive.")
     _check_none_twice(files)
     piped = _is_piped(files, name)
 
@@ -154,9 +170,16 @@ def submit(
     sources = [_piped(name or _PIPED_NAME)] if piped else [read_source(file) for file in files]
     requests = [SubmissionRequest(source, task, gpus, mode, note, options) for source in sources]
     if dry_run:
-        _print_previews(board.submissions.preview(requests, array=array), as_json=as_json)
+        previews = board.submissions.preview(requests, array=array)
+        if hold is not None:
+            previews.insert(0, board.runners.preview(only_gpu(previews), hold))
+        print_previews(previews, as_json=as_json)
         return
-    runs = board.submissions.submit(requests, array=array)
+    held = None if hold is None else hold_for(board, requests, array, hold)
+    if held is not None:
+        remark(f"Runner {held.id}: {runner_text(held, now())}.")
+    runs = board.submissions.submit(requests, array=array, fresh=fresh)
+    report_elsewhere(board, runs, held)
     if not piped:
         remember_submission(os.environ, *((file, each.data) for file, each in zip(files, sources, strict=True)))
     if wait:
@@ -206,26 +229,6 @@ def _piped(name: str) -> Source:
     if not data.strip():
         raise InputError("standard input is empty.", hint="Redirect a file to it: hpc-board submit - < kernel.py")
     return Source(name, decoded(data, "standard input"))
-
-
-def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
-    """Print each script once. A single script has no title: stdout is exactly the file to be sent."""
-    if as_json:
-        print_json(views_of(PreviewView, previews))
-        return
-    for gpu, words in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
-        remark(f"{gpu}: {shlex.join(words)}")
-    scripts: dict[tuple[str, str], list[str]] = {}
-    for preview in previews:
-        title = f"GPU {preview.gpu.name}"
-        if preview.array:
-            scripts.setdefault((f"{title}, job array", preview.array), []).append(preview.file_name)
-        scripts.setdefault((title, preview.script), []).append(preview.file_name)
-    several = len({preview.file_name for preview in previews}) > 1
-    for (title, script), names in scripts.items():
-        if len(scripts) > 1:
-            click.echo(f"# ---- {title}{': ' + ', '.join(names) if several else ''} ----")
-        click.echo(script.encode(), nl=False)
 
 
 def _wait(board: Board, ids: Sequence[int], timeout_seconds: float | None, *, as_json: bool) -> int:

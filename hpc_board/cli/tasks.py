@@ -23,7 +23,7 @@ from hpc_board.cli.options import (
     task_names,
     template_names,
 )
-from hpc_board.cli.output import print_blocks, print_file, print_json, remark
+from hpc_board.cli.output import print_blocks, print_file, print_json, refresh, remark
 from hpc_board.domain.catalog import require_texts
 from hpc_board.errors import InputError
 from hpc_board.files import write_file, write_new_folder
@@ -78,16 +78,18 @@ def list_(open_: Open, as_json: bool) -> None:
 def gpus(open_: Open, as_json: bool) -> None:
     """List the GPUs: partition, free GPUs, waiting jobs.
 
-    The exit code is 3 if no scheduler answers.
+    The remark names the users who hold a GPU by `hpc-board hold`. The exit code is 3 if no scheduler answers.
     """
-    statuses = open_().gpus.statuses()
+    board = open_()
+    if board.runners.live():
+        refresh(board)
+    statuses, runners = board.gpus.statuses(), board.runners.live()
     if as_json:
-        from hpc_board.report.views import views_of
         from hpc_board.report.views.usage import GpuView
 
-        print_json(views_of(GpuView, statuses))
+        print_json([GpuView.of(status, runners, datetime.now(UTC)) for status in statuses])
     else:
-        print_blocks(gpus_table(statuses, datetime.now(UTC)))
+        print_blocks(gpus_table(statuses, datetime.now(UTC), runners, board.user))
     if statuses and all(status.problem for status in statuses):
         raise click.exceptions.Exit(NO_VERDICT)
 

@@ -8,7 +8,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Facts
-from hpc_board.report.formatting import count_text
+from hpc_board.report.formatting import count_text, moment_text
 from hpc_board.report.run_words import start_text, state_text
 
 _REASON_CHARACTERS_MAX = 500
@@ -19,12 +19,31 @@ def runners_facts(runners: Sequence[Runner], now: datetime) -> Facts:
     return Facts(tuple((f"runner {runner.id}", runner_text(runner, now)) for runner in runners))
 
 
+def held_facts(runner: Runner, now: datetime) -> Facts:
+    """Return the facts about a runner for its user: its GPU, state, end and job."""
+    expected, idle = runner.status.expected_start, span_words(timedelta(seconds=runner.idle_seconds))
+    latest = f"{span_words(timedelta(seconds=runner.seconds))} after its start"
+    if runner.ends_at is not None:
+        latest = f"{moment_text(runner.ends_at)} ({left_text(runner, now)} left)"
+    rows = (
+        ("runner", str(runner.id)),
+        ("GPU", one_line(runner.gpu)),
+        ("state", "holds the GPU" if runner.started_at else _because(_queue_state(runner), runner)),
+        ("expected start", start_text(expected, now) if expected and runner.started_at is None else ""),
+        ("ends", f"at the latest {latest}, or after {idle} without a run"),
+        ("job", place_text(runner).removeprefix("job ")),
+    )
+    return Facts(tuple(row for row in rows if row[1]))
+
+
 def runner_text(runner: Runner, now: datetime) -> str:
     """Return the GPU of a runner, its time and its runs: "H100 held, 24 min left, 7 runs, job 4711 on node n3"."""
     if runner.state.ended:
         return _ended_text(runner, now)
-    parts = _waiting_parts(runner, now) if runner.started_at is None else _held_parts(runner, now)
-    return ", ".join(filter(None, (*parts, count_text(runner.runs, "run"), place_text(runner))))
+    waits = runner.started_at is None
+    parts = _waiting_parts(runner, now) if waits else _held_parts(runner, now)
+    runs = "" if waits and not runner.runs else count_text(runner.runs, "run")
+    return ", ".join(filter(None, (*parts, runs, place_text(runner))))
 
 
 def cost_text(runner: Runner, now: datetime) -> str:
@@ -33,6 +52,15 @@ def cost_text(runner: Runner, now: datetime) -> str:
         return f"never held {one_line(runner.gpu)}"
     held = span_words(timedelta(seconds=runner.held_seconds(now)))
     return f"held {one_line(runner.gpu)} for {held}, {count_text(runner.runs, 'run')}"
+
+
+def released_text(runner: Runner, now: datetime) -> str:
+    """Return the answer to a release: the cost of the runner, and whether it ends later."""
+    if runner.state.ended:
+        return f"Runner {runner.id} {runner_text(runner, now)}."
+    if runner.started_at is None:
+        return f"Runner {runner.id}: release requested; its job has not started and is cancelled."
+    return f"Runner {runner.id}: release requested; it {cost_text(runner, now)}, and ends after the run in hand."
 
 
 def left_text(runner: Runner, now: datetime) -> str:
@@ -56,13 +84,16 @@ def place_text(runner: Runner) -> str:
 
 
 def _waiting_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
-    state = "not queued yet" if runner.state.unsent else state_text(runner.state)
     expected = runner.status.expected_start
     return (
         f"{one_line(runner.gpu)} requested for {span_words(timedelta(seconds=runner.seconds))}",
-        _because("to end" if runner.status.cancel_requested else state, runner),
+        _because("to end" if runner.status.cancel_requested else _queue_state(runner), runner),
         f"expected start {start_text(expected, now)}" if expected and runner.state is RunState.QUEUED else "",
     )
+
+
+def _queue_state(runner: Runner) -> str:
+    return "not queued yet" if runner.state.unsent else state_text(runner.state)
 
 
 def _held_parts(runner: Runner, now: datetime) -> tuple[str, ...]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, table
+
+if TYPE_CHECKING:
+    from hpc_board.domain.runner import Runner
 
 _TIME_LIMITS = {"load_seconds": "load", "first_call_seconds": "first call", "call_seconds": "call"}
 
@@ -40,10 +44,13 @@ def deadline_text(deadline: datetime | None, now: datetime) -> str:
     return moment_words(deadline) + (" (over)" if deadline <= now else "")
 
 
-def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
+def gpus_table(
+    statuses: Sequence[GpuStatus], now: datetime, runners: "Sequence[Runner]" = (), reader: str = ""
+) -> Table:
     """Return GPUs with partition, free GPUs and queued jobs; "?" is an unknown number.
 
-    Answers that clients of the board share add a column with their age.
+    Answers that clients of the board share add a column with their age. The remark names the users whose `runners` hold
+    a GPU, and `reader` is the user who reads it.
     """
     shared = any(status.asked_at for status in statuses)
     return table(
@@ -55,7 +62,7 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
         (Column("TOTAL", right=True), lambda status: _count(status.availability.total)),
         (Column("QUEUED", right=True), lambda status: _count(status.availability.queued)),
         (Column("UPDATED"), lambda status: _asked_text(status.asked_at, now)) if shared else None,
-        (Column("REMARK", flexible=True), _remark),
+        (Column("REMARK", flexible=True), lambda status: _remark(status, runners, reader, now)),
         empty="No GPUs. List them under `gpus` in the settings.",
     )
 
@@ -70,10 +77,18 @@ def _asked_text(asked_at: datetime | None, now: datetime) -> str:
     return "now" if asked_at is None else f"{span_text(now - asked_at)} ago"
 
 
-def _remark(status: GpuStatus) -> str:
+def _remark(status: GpuStatus, runners: "Sequence[Runner]", reader: str, now: datetime) -> str:
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
-    parts = (one_line(status.problem or status.availability.state), emulated, one_line(status.warning))
+    held = [_held_text(each, reader, now) for each in runners if each.gpu == status.gpu.name and each.started_at]
+    parts = (one_line(status.problem or status.availability.state), emulated, one_line(status.warning), *held)
     return "; ".join(filter(None, parts))
+
+
+def _held_text(runner: "Runner", reader: str, now: datetime) -> str:
+    from hpc_board.report.runners import left_text
+
+    user = "you" if runner.user == reader else one_line(runner.user)
+    return f"held by {user}, {left_text(runner, now)} left"
 
 
 def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:

@@ -160,7 +160,8 @@ class Home:
         return done.returncode, done.stdout
 
     def close(self) -> None:
-        """End the runs that are still in flight."""
+        """End the runs that are still in flight, and the runners."""
+        self.type("hpc-board release")
         for _ in range(100):
             runs = self.type("hpc-board poll; hpc-board runs --state active --json").stdout
             found = re.findall(r'"id": (\d+)', runs)
@@ -262,6 +263,12 @@ def a_board_of_three(home: Home) -> None:
     home.task("matmul")
     home.kernel("matmul", "gpu CPU")
     home.history("matmul")
+
+
+@before("hold.md")
+def a_kernel(home: Home) -> None:
+    home.task("matmul")
+    home.kernel("matmul")
 
 
 @before("authors.md")

@@ -30,6 +30,11 @@ CASES = (
     Case("task", ["task scan", "task histo", "task course"]),
     Case("task.check", ["task check histo"], files_alone="the service does not send the files of task"),
     Case("runs", ["runs"], width=120),
+    Case(
+        "hold",
+        ["hold H100 --for 20m", "hold A100", "status", "gpus", "release h100", "hold A100 --dry-run"],
+        files_alone="a pass would send the runs of all users",
+    ),
     Case("status", ["status"], files_alone="a pass would send the runs of all users"),
     Case(
         "runs.all",

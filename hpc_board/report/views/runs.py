@@ -192,7 +192,7 @@ class RunView(View, frozen=True):
     retries: int
     """how often it was sent again after a fault of the cluster; `history` has the reasons"""
     runner: int | None
-    """the number of the runner that it goes to; `null` for a job of its own"""
+    """the number of the [runner](hold.md) that it goes to; `null` for a job of its own"""
     fresh: bool
     """true if it was sent with `--fresh`"""
 
@@ -316,12 +316,16 @@ class RunnerView(View, frozen=True):
 
 
 class LookView(View, frozen=True):
-    """Your runs in flight, and those that ended since the last look."""
+    """Your runs in flight, and those that ended since the last look, with your runners."""
 
     in_flight: list[RunView]
     """the runs in flight, oldest first"""
     ended: list[RunView]
     """the runs that ended since, newest first"""
+    runners: list[RunnerView]
+    """the runners that have not ended, newest first"""
+    ended_runners: list[RunnerView]
+    """the runners that ended since, newest first"""
 
 
 class SubmissionView(View, frozen=True):

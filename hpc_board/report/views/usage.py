@@ -1,8 +1,13 @@
 """The JSON of GPUs and of a board's use."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
-from hpc_board.report.views import Lines, Moment, Seconds, View
+from hpc_board.domain.runner import Runner
+from hpc_board.model.gpu import GpuStatus
+from hpc_board.report.views import Lines, Moment, Seconds, View, view_of
+from hpc_board.report.views.runs import RunnerView
 
 
 class GpuView(View, frozen=True):
@@ -36,6 +41,14 @@ class GpuView(View, frozen=True):
     """the reason why the numbers are not known, or those of an earlier query"""
     warning: str
     """the reason why jobs may fail although some are free"""
+    runners: list[RunnerView]
+    """the runners that hold one or wait for one, of all users, oldest first"""
+
+    @classmethod
+    def of(cls, status: GpuStatus, runners: Sequence[Runner], now: datetime) -> "GpuView":
+        """Return the object of a GPU, with those of `runners` that are on it."""
+        on_it = [RunnerView.of(runner, now) for runner in runners if runner.gpu == status.gpu.name]
+        return view_of(cls, status, runners=on_it)
 
 
 class GpuStatisticsView(View, frozen=True):

@@ -602,8 +602,10 @@ def test_the_log_has_the_begin_and_the_cost_of_a_held_gpu(board: Recorded) -> No
     assert len({each.number for each in found}) == len(found)
     assert [each.action for each in rules.decisions(user="ada")] == ["end", "hold"]
     assert rules.decisions(board="vectoradd_py") == ()
-    runners.record(live.id, Status(RunState.CANCELLED, at + 9 * MINUTE, runner=live.id))
-    assert detail_text(rules.decisions(user="bob")[0]) == "runner 2, held for 0 s, 0 runs"
+    runners.request_end(live.id, "released by dean")
+    runners.record(live.id, Status(RunState.CANCELLED, at + 9 * MINUTE, reason="it was released", runner=live.id))
+    end = rules.decisions(user="bob")[0]
+    assert (detail_text(end), end.reason) == ("runner 2, held for 0 s, 0 runs", "released by dean")
 
 
 PARTICIPANT: list[Callable[[Board], object]] = [

@@ -39,10 +39,10 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
 @pytest.mark.parametrize(
     ("runner", "words"),
     [
-        (a_runner(RunState.CREATED, job_id=""), "H100 requested for 30 min, not queued yet, 0 runs"),
+        (a_runner(RunState.CREATED, job_id=""), "H100 requested for 30 min, not queued yet"),
         (
             a_runner(RunState.SUBMITTING, job_id="", source="sbatch did not answer within 60 s"),
-            "H100 requested for 30 min, not queued yet: sbatch did not answer within 60 s, 0 runs",
+            "H100 requested for 30 min, not queued yet: sbatch did not answer within 60 s",
         ),
         (
             a_runner(RunState.QUEUED, reason=PRIORITY, expected_start=later(1500), runs=1),
@@ -50,7 +50,7 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
         ),
         (
             a_runner(RunState.QUEUED, reason="released by ada", cancel_requested=True),
-            "H100 requested for 30 min, to end: released by ada, 0 runs, job 4711",
+            "H100 requested for 30 min, to end: released by ada, job 4711",
         ),
         (
             a_runner(RunState.RUNNING, started=246, node="n3", runs=7),

@@ -1,0 +1,222 @@
+"""`hold` and `release`: runners, the jobs that hold a GPU for the user's runs."""
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from hpc_board.board import Board
+from hpc_board.cli.exits import NO_VERDICT, print_error
+from hpc_board.cli.options import LENGTH, Open, command, gpu_names, held_names, live_runners, timeout_option
+from hpc_board.cli.output import now, print_found, print_json, print_previews, refresh, remark
+from hpc_board.domain.draft import Preview, SubmissionRequest
+from hpc_board.domain.run import Run
+from hpc_board.domain.runner import Runner
+from hpc_board.errors import BoardError, InputError, WaitExpired
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.runners import held_facts, left_text, reason_text, released_text, runner_text
+from hpc_board.report.views.runs import RunnerView
+
+_POLL_SECONDS = 0.5
+
+
+@command(
+    "hpc-board hold H100",
+    "hpc-board hold H100 --for 1h --idle 2m",
+    "hpc-board hold H100 --wait --timeout 600",
+    "hpc-board hold H100 --dry-run",
+)
+@click.argument("gpu", shell_complete=gpu_names)
+@click.option(
+    "--for",
+    "seconds",
+    metavar="TIME",
+    type=LENGTH,
+    help="The longest time, such as 30m or 1h30m; default: 30m, or the settings' bound if it is less.",
+)
+@click.option(
+    "--idle",
+    "idle_seconds",
+    metavar="TIME",
+    type=LENGTH,
+    help="The longest time without a run; default: that of the settings.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the batch script without storing or sending anything.")
+@click.option("-w", "--wait", is_flag=True, help="Wait until the job has the GPU.")
+@timeout_option("Timeout of --wait in seconds; the job keeps its place in the queue.")
+def hold(
+    open_: Open,
+    *,
+    gpu: str,
+    seconds: int | None,
+    idle_seconds: int | None,
+    dry_run: bool,
+    wait: bool,
+    timeout_seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Hold a GPU for your runs.
+
+    One job, a runner, holds the GPU and judges the runs that you submit on it meanwhile, one after another: they start
+    at once. It ends after TIME, when it had no run for some minutes, or with `release`. A held GPU is taken from
+    others, and accounted to you, also while it is idle. The board's settings bound the times and the number of runners.
+
+    Runs with other job options than the GPU's own, with a time limit above the time that is left, or with `submit
+    --fresh` get jobs of their own.
+
+    The exit code is 0 once the job is in the queue; with --wait once it has the GPU, 3 if it ended before, 4 on
+    timeout.
+    """
+    if timeout_seconds is not None and not wait:
+        raise click.UsageError("--timeout requires --wait.")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run and --wait are mutually exclusive.")
+    board = open_()
+    if dry_run:
+        print_previews([board.runners.preview(gpu, seconds, idle_seconds)], as_json=as_json)
+        return
+    refresh(board)
+    held = board.runners.hold(gpu, seconds, idle_seconds)
+    if wait:
+        held = _granted(board, held, timeout_seconds)
+    print_found(RunnerView.of(held, now()), held_facts(held, now()), as_json=as_json)
+    if held.state.ended:
+        raise click.exceptions.Exit(NO_VERDICT)
+    name = one_line(held.gpu)
+    meanwhile = "go there" if held.started_at else "wait with it"
+    remark(f"Your runs on {name} {meanwhile}: `hpc-board submit FILE --gpu {name}`.")
+    remark(f"`hpc-board release {held.id}` ends it, `hpc-board status` shows it.")
+
+
+def _granted(board: Board, runner: Runner, timeout_seconds: float | None) -> Runner:
+    """Wait until a runner has its GPU or has ended, and return it. An interrupt ends the wait, not the runner.
+
+    Raises:
+        WaitExpired: `timeout_seconds` are over.
+    """
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    stays = f"`hpc-board status` shows it, `hpc-board release {runner.id}` ends it."
+    told = ""
+    try:
+        while runner.started_at is None and not runner.state.ended:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WaitExpired(
+                    f"runner {runner.id} has no {one_line(runner.gpu)} after {timeout_seconds:g} s",
+                    hint=f"It keeps its place in the queue: {stays}",
+                )
+            time.sleep(_POLL_SECONDS)
+            problem = ""
+            try:
+                board.runs.advance()
+            except BoardError as error:
+                problem = error.message
+            runner = _newest(board, runner)
+            problem = problem or reason_text(runner)
+            if problem not in ("", told):
+                told = problem
+                remark(f"Still waiting: {problem}")
+    except KeyboardInterrupt:
+        remark(f"Stopped waiting. Runner {runner.id} keeps its place in the queue: {stays}")
+        raise
+    return runner
+
+
+def _newest(board: Board, runner: Runner) -> Runner:
+    return next((each for each in board.runners.recent() if each.id == runner.id), runner)
+
+
+@command("hpc-board release", "hpc-board release 3", "hpc-board release H100")
+@click.argument("names", metavar="[RUNNER|GPU]...", nargs=-1, shell_complete=held_names)
+def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
+    """End runners, so that others get their GPUs.
+
+    Without a name, your only runner. It judges the run in hand to its end; the runs that wait behind it get jobs of
+    their own. An admin may end the runner of any user by its number.
+    """
+    board = open_()
+    refresh(board)
+    failures: list[BoardError] = []
+    released: list[Runner] = []
+    for number in _numbers(live_runners(board), names):
+        try:
+            released.append(board.runners.release(number))
+        except BoardError as error:
+            print_error(error)
+            failures.append(error)
+            continue
+        if not as_json:
+            click.echo(printable(released_text(released[-1], now())))
+    if as_json:
+        print_json([RunnerView.of(runner, now()) for runner in released])
+    if failures:
+        raise click.exceptions.Exit(failures[0].exit_code)
+
+
+def _numbers(live: Sequence[Runner], names: Sequence[str]) -> list[int]:
+    """Return the numbers of the runners that `names` name, or that of the user's only one.
+
+    Raises:
+        InputError: a name is none, or there is no only one.
+    """
+    if names:
+        return list(dict.fromkeys(number for name in names for number in _named(live, name)))
+    if len(live) == 1:
+        return [live[0].id]
+    if not live:
+        raise InputError("you hold no GPU.", hint="`hpc-board hold GPU` holds one.")
+    listed = ", ".join(f"{runner.id} ({one_line(runner.gpu)})" for runner in reversed(live))
+    raise InputError(f"you have several runners: {listed}.", hint="Name one of them: hpc-board release RUNNER")
+
+
+def _named(live: Sequence[Runner], name: str) -> list[int]:
+    """Return the numbers of the runners with a number, or of the user's on a GPU, which may be called by digits."""
+    is_number = name.isascii() and name.isdecimal() and len(name) < 19
+    if is_number and any(runner.id == int(name) for runner in live):
+        return [int(name)]
+    on_gpu = [runner.id for runner in live if runner.gpu.casefold() == name.casefold()]
+    if on_gpu or is_number:
+        return on_gpu or [int(name)]
+    raise InputError(f'you hold no GPU "{one_line(name, 80)}".', hint="`hpc-board status` lists your runners.")
+
+
+def hold_for(board: Board, requests: Sequence[SubmissionRequest], array: bool | None, seconds: int) -> Runner | None:
+    """Hold the GPU of the runs of `requests`, unless the user holds it already; return the new runner, if any.
+
+    Raises:
+        UsageError: the runs are on several GPUs.
+        BoardError: the errors of `Submissions.preview` and of `Runners.hold`.
+    """
+    gpu = only_gpu(board.submissions.preview(requests, array=array))
+    refresh(board)
+    if any(runner.gpu == gpu and runner.takes_runs for runner in live_runners(board)):
+        return None
+    return board.runners.hold(gpu, seconds)
+
+
+def only_gpu(previews: Sequence[Preview]) -> str:
+    """Return the name of the GPU of all runs that are previewed.
+
+    Raises:
+        UsageError: there are several.
+    """
+    names = dict.fromkeys(preview.gpu.name for preview in previews)
+    if len(names) > 1:
+        raise click.UsageError(f"--hold requires runs on one GPU; these are on {', '.join(names)}.")
+    return next(iter(names))
+
+
+def report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) -> None:
+    """Report the runs that do not go to the user's runner on their GPU; release `held` if none of them went there."""
+    apart = [run for run in runs if run.status.runner is None and not run.fresh and not run.state.unsent]
+    live = {runner.gpu: runner for runner in live_runners(board) if runner.takes_runs} if apart else {}
+    for run in apart:
+        runner = live.get(run.gpu)
+        if runner is not None and not run.state.ended:
+            left = left_text(runner, now())
+            remark(
+                f"Run {run.id} on {run.gpu} has a job of its own: its job options differ from those of runner "
+                f"{runner.id}, or its time limit exceeds the {left} that are left. `hpc-board release {runner.id}` "
+                "frees that GPU."
+            )
+    if held is not None and len(apart) == len(runs):
+        remark(f"No run went to it: {runner_text(board.runners.release(held.id), now())}.")
