@@ -126,6 +126,8 @@ class RunnersSection(Section, frozen=True):
     """The longest time for which a runner holds its GPU, which is its job's time limit."""
     idle_minutes: Annotated[int, Meta(ge=1, le=MINUTES_MAX, description="minutes from 1 to 10080")] = 5
     """The longest time for which a runner waits for its next run."""
+    auto: Annotated[int, Meta(ge=0, le=100, description="a number of runners from 0 to 100")] = 0
+    """The runners that the board itself starts at most for a GPU while three runs or more wait for it."""
 
 
 class SettingsFile(Section, frozen=True):
@@ -271,7 +273,7 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         submit_options=None if section.submit.options is None else tuple(section.submit.options),
         gpus_given=gpus_given,
         prune_days=section.prune_days,
-        runners=RunnerRules(section.runners.per_user, section.runners.minutes, section.runners.idle_minutes),
+        runners=RunnerRules(**{name: getattr(section.runners, name) for name in RunnerRules.__struct_fields__}),
     )
 
 

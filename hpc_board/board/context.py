@@ -129,6 +129,8 @@ class Installation:
             prune_after=None if self.settings.prune_days is None else timedelta(days=self.settings.prune_days),
             # A service answers all users, and its own threads send the runs that a busy cluster holds up.
             lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,
+            runner_rules=self.settings.runners,
+            served=self.served,
         )
 
 

@@ -3,8 +3,6 @@
 import hashlib
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from hpc_board.board.context import harness
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Preview
@@ -15,9 +13,8 @@ from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import InputError, Refused, SchedulerRefused
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.dispatch import drawn_tokens
+from hpc_board.runs.runners import new_runner
 from hpc_board.schedulers import Job
-from hpc_board.store.runners import NewRunner
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
@@ -72,26 +69,13 @@ class Runners:
         """
         self._context.installation.require_unserved("holds GPUs")
         found, held_seconds, idle = self._checked(gpu, seconds, idle_seconds)
-        script = job_folder.runner_script(found, held_seconds)
         account = found.cluster.account or self._context.installation.account
-        (token,) = drawn_tokens([[0]]).values()
-        runner = self._context.store.runners.add(
-            NewRunner(
-                user=self._context.user,
-                account="" if account == self._context.user else account,
-                gpu=found.name,
-                cluster=found.cluster.name,
-                partition=found.partition,
-                token=token,
-                request=job_folder.runner_request(found),
-                seconds=held_seconds,
-                idle_seconds=idle,
-                harness_sha256=hashlib.sha256(harness()).hexdigest(),
-                script=msgspec.json.encode(script).decode(),
-                at=utc_now(),
-            ),
-            most=self.rules().per_user,
-        )
+        sha256 = hashlib.sha256(harness()).hexdigest()
+        new = new_runner(found, self._context.user, account, held_seconds, idle, sha256)
+        if self._context.store.runners.live(found.cluster.name):
+            # One that has just retired leaves its place.
+            self._context.reconciler.advance_runners(found.cluster.name)
+        runner = self._context.store.runners.add(new, most=self.rules().per_user)
         errors = self._context.reconciler.advance_runners(runner.cluster)
         now = self._context.store.runners.get(runner.id)
         if now.state is RunState.ERROR:

@@ -10,6 +10,8 @@ from hpc_board.domain.run import RunState, Status
 class Runner(msgspec.Struct, frozen=True):
     """A job on `gpu` that judges the runs of `user`, and ends `seconds` after its start or once idle for long.
 
+    A board's own runner has no `user`, and judges those of all.
+
     `token` is the job's unique name, `request` a hash of all that its runs have in common, and `account` the owner of
     the job if it is not `user`. `started_at` is the start of the job, None before; `runs` counts those that it was
     given.
@@ -40,6 +42,11 @@ class Runner(msgspec.Struct, frozen=True):
     def takes_runs(self) -> bool:
         """Return whether the job is in the queue or runs, and is not to end."""
         return self.state in (RunState.QUEUED, RunState.RUNNING) and not self.status.cancel_requested
+
+    @property
+    def is_ending(self) -> bool:
+        """Return whether the job takes no more runs, and ends by itself."""
+        return self.state is RunState.COLLECTING or self.status.cancel_requested
 
     @property
     def ends_at(self) -> datetime | None:

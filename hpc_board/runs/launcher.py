@@ -60,6 +60,7 @@ class Launcher(msgspec.Struct, frozen=True):
     harness_sha256: Callable[[], str]
     runs_per_user: int | None
     lookup_delay: timedelta
+    auto_runners: bool
 
     def may_send(self, run: Run, *, asks: bool) -> bool:
         """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
@@ -130,6 +131,8 @@ class Launcher(msgspec.Struct, frozen=True):
         errors: list[BoardError] = []
         held: dict[str, NotAccepting] = {}
         deadline = time.monotonic() + seconds_max
+        if self.auto_runners:
+            runs = self.clusters.runners().admit([*runs])
         for group in grouped_by_array(runs):
             began, gpu = time.monotonic(), group[0].gpu
             if began >= deadline:

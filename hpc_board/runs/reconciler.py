@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pruned import ClusterPruned, Pruned
 from hpc_board.domain.run import Run, RunState, silence_words
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
@@ -141,6 +142,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     - `folders` has the clusters whose job folders lie outside `folder`.
     - `runs_per_user` is the number of runs of one user that schedulers may have at one time; None sends all.
     - `prune_after` is the age at which the job folders of ended runs are removed; None keeps them.
+    - `runner_rules` bound the runners that the board itself starts, and `served` is whether a service has it.
     """
 
     folder: Path
@@ -154,6 +156,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     prune_after: timedelta | None = None
     lookup_delay: timedelta = LOOKUP_DELAY
     lock_seconds: float = LOCK_SECONDS
+    runner_rules: RunnerRules = RunnerRules()
+    served: bool = False
 
     @cached_property
     def locks(self) -> ClusterLocks:
@@ -168,7 +172,14 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _runners(self) -> "RunnerJobs":
         from hpc_board.runs.runners import RunnerJobs
 
-        return RunnerJobs(self.store, self._table, self._launcher.ensure_harness, self.lookup_delay)
+        return RunnerJobs(
+            self.store,
+            self._table,
+            self._launcher.ensure_harness,
+            self.lookup_delay,
+            self.runner_rules,
+            self.served,
+        )
 
     @cached_property
     def _results(self) -> JobResults:
@@ -181,7 +192,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _launcher(self) -> Launcher:
         return Launcher(
-            self.store, self._table, self.harness, lambda: self._harness_sha256, self.runs_per_user, self.lookup_delay
+            self.store,
+            self._table,
+            self.harness,
+            lambda: self._harness_sha256,
+            self.runs_per_user,
+            self.lookup_delay,
+            self.runner_rules.auto > 0,
         )
 
     def __call__(self, watched: Collection[int] | None = None) -> bool:

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState, Status, grouped_by_array, next_status
 from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.harness.processes.zygote import modules_in
+from hpc_board.model.gpu import Gpu
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -23,6 +25,7 @@ from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens
 from hpc_board.runs.runner_queue import RunnerQueue
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import Store
+from hpc_board.store.runners import NewRunner
 
 if TYPE_CHECKING:
     from hpc_board.runs.launcher import PreparedJob
@@ -32,6 +35,18 @@ LEAST_SECONDS = 120
 
 A run that does is sent again as a job of its own.
 """
+
+AUTO_LEAST = 3
+"""The number of waiting runs from which a runner of the board costs less than their jobs."""
+
+AUTO_IDLE_SECONDS = 60
+"""The time after which a runner of the board ends without a run."""
+
+AHEAD_MAX = 2
+"""The number of runs that each runner of a served board has in hand and ahead, so that it never waits for a pass."""
+
+_REFUSED_PAUSE = timedelta(minutes=10)
+_LOOKED_AT = 20
 
 _MARGIN_SECONDS = 30
 """The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
@@ -52,6 +67,29 @@ _ENDS_IN_HAND = {
 """The state of the run that a runner had in hand at such an end; after any other one it is ENDED."""
 
 
+def new_runner(gpu: Gpu, user: str, account: str, seconds: int, idle_seconds: int, harness_sha256: str) -> NewRunner:
+    """Return a runner to store, for the runs of `user`, whose job belongs to `account`.
+
+    Raises:
+        InputError: the batch script cannot be rendered.
+    """
+    (token,) = drawn_tokens([[0]]).values()
+    return NewRunner(
+        user=user,
+        account="" if account == user else account,
+        gpu=gpu.name,
+        cluster=gpu.cluster.name,
+        partition=gpu.partition,
+        token=token,
+        request=job_folder.runner_request(gpu),
+        seconds=seconds,
+        idle_seconds=idle_seconds,
+        harness_sha256=harness_sha256,
+        script=msgspec.json.encode(job_folder.runner_script(gpu, seconds)).decode(),
+        at=utc_now(),
+    )
+
+
 class _Back(msgspec.Struct, frozen=True):
     """The reason for which a run comes back from a runner, and whether the runner has begun it."""
 
@@ -60,12 +98,17 @@ class _Back(msgspec.Struct, frozen=True):
 
 
 class RunnerJobs(msgspec.Struct, frozen=True):
-    """The runners of the clusters; `ensure_harness` is that of `Launcher`, and `lookup_delay` that of `Reconciler`."""
+    """The runners of the clusters; `ensure_harness` is that of `Launcher`, and `lookup_delay` that of `Reconciler`.
+
+    `rules` bound those that the board itself starts, by turns of its users if it is `served`.
+    """
 
     store: Store
     clusters: ClusterTable
     ensure_harness: Callable[[job_folder.Folders, str], None]
     lookup_delay: timedelta
+    rules: RunnerRules
+    served: bool
 
     # Jobs
 
@@ -194,6 +237,66 @@ class RunnerJobs(msgspec.Struct, frozen=True):
     def _record(self, runner: Runner, status: Status) -> None:
         self.store.runners.record(runner.id, status)
 
+    # The board's own
+
+    def admit(self, runs: Sequence[Run]) -> list[Run]:
+        """Start runners of the board for the unsent `runs` of a cluster, and return the runs that need not wait.
+
+        A served board gives each of its runners few runs ahead, so that users keep their turns; the others wait.
+        """
+        waiting: dict[tuple[str, str], list[Run]] = {}
+        held = {(runner.user, runner.gpu) for runner in self.store.runners.live(runs[0].cluster)} if runs else set()
+        for run in runs:
+            if run.state is RunState.CREATED and not (run.fresh or run.options.given or (run.user, run.gpu) in held):
+                waiting.setdefault((run.gpu, run.account or run.user), []).append(run)
+        behind: dict[int, str] = {}
+        for (name, account), members in waiting.items():
+            gpu = self.clusters.gpus.get(name)
+            if gpu is not None and self.clusters.kind(members[0].cluster).shared:
+                behind |= self._wait_for(self._own_runners(gpu, account, members), members)
+        self.store.runs.record_each(
+            {
+                run.id: run.moved(run.state, reason=behind[run.id]).status
+                for run in runs
+                if run.id in behind and run.status.reason != behind[run.id]
+            }
+        )
+        return [run for run in runs if run.id not in behind]
+
+    def _own_runners(self, gpu: Gpu, account: str, waiting: Sequence[Run]) -> list[Runner]:
+        """Return the board's runners for these runs, after it has started those that are worth it."""
+        harness = waiting[0].harness_sha256
+
+        def fits(runner: Runner) -> bool:
+            return (runner.user, runner.account, runner.gpu, runner.harness_sha256) == ("", account, gpu.name, harness)
+
+        own = [runner for runner in self.store.runners.live(gpu.cluster.name) if fits(runner) and not runner.is_ending]
+        wanted = min(self.rules.auto, len(waiting) // AUTO_LEAST) - len(own)
+        refused = [each for each in self.store.runners.newest(_LOOKED_AT) if fits(each) and self._was_refused(each)]
+        for _ in range(0 if refused else wanted):
+            seconds = 60 * self.rules.minutes
+            idle_seconds = min(AUTO_IDLE_SECONDS, 60 * self.rules.idle_minutes)
+            try:
+                new = self.store.runners.add(new_runner(gpu, "", account, seconds, idle_seconds, harness))
+                self._send(new)
+            except (SchedulerError, InputError):
+                break  # the runner's row has the reason, and the runs go as jobs of their own
+            own.append(self.store.runners.get(new.id))
+        return [runner for runner in own if runner.takes_runs]
+
+    def _was_refused(self, runner: Runner) -> bool:
+        return runner.state is RunState.ERROR and utc_now() - runner.status.at < _REFUSED_PAUSE
+
+    def _wait_for(self, own: Sequence[Runner], waiting: Sequence[Run]) -> dict[int, str]:
+        """Return the reason of each of these runs that waits until the board's runners have fewer ahead."""
+        if not own or not self.served:
+            return {}
+        numbers = {runner.id for runner in own}
+        ahead = sum(run.status.runner in numbers for run in self.store.runs.in_flight(cluster=own[0].cluster))
+        places = max(0, AHEAD_MAX * len(own) - ahead)
+        names = ", ".join(str(runner.id) for runner in own)
+        return {run.id: f"waits for a place at runner {names}" for run in waiting[places:]}
+
     # Runs
 
     def give(self, works: "Sequence[PreparedJob]") -> tuple[set[int], list[BoardError]]:
@@ -241,7 +344,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         fitting = [
             runner
             for runner in live
-            if (runner.user, runner.account, runner.gpu) == (run.user, run.account, run.gpu)
+            if runner.user in (run.user, "")
+            and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
             and _least_seconds(work.script) + _MARGIN_SECONDS <= runner.left_seconds(now)
         ]

@@ -10,6 +10,8 @@ from hpc_board.errors import WaitExpired
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass
 
+_PAUSE_SECONDS_MIN = 0.05
+
 
 def changes(
     run_pass: "Callable[[], Pass | None]",
@@ -21,13 +23,15 @@ def changes(
 ) -> Iterator[list[Run]]:
     """Yield some runs whenever they change, until all have ended.
 
-    `run_pass` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
-    nothing: `say` receives its problem once, and again after an answer, unless the status of such a run shows it.
+    `run_pass` advances them, `look` returns them with a value that changes with their progress. The pauses between
+    passes grow to `poll_seconds`: a run at a runner takes less. A silent scheduler ends nothing: `say` receives its
+    problem once, and again after an answer, unless the status of such a run shows it.
 
     Raises:
         WaitExpired: `timeout_seconds` have passed; the runs continue.
     """
-    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    began = time.monotonic()
+    deadline = None if timeout_seconds is None else began + timeout_seconds
     seen: object = None
     told: set[str] = set()
     while True:
@@ -49,7 +53,7 @@ def changes(
             return
         if deadline is not None and time.monotonic() >= deadline:
             raise expired([run for run in runs if not run.state.ended], timeout_seconds)
-        time.sleep(poll_seconds)
+        time.sleep(min(poll_seconds, _PAUSE_SECONDS_MIN + (time.monotonic() - began) / 10))
 
 
 def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool = False) -> WaitExpired:

@@ -45,16 +45,17 @@ class RunnerGateway:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
 
-    def add(self, new: NewRunner, *, most: int) -> Runner:
+    def add(self, new: NewRunner, *, most: int | None = None) -> Runner:
         """Store a runner whose job is not sent yet.
 
         Raises:
-            Refused: its user has at least `most` runners that have not ended.
+            Refused: its user has at least `most` runners, besides those that are to end.
         """
         with self._file.writing() as db:
             live = [_value(row) for row in db.rows("runner_details", f"{_LIVE} AND user = ?", [new.user], order="id")]
-            if len(live) >= most:
-                one = live[0]
+            held = [runner for runner in live if not runner.is_ending]
+            if most is not None and len(held) >= most:
+                one = held[0]
                 raise Refused(
                     f"you hold {one.gpu} already (runner {one.id}), and the limit of this board is {most} at a time.",
                     hint=f"`hpc-board release {one.id}` ends it.",

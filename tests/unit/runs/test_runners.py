@@ -9,6 +9,7 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState
 from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import (
@@ -28,7 +29,8 @@ from hpc_board.model.runner import (
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.runner_queue import RunnerQueue
-from hpc_board.runs.runners import LEAST_SECONDS
+from hpc_board.runs.runners import AUTO_IDLE_SECONDS, LEAST_SECONDS
+from hpc_board.schedulers import Job
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runners import NewRunner
 from tests.harness.evaluations import a_task
@@ -404,3 +406,75 @@ def test_what_a_runner_writes_is_bounded_and_never_trusted(held: Held, monkeypat
     held.world.advance()
     assert "\x1b" not in held.runner.status.reason
     assert len(held.runner.status.reason) <= 200
+
+
+class OfBoard:
+    """A board that starts runners by itself, at most two for the H100, while runs wait."""
+
+    def __init__(self, folder: Path, *, served: bool) -> None:
+        folder.mkdir(exist_ok=True)
+        world = world_in(folder)
+        self.world = replace(
+            world, advance=replace(world.advance, runner_rules=RunnerRules(auto=2), served=served, runs_per_user=None)
+        )
+
+    def submit(self, count: int, *, fresh: bool = False) -> list[Run]:
+        runs = [self.world.run(Mode.TEST, fresh=fresh) for _ in range(count)]
+        self.world.advance.launch(runs)
+        return [self.world.store.runs.get(run.id) for run in runs]
+
+    def at_runners(self, runs: list[Run]) -> list[int | None]:
+        return [self.world.store.runs.get(run.id).status.runner for run in runs]
+
+
+def test_a_board_starts_runners_for_waiting_runs_and_gives_them_all_of_them(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=False)
+    assert board.at_runners(board.submit(2)) == [None, None]
+    assert board.at_runners(board.submit(3, fresh=True)) == [None] * 3
+    assert board.at_runners(board.submit(5)) == [1] * 5
+    assert sorted(filter(None, board.at_runners(board.submit(7)))) == [1, 2, 2, 2, 2, 2, 2]
+    runner = board.world.store.runners.get(1)
+    assert (runner.user, runner.account, runner.seconds, runner.idle_seconds) == ("", "ada", 3600, AUTO_IDLE_SECONDS)
+    assert len(board.world.store.runners.live()) == 2
+
+
+def test_a_served_board_gives_its_runners_few_runs_ahead(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=True)
+    runs = board.submit(9)
+    assert board.at_runners(runs) == [1, 2, 1, 2, *[None] * 5]
+    behind = board.world.store.runs.get(runs[-1].id)
+    assert (behind.state, behind.status.reason) == (RunState.CREATED, "waits for a place at runner 1, 2")
+    rows = len(board.world.store.runs.history(behind.id))
+    board.world.advance()
+    assert board.at_runners(runs) == [1, 2, 1, 2, *[None] * 5]
+    assert len(board.world.store.runs.history(behind.id)) == rows
+    board.world.store.runs.move(board.world.store.runs.get(runs[0].id), RunState.CANCELLED)
+    board.world.advance()
+    assert board.at_runners(runs)[4:] == [1, *[None] * 4]
+    # The scheduler has had two jobs in all.
+    assert len(board.world.scheduler.sent) == 2
+
+
+def test_a_refused_runner_of_a_board_leaves_its_runs_to_jobs_of_their_own(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=True)
+
+    def refuse(job: Job) -> None:
+        if job.comment.startswith("hpc-board runner"):
+            raise SchedulerRefused("time limit too long")
+
+    board.world.scheduler.on_submit = refuse
+    runs = board.submit(4)
+    assert [(run.status.runner, run.state) for run in runs] == [(None, RunState.QUEUED)] * 4
+    board.submit(4)
+    # It is tried again after a while.
+    assert board.world.scheduler.sent.count(board.world.store.runners.get(1).token) == 1
+    assert len(board.world.store.runners.newest(9)) == 1
+
+
+def test_a_held_gpu_keeps_a_users_runs_from_waiting_for_the_boards_runners(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.start()
+    held.world.advance = replace(held.world.advance, runner_rules=RunnerRules(auto=2), served=True)
+    runs = [held.world.run(Mode.TEST) for _ in range(5)]
+    held.world.advance.launch(runs)
+    assert [held.now(run).status.runner for run in runs] == [1] * 5

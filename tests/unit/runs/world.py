@@ -43,7 +43,9 @@ class World:
     advance: Reconciler
     store: Store
 
-    def run(self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main") -> Run:
+    def run(
+        self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main", *, fresh: bool = False
+    ) -> Run:
         _, (run,) = self.store.submissions.add(
             NewSubmission(
                 task=task or a_task(),
@@ -64,6 +66,7 @@ class World:
                         False,
                         sha256_of(HARNESS),
                         script=script_of(task or a_task(), mode),
+                        fresh=fresh,
                     ),
                 ],
             )
