@@ -24,6 +24,7 @@ from board_generator import END, GPUS, Size, generate, task_versions, user_name
 
 from hpc_board.admin.export import Export
 from hpc_board.boards.pages import page
+from hpc_board.domain.moderation import GPU_SECONDS_MAX, GpuLimit, Period
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.domain.standing import Page, Rows
@@ -100,13 +101,21 @@ class Asker:
 
     def submit(self) -> Run:
         """Store a submission with one run, in one transaction."""
+        return self._submit()
+
+    def submit_limited(self) -> Run:
+        """Store a submission with one run by the rules of a board that limits the GPU time of a week."""
+        if self.store.moderation.gpu_limit() is None:
+            self.store.moderation.set_gpu_limit(GpuLimit(GPU_SECONDS_MAX, Period.WEEK), "admin", END)
+        return self._submit(by_rules=True)
+
+    def _submit(self, *, by_rules: bool = False) -> Run:
         new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
         code = f"# {time.monotonic_ns()}".encode()
-        (run,) = self.store.submissions.add(
-            NewSubmission(
-                task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
-            )
-        )[1]
+        submission = NewSubmission(
+            task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
+        )
+        ((_, (run,)),) = self.store.submissions.add_all([submission], by_rules=by_rules)
         return run
 
 
@@ -136,6 +145,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "feed of a board": lambda asker: asker.store.standings.feed(task=_BUSY.name, gpu=_GPU, limit=50),
     "`run ID`": Asker.run,
     "`submit`, the transaction": Asker.submit,
+    "`submit`, under a limit on GPU time": Asker.submit_limited,
     "`submit` and the run's end": Asker.finish,
     "sent within the hour": lambda asker: asker.store.moderation.sent_since(END - timedelta(hours=1)),
     "users of the Admin screen": lambda asker: asker.store.moderation.people(limit=1_000, part=""),

@@ -144,13 +144,14 @@ class _Writer:
 
 
 _SUBMISSIONS = "id, task, task_version, user, file_name, code_sha256, mode, note, submitted_at:submissions"
-_RUNS = "id, submission, gpu, cluster, partition, token, nonce, trust, emulated, harness_sha256:runs"
+_RUNS = "id, submission, gpu, cluster, partition, token, nonce, trust, emulated, harness_sha256, gpus:runs"
 _EVENTS = "run, state, at, job_id, node, reason, evidence, unanswered, cancel_requested, attempt:events"
 _RESULTS = "run, verdict, message, score_s, ended_at:results"
 _DOCUMENTS = "run, document:documents"
 _CODES = "sha256, code:codes"
 _TASKS = "name, version, definition, added_at:tasks"
 _CASES = "run, cases:cases"
+_USAGE = "run, user, limited, ended_at, seconds, gpu_seconds:usage"
 _IN_FLIGHT = "run:in_flight"
 _SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
 _BESTS = "task, task_version, gpu, user, run, score_s, submitted_at:bests"
@@ -259,6 +260,7 @@ class _Generator:
                 "self-run",
                 0,
                 "ab" * 32,
+                int(gpu != "CPU"),
             )
             self._run(rows, run, submission, user, task, version, gpu, mode, at, moment)
         return run
@@ -290,6 +292,8 @@ class _Generator:
         start = at + timedelta(seconds=queued_s + wait_s)
         end = start + timedelta(seconds=run_s)
         rows.add(_EVENTS, run, "running", time_text(start), job, node, "", "", 0, 0, 0)
+        on_gpu = gpu != "CPU"
+        rows.add(_USAGE, run, user, int(on_gpu), time_text(end), round(run_s, 3), round(run_s, 3) * on_gpu)
         draw = chance.random()
         if draw < _STOPPED_SHARE:
             (state,) = chance.choices([state for state, _ in _STOPPED], [weight for _, weight in _STOPPED])

@@ -1,6 +1,7 @@
 """Overviews for admins: leaderboards, and users with the decisions about them."""
 
 from collections.abc import Collection
+from datetime import datetime
 
 from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
@@ -73,8 +74,9 @@ class AdminViews:
         sent: dict[str, list[HourCount]] = {}
         for each in moderation.sent_since(now - LIMITED_PERIOD):
             sent.setdefault(each.user, []).append(each)
-        people = []
-        for name in sorted(newest)[:limit]:
+        people, names = [], sorted(newest)[:limit]
+        gpu_uses = self._gpu_uses(names, now)
+        for name in names:
             own = sent.get(name, [])
             role = self._context.role_of(name)
             people.append(
@@ -85,10 +87,20 @@ class AdminViews:
                     newest[name],
                     sum(each.submissions for each in own),
                     sum(each.runs for each in own),
-                    () if role is Role.ADMIN else _uses(own, limits),
+                    () if role is Role.ADMIN else (*_uses(own, limits), *gpu_uses.get(name, ())),
                 )
             )
         return tuple(people)
+
+    def _gpu_uses(self, users: Collection[str], now: datetime) -> dict[str, tuple[LimitUse, ...]]:
+        """Return the use of the limit on GPU time by those of these users who have used any."""
+        found = self._context.store.moderation.gpu_limit()
+        if found is None:
+            return {}
+        _, limit = found
+        used = self._context.store.moderation.gpu_seconds(users, now - limit.per.length)
+        most = limit.gpu_seconds or 0
+        return {user: (LimitUse("GPU-seconds", int(seconds), most),) for user, seconds in used.items() if seconds}
 
 
 def _uses(own: Collection[HourCount], limits: dict[str, Limits]) -> tuple[LimitUse, ...]:
@@ -98,5 +110,5 @@ def _uses(own: Collection[HourCount], limits: dict[str, Limits]) -> tuple[LimitU
             most = limit.of(category)
             used = sum(each.limited for each in own if (each.board, each.category) == (board, category))
             if most is not None and used:
-                uses.append(LimitUse(board, category, used, most))
+                uses.append(LimitUse(f"{board} {category}", used, most))
     return tuple(uses)

@@ -12,6 +12,7 @@ from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
     EVERYTHING,
+    GPU_SECONDS_MAX,
     LIMIT_MAX,
     START,
     STOP,
@@ -19,7 +20,9 @@ from hpc_board.domain.moderation import (
     USER,
     Category,
     Decision,
+    GpuLimit,
     Limits,
+    Period,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission
@@ -129,6 +132,25 @@ class Moderation:
         """Return the visible leaderboards with limits, by name, each with the decision that set them."""
         hidden = self._context.editor.hidden()
         return tuple(found for found in self._decisions.limits() if found[0].subject not in hidden)
+
+    def limit_gpu_time(self, gpu_seconds: int | None, per: Period = Period.DAY) -> GpuLimit:
+        """Limit the GPU time of each user on the board, or remove the limit by None, and return the new one.
+
+        Raises:
+            InputError: it is out of range.
+        """
+        self._context.require(Role.ADMIN, "limit the GPU time")
+        if gpu_seconds is not None and not 0 <= gpu_seconds <= GPU_SECONDS_MAX:
+            raise InputError(
+                f"invalid limit {gpu_seconds}.", hint=f"Use a number from 0 to {GPU_SECONDS_MAX}, or `none`."
+            )
+        limit = GpuLimit(gpu_seconds, per)
+        self._decisions.set_gpu_limit(limit, self._context.user, utc_now())
+        return limit
+
+    def gpu_limit(self) -> tuple[Decision, GpuLimit] | None:
+        """Return the limit of the board on GPU time with the decision that set it; None if it has none."""
+        return self._decisions.gpu_limit() if self._context.has_database() else None
 
     # Submissions of others
 

@@ -122,7 +122,7 @@ def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> Non
     """Show usage statistics.
 
     For each GPU: number of runs, passed runs and scored runs, waiting times
-    and run times. Users are ordered by the total time of their runs.
+    and run times. Users are ordered by the GPU-seconds of their runs.
     """
     board = open_()
     refresh(board)

@@ -17,9 +17,16 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.output import listed_runs, print_blocks, print_done, print_found, print_json, remark
-from hpc_board.domain.moderation import LIMIT_MAX, Category, Limits
+from hpc_board.domain.moderation import GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
 from hpc_board.model.names import listed
-from hpc_board.report.moderation import bans_table, decisions_table, limits_table, limits_text, rerun_table
+from hpc_board.report.moderation import (
+    bans_table,
+    decisions_table,
+    gpu_limit_text,
+    limits_table,
+    limits_text,
+    rerun_table,
+)
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import views_of
 from hpc_board.report.views.moderation import (
@@ -36,10 +43,10 @@ _NONE = "none"
 
 
 class _LimitNumber(click.IntRange):
-    """A number of submissions per hour; -1 stands for the word `none`, no limit."""
+    """A number up to `most`; -1 stands for the word `none`, no limit."""
 
-    def __init__(self) -> None:
-        super().__init__(0, LIMIT_MAX)
+    def __init__(self, most: int) -> None:
+        super().__init__(0, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value in (_NONE, -1):
@@ -47,10 +54,10 @@ class _LimitNumber(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is neither a number from 0 to {LIMIT_MAX} nor `{_NONE}`.", param, ctx)
+            self.fail(f"{value!r} is neither a number from 0 to {self.max} nor `{_NONE}`.", param, ctx)
 
 
-_limit_number = _LimitNumber()
+_limit_number = _LimitNumber(LIMIT_MAX)
 _submissions = submission_argument("submissions", "SUBMISSION...", several=True)
 _REASON = "Reason, shown to the users concerned."
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help=_REASON)
@@ -64,19 +71,52 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
     "hpc-board admin limit matmul --ranked 5",
     "hpc-board admin limit matmul --ranked 0 --other none",
     "hpc-board admin limit matmul --none",
+    "hpc-board admin limit --gpu-seconds 3600 --per day",
 )
-@click.argument("name", shell_complete=task_names)
+@click.argument("name", required=False, shell_complete=task_names)
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
 @click.option("--other", metavar="N", type=_limit_number, help="Submissions per hour in all other modes combined.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
-def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
-    """Limit the submissions to a board per user and hour.
+@click.option(
+    "--gpu-seconds",
+    metavar="N",
+    type=_LimitNumber(GPU_SECONDS_MAX),
+    help="GPU-seconds on all boards per --per: N, 0 or `none`.",
+)
+@click.option("--per", type=click.Choice([str(each) for each in Period]), help="Period of --gpu-seconds; default: day.")
+def limit(
+    open_: Open,
+    *,
+    name: str | None,
+    ranked: int | None,
+    other: int | None,
+    no_limits: bool,
+    gpu_seconds: int | None,
+    per: str | None,
+    as_json: bool,
+) -> None:
+    """Limit each user's submissions to a board, or their GPU time.
 
     A limit counts the submissions of the last 60 minutes; 0 closes the board.
     A submission to several GPUs counts once; each file of a batch counts.
     Admins have no limits, and their reruns do not count.
+
+    --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
+    A run counts with its time limit until it has ended, then with its own
+    seconds for the next hour, day or week. A user below the limit and without
+    other runs in flight may always send one.
     """
     given = ranked is not None or other is not None
+    if gpu_seconds is not None:
+        if name is not None or given or no_limits:
+            raise click.UsageError("--gpu-seconds is for all boards; expected neither NAME nor another limit.")
+        of_gpus = open_().moderation.limit_gpu_time(_positive(gpu_seconds), Period(per or Period.DAY))
+        print_done(LimitsView.of_gpus(of_gpus), f"All boards: {gpu_limit_text(of_gpus)}.", as_json=as_json)
+        return
+    if per is not None:
+        raise click.UsageError("--per is the period of --gpu-seconds.")
+    if name is None:
+        raise click.UsageError("expected NAME, or --gpu-seconds N to limit the GPU time on all boards.")
     if given == no_limits:
         raise click.UsageError("expected --ranked N, --other N or both, or --none to remove both limits.")
     board = open_()
@@ -96,10 +136,14 @@ def _positive(limit: int | None) -> int | None:
 
 @command("hpc-board admin limits", "hpc-board admin limits --json")
 def limits(open_: Open, as_json: bool) -> None:
-    """List the limits of all boards."""
-    found = open_().moderation.limits()
+    """List the limits of all boards, and that on GPU time."""
+    moderation = open_().moderation
+    found, of_gpus = moderation.limits(), moderation.gpu_limit()
     views = [LimitsView.of(decision.subject, each, decision) for decision, each in found]
-    print_found(views, limits_table(found), as_json=as_json)
+    if of_gpus is not None:
+        decision, limit_ = of_gpus
+        views.insert(0, LimitsView.of_gpus(limit_, decision))
+    print_found(views, limits_table(found, of_gpus), as_json=as_json)
 
 
 # Users and the whole board

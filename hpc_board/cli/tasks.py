@@ -35,6 +35,9 @@ from hpc_board.report.tasks import gpus_table, task_report, tasks_table
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from hpc_board.board import Board
+    from hpc_board.domain.moderation import GpuLimit, Limits
+
 
 device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="Device of the judge."
@@ -160,14 +163,19 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     elif as_json:
         from hpc_board.report.views.tasks import WholeTaskView
 
-        limits = board.leaderboards.limits(found.name)
-        print_json(WholeTaskView.with_limits(found, allowed, created, limits))
+        print_json(WholeTaskView.with_limits(found, allowed, created, *_limits(board, found.name)))
     else:
         print_blocks(
             *task_report(found, allowed, datetime.now(UTC)),
-            *limits_facts(board.leaderboards.limits(found.name)),
+            *limits_facts(*_limits(board, found.name)),
             *(created_report(created) if created else ()),
         )
+
+
+def _limits(board: "Board", name: str) -> "tuple[Limits, GpuLimit | None]":
+    """Return the limits on submissions to a task, and that on GPU time."""
+    of_gpus = board.moderation.gpu_limit()
+    return board.leaderboards.limits(name), of_gpus and of_gpus[1]
 
 
 @command(

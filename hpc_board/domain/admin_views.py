@@ -45,10 +45,9 @@ class BoardState(msgspec.Struct, frozen=True):
 
 
 class LimitUse(msgspec.Struct, frozen=True):
-    """The share of a leaderboard's hourly limit that a user has used."""
+    """The share of a limit that a user has used; `name` is "matmul ranked" or "GPU-seconds"."""
 
-    board: str
-    category: Category
+    name: str
     used: int
     limit: int
 
@@ -62,7 +61,7 @@ class PersonState(msgspec.Struct, frozen=True):
     """A user, their role, their ban, and their activity within the hour.
 
     `newest_at` is the time of their last submission. `uses` has the limits of the leaderboards to which they submitted
-    within the hour.
+    within the hour, and that on GPU time if they have used any within its period.
     """
 
     name: str

@@ -18,6 +18,8 @@ LIMIT_MAX = 100_000
 LIMITED_PERIOD = timedelta(hours=1)
 """The time in which submissions are counted, which ends now."""
 
+GPU_SECONDS_MAX = 1_000_000_000
+
 NOTES_MAX = 50
 """The maximum number of notes on a submission, besides the one that it was sent with."""
 
@@ -82,6 +84,52 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 NO_LIMITS = Limits()
+
+
+class Period(StrEnum):
+    """The time in which the GPU time of a user is counted, which ends now."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+    @property
+    def length(self) -> timedelta:
+        """Return its length."""
+        return timedelta(**{f"{self}s": 1})
+
+
+class GpuLimit(msgspec.Struct, frozen=True):
+    """The maximum GPU time per user and period on all leaderboards; `gpu_seconds` is None for no limit."""
+
+    gpu_seconds: Annotated[int, msgspec.Meta(ge=0, le=GPU_SECONDS_MAX)] | None = None
+    per: Period = Period.DAY
+
+    def to_json(self) -> str:
+        """Return the limit as text for `from_json`."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "GpuLimit":
+        """Read the limit from the text of `to_json`.
+
+        Raises:
+            ValueError: it is not such a text.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+
+class GpuUse(msgspec.Struct, frozen=True):
+    """The GPU time of a user within a period, and of their runs in flight.
+
+    `used_s` are the GPU-seconds of ended runs, `reserved_s` those that the time limits of the runs in flight allow.
+    `full_until` is the time until which the ended runs alone reach the limit; None if they do not.
+    """
+
+    used_s: float
+    full_until: datetime | None = None
+    in_flight: int = 0
+    reserved_s: float = 0
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -212,6 +260,31 @@ def limit_refusal(
         f"Rate limit exceeded: you have sent {count} of at most {limit} {category.words} to {task} within an hour"
         f"{these}. Try again in {wait_text(wait)}."
     )
+
+
+def gpu_limit_refusal(limit: GpuLimit, use: GpuUse, new_s: Sequence[float], now: datetime) -> str:
+    """Return why new runs on GPUs exceed the limit at the time `now`; empty if they do not.
+
+    Below the limit one run may always go. Several at a time, those in flight included, need room for all their time
+    limits; `new_s` has the GPU-seconds that those of the new runs allow.
+    """
+    most, going, new = limit.gpu_seconds, use.in_flight, len(new_s)
+    if most is None:
+        return ""
+    if most == 0:
+        return f"all boards are closed for runs on GPUs: the limit is 0 GPU-seconds per {limit.per}."
+    within = f"within {'an' if limit.per is Period.HOUR else 'a'} {limit.per} on all boards"
+    said = f"GPU-time limit exceeded: you have used {int(use.used_s):,} of {most:,} GPU-seconds {within}"
+    if use.full_until is not None:
+        later = ", or later: your runs in flight count, too" if going else ""
+        return f"{said}. Try again in {wait_text(use.full_until - now)}{later}."
+    if going + new == 1 or use.used_s + use.reserved_s + sum(new_s) <= most:
+        return ""
+    these = f"{'this run' if new == 1 else f'these {new} runs'} may take up to {sum(new_s):,.0f}"
+    if not going:
+        return f"{said}, and {these}. Send fewer at a time."
+    those = f"your {'run' if going == 1 else f'{going} runs'} in flight may take up to {use.reserved_s:,.0f}"
+    return f"{said}, {those}, and {these}. Try again when your runs in flight have ended."
 
 
 def wait_text(wait: timedelta) -> str:

@@ -23,16 +23,20 @@ class GpuStatistics(msgspec.Struct, frozen=True):
 
 
 class UserStatistics(msgspec.Struct, frozen=True):
-    """The submissions of one user, and their total run time."""
+    """The submissions of one user, their GPU time, and their run time on all devices."""
 
     user: str
     submissions: int
     runs: int
     run_total_s: float
+    gpu_seconds: float
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The usage of a board since a time, or ever; `waiting` runs have not ended, `top_users` ran longest."""
+    """The usage of a board since a time, or ever.
+
+    `waiting` runs have not ended. `top_users` have most GPU time, and then most run time.
+    """
 
     since: datetime | None
     tasks: tuple[str, ...]
@@ -41,5 +45,6 @@ class Statistics(msgspec.Struct, frozen=True):
     waiting: int
     users: int
     unique_codes: int
+    gpu_seconds: float
     gpus: tuple[GpuStatistics, ...]
     top_users: tuple[UserStatistics, ...]

@@ -8,10 +8,12 @@ from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.clock import span_words
 from hpc_board.domain.moderation import (
     END,
+    EVERYTHING,
     HOLD,
     NO_LIMITS,
     REASON_CHARACTERS_MAX,
     Decision,
+    GpuLimit,
     HeldGpu,
     Limits,
     Removal,
@@ -27,15 +29,20 @@ if TYPE_CHECKING:
 _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission", "gpu": "GPU"}
 
 
-def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
-    """Return boards with their limits per user and hour."""
+def limits_table(limits: Sequence[tuple[Decision, Limits]], of_gpus: tuple[Decision, GpuLimit] | None) -> Table:
+    """Return the limit on GPU time, and boards with their limits per user and hour."""
+    rows = [(decision, limit_text(each.ranked), limit_text(each.other), "") for decision, each in limits]
+    if of_gpus is not None:
+        decision, limit = of_gpus
+        rows.insert(0, (decision, "", "", f"{limit.gpu_seconds:,}/{limit.per}"))
     return table(
-        limits,
-        (Column("BOARD", flexible=True), lambda each: one_line(each[0].subject)),
-        (Column("RANKED", right=True), lambda each: limit_text(each[1].ranked)),
-        (Column("OTHER", right=True), lambda each: limit_text(each[1].other)),
-        (Column("BY", flexible=True), lambda each: one_line(each[0].by_user)),
-        (Column("SINCE"), lambda each: _when(each[0])),
+        rows,
+        (Column("BOARD", flexible=True), lambda row: one_line(row[0].subject) or _SUBJECTS[EVERYTHING]),
+        (Column("RANKED", right=True), lambda row: row[1]),
+        (Column("OTHER", right=True), lambda row: row[2]),
+        (Column("GPU-SECONDS", right=True), lambda row: row[3]),
+        (Column("BY", flexible=True), lambda row: one_line(row[0].by_user)),
+        (Column("SINCE"), lambda row: _when(row[0])),
         empty="No limits.",
     )
 
@@ -52,11 +59,21 @@ def limits_text(limits: Limits) -> str:
     return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
 
 
-def limits_facts(limits: Limits) -> tuple[Block, ...]:
-    """Return the limits of a board as blocks, if any."""
-    if limits == NO_LIMITS:
-        return ()
-    return Heading("Limits"), Facts((("submissions per user", limits_text(limits)),))
+def gpu_limit_text(limit: GpuLimit) -> str:
+    """Return a limit on GPU time in words."""
+    if limit.gpu_seconds is None:
+        return "no limit on GPU time"
+    return f"{limit.gpu_seconds:,} GPU-seconds per user and {limit.per}"
+
+
+def limits_facts(limits: Limits, of_gpus: GpuLimit | None) -> tuple[Block, ...]:
+    """Return the limits on submissions to a board and on GPU time as blocks, if any."""
+    facts = []
+    if limits != NO_LIMITS:
+        facts.append(("submissions per user", limits_text(limits)))
+    if of_gpus is not None:
+        facts.append(("GPU time", f"{gpu_limit_text(of_gpus)}, on all boards"))
+    return (Heading("Limits"), Facts(tuple(facts))) if facts else ()
 
 
 def bans_table(bans: Sequence[Decision]) -> Table:
@@ -108,9 +125,11 @@ def detail_text(decision: Decision) -> str:
     if decision.action not in ("limit", HOLD, END):
         return one_line(decision.detail)
     try:
-        if decision.action == "limit":
-            return limits_text(Limits.from_json(decision.detail))
-        return _held_text(decision.action, HeldGpu.from_json(decision.detail))
+        if decision.action in (HOLD, END):
+            return _held_text(decision.action, HeldGpu.from_json(decision.detail))
+        if decision.kind == EVERYTHING:
+            return gpu_limit_text(GpuLimit.from_json(decision.detail))
+        return limits_text(Limits.from_json(decision.detail))
     except (ValueError, RecursionError):
         return one_line(decision.detail)
 

@@ -19,6 +19,7 @@ def statistics_report(found: Statistics) -> tuple[Block, ...]:
         ("runs", f"{found.runs} ({found.waiting} in flight)"),
         ("users", str(found.users)),
         ("unique files", str(found.unique_codes)),
+        ("GPU-seconds", _gpu_seconds_text(found.gpu_seconds)),
     )
     return (Heading(f"{of}{since}"), Facts(facts), Heading("GPUs"), _gpus(found), Heading("Users"), _users(found))
 
@@ -43,6 +44,7 @@ def _users(found: Statistics) -> Table:
         (Column("USER", flexible=True), lambda user: one_line(user.user)),
         (Column("SUBMISSIONS", right=True), lambda user: str(user.submissions)),
         (Column("RUNS", right=True), lambda user: str(user.runs)),
+        (Column("GPU-SECONDS", right=True), lambda user: _gpu_seconds_text(user.gpu_seconds)),
         (Column("RUN TIME", right=True), lambda user: _seconds_text(user.run_total_s)),
         empty="No submissions.",
     )
@@ -50,6 +52,10 @@ def _users(found: Statistics) -> Table:
 
 def _seconds_text(seconds: float | None) -> str:
     return "?" if seconds is None else span_text(timedelta(seconds=seconds))
+
+
+def _gpu_seconds_text(seconds: float) -> str:
+    return f"{seconds:,.0f}"
 
 
 def pruned_report(pruned: Pruned) -> Iterator[Block]:

@@ -113,6 +113,8 @@ ROUTES: Mapping[str, Route] = {
     "moderation.start": _ADMIN_WRITES,
     "moderation.limit": _ADMIN_WRITES,
     "moderation.limits": _PARTICIPANT,
+    "moderation.limit_gpu_time": _ADMIN_WRITES,
+    "moderation.gpu_limit": _PARTICIPANT,
     "moderation.remove": _ADMIN_WRITES,
     "moderation.readmit": _ADMIN_WRITES,
     "moderation.decisions": _ADMIN,

@@ -3,6 +3,7 @@
 The newest row about a subject is in force; nothing is taken back but by another row.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from hpc_board.domain.moderation import (
@@ -18,13 +19,17 @@ from hpc_board.domain.moderation import (
     USER,
     Category,
     Decision,
+    GpuLimit,
+    GpuUse,
     Limits,
     ban_refusal,
+    gpu_limit_refusal,
     limit_refusal,
     stop_refusal,
 )
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
+from hpc_board.store import usage
 from hpc_board.store.row_values import UndecodableError, decoded, moment, plain_text, time_text
 from hpc_board.store.rows import decision_row
 from hpc_board.store.sqlite import Database
@@ -79,6 +84,18 @@ def limits_in(decision: Decision) -> Limits:
         raise UndecodableError(f"limits: {error}") from error
 
 
+def gpu_limit(db: Database) -> tuple[Decision, GpuLimit] | None:
+    """Return the limit of the board on GPU time with the decision that set it; None if it has none."""
+    decision = in_force(db, EVERYTHING, "", LIMIT)
+    if decision is None:
+        return None
+    try:
+        limit = GpuLimit.from_json(decision.detail)
+    except ValueError as error:
+        raise UndecodableError(f"limit on GPU time: {error}") from error
+    return None if limit.gpu_seconds is None else (decision, limit)
+
+
 def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decision | None:
     """Check `user` as `ModerationGateway.check_open` does."""
     stop = stopped(db)
@@ -114,3 +131,29 @@ def check_limit(db: Database, user: str, task: str, mode: Mode, new: int, now: d
     refusal = limit_refusal(task, category, limit, newest, count, new, now)
     if refusal:
         raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")
+
+
+def check_gpu_time(db: Database, user: str, new_s: Sequence[float], now: datetime) -> None:
+    """Check that `user` may send more runs to GPUs at the time `now`.
+
+    `new_s` has the GPU-seconds that the time limit of each of the new runs allows.
+
+    Raises:
+        Refused: their GPU time within the board's period leaves no room.
+    """
+    found = gpu_limit(db) if new_s else None
+    if found is None:
+        return
+    _, limit = found
+    since, most = now - limit.per.length, limit.gpu_seconds or 0
+    used_s = usage.gpu_seconds(db, user, since)
+    newest = usage.reached_by(db, user, since, most) if used_s >= most else None
+    full_until = None if newest is None else newest + limit.per.length
+    in_flight, reserved_s = usage.reserved(db, user)
+    refusal = gpu_limit_refusal(limit, GpuUse(used_s, full_until, in_flight, reserved_s), new_s, now)
+    if refusal:
+        raise Refused(
+            refusal,
+            hint="A run counts with its time limit until it has ended; `submit --time` lowers it. "
+            "`hpc-board admin limits` lists the limits.",
+        )

@@ -42,6 +42,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        runs.score_low_s, runs.score_high_s,
        (SELECT MAX(json_extract(value, '$[5].busy_processors'))
           FROM cases, json_each(cases.cases) WHERE cases.run = runs.id) AS busy_processors,
+       (SELECT gpu_seconds FROM usage WHERE usage.run = runs.id) AS gpu_seconds,
        EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
        CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code
   FROM submissions

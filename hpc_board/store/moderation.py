@@ -7,6 +7,7 @@ from hpc_board.domain.admin_views import HourCount
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
+    EVERYTHING,
     LIMIT,
     NOTE,
     NOTES_MAX,
@@ -19,11 +20,12 @@ from hpc_board.domain.moderation import (
     UNBAN,
     USER,
     Decision,
+    GpuLimit,
     Limits,
 )
 from hpc_board.errors import InputError
 from hpc_board.model.names import suggestion
-from hpc_board.store import decisions, ranking
+from hpc_board.store import decisions, ranking, usage
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
 from hpc_board.store.sqlite import Row
@@ -164,6 +166,16 @@ class ModerationGateway:
             found = [(decision, decisions.limits_in(decision)) for decision in map(_decision, rows)]
         return tuple((decision, each) for decision, each in found if each != Limits())
 
+    def gpu_limit(self) -> tuple[Decision, GpuLimit] | None:
+        """Return the limit of the board on GPU time with the decision that set it; None if it has none."""
+        with self._file.reading() as db:
+            return decisions.gpu_limit(db)
+
+    def gpu_seconds(self, users: Collection[str], since: datetime) -> dict[str, float]:
+        """Return the GPU-seconds of each of these users since that time, as a limit counts them."""
+        with self._file.reading() as db:
+            return {user: usage.gpu_seconds(db, user, since) for user in users}
+
     # Deciding
 
     def switch(self, decision: Decision) -> bool:
@@ -187,6 +199,11 @@ class ModerationGateway:
             limits = change(decisions.limits_of(db, board))
             decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
             return limits
+
+    def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
+        """Give the board this limit on GPU time."""
+        with self._file.writing() as db:
+            decisions.decide(db, Decision(LIMIT, EVERYTHING, "", by_user, at, detail=limit.to_json()))
 
     def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
         """Take submissions out of the standings, all of them or none.

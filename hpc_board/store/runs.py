@@ -13,7 +13,7 @@ from hpc_board.domain.result_json import ResultError, decode_result
 from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.score_interval import Interval
 from hpc_board.model.result import Case, Result
-from hpc_board.store import ranking
+from hpc_board.store import ranking, usage
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.row_values import (
@@ -176,7 +176,7 @@ class RunGateway:
             if not _is_in_flight(db, number):
                 return False
             document = result_document(result)
-            _append(db, number, status)
+            _append(db, number, status, result, ended_at)
             row = {
                 "run": number,
                 "verdict": result.verdict.value,
@@ -209,7 +209,7 @@ class RunGateway:
             if not _is_in_flight(db, number):
                 return False
             document = result_document(partial)
-            _append(db, number, status)
+            _append(db, number, status, partial, usage.told_moment(db, number, partial.ended_at, status.at))
             db.insert("documents", {"run": number, "document": document})
             return True
 
@@ -419,13 +419,17 @@ def _is_in_flight(db: Database, number: int) -> bool:
     return False
 
 
-def _append(db: Database, number: int, status: Status) -> None:
+def _append(
+    db: Database, number: int, status: Status, result: Result | None = None, ended_at: datetime | None = None
+) -> None:
+    """Append a status; an end comes with the result, and with the time of the job's end by its own clock."""
     if not status.cancel_requested and not status.state.ended and _newest(db, number).cancel_requested:
         # Another process may have requested it since this one last looked.
         status = replace(status, cancel_requested=True)
     db.insert("events", event_row(number, status))
     if status.state.ended:
         db.delete("in_flight", "run = ?", [number])
+        usage.enter(db, number, result, ended_at)
 
 
 def _newest(db: Database, number: int) -> Status:

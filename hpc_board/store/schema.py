@@ -98,7 +98,7 @@ _FACTS = {
     """,
     # `account` is the account of the jobs if it is not the submission's user, who is shown and ranked. `options` has
     # those that the user set for the job, as JSON. `script_sha256` names the batch script that the job gets. A run that
-    # is `fresh` has a job of its own, and goes to no runner.
+    # is `fresh` has a job of its own, and goes to no runner. `gpus` is the number of GPUs of the job, 0 on a CPU.
     "runs": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         submission INTEGER NOT NULL REFERENCES submissions (id),
@@ -113,7 +113,8 @@ _FACTS = {
         account TEXT NOT NULL DEFAULT '',
         options TEXT NOT NULL DEFAULT '',
         script_sha256 DIGEST REFERENCES scripts (sha256),
-        fresh BOOLEAN NOT NULL DEFAULT 0
+        fresh BOOLEAN NOT NULL DEFAULT 0,
+        gpus INTEGER NOT NULL DEFAULT 0
     """,
     "events": f"""
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -248,6 +249,15 @@ _DERIVED = {
         submitted_at MOMENT NOT NULL,
         PRIMARY KEY (task, task_version, gpu, user)
     """,
+    # The time of each ended run. `limited` ones count for a limit on the GPU time of `user`.
+    "usage": """
+        run INTEGER PRIMARY KEY REFERENCES runs (id),
+        user TEXT NOT NULL,
+        limited BOOLEAN NOT NULL,
+        ended_at MOMENT NOT NULL,
+        seconds NUMBER NOT NULL,
+        gpu_seconds NUMBER NOT NULL
+    """,
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
 
@@ -273,6 +283,7 @@ _INDEXES = {
     "submissions_by_time": "submissions (submitted_at)",
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",
+    "usage_by_user": "usage (user, limited, ended_at, gpu_seconds)",
 }
 
 # Plain joins, so that SQLite starts from the requested rows: one run, one submission, or all of them. Remarks are read

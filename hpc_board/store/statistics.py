@@ -14,23 +14,22 @@ WITH found AS (
     SELECT runs.submission, runs.gpu, submissions.user, submissions.code_sha256, in_flight.run IS NOT NULL AS waiting,
            results.verdict IS 'pass' AS passed, results.verdict IS 'pass' AND results.score_s IS NOT NULL AS scored,
            julianday(submissions.submitted_at) AS sent_at, julianday({STARTED_AT}) AS started_at,
-           julianday(coalesce(results.ended_at, newest.at)) AS ended_at
+           coalesce(usage.seconds, 0) AS ran_s, coalesce(usage.gpu_seconds, 0) AS gpu_s
       FROM submissions
      CROSS JOIN runs ON runs.submission = submissions.id
-      JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)
+      LEFT JOIN usage ON usage.run = runs.id
       LEFT JOIN results ON results.run = runs.id
       LEFT JOIN in_flight ON in_flight.run = runs.id
      WHERE submissions.id >= (SELECT MIN(+id) FROM submissions WHERE submitted_at >= coalesce(:since, ''))
        AND {CHOSEN}),
      timed AS (
-    SELECT *, round(max(0, 86400 * (started_at - sent_at)), 3) AS wait_s,
-           iif(waiting, 0, coalesce(round(max(0, 86400 * (ended_at - started_at)), 3), 0)) AS ran_s
-      FROM found)
+    SELECT *, round(max(0, 86400 * (started_at - sent_at)), 3) AS wait_s FROM found)
 """  # noqa: S608 - our names
 
 _TOTALS = f"""{_RUNS}
 SELECT COUNT(DISTINCT submission) AS submissions, COUNT(*) AS runs, coalesce(SUM(waiting), 0) AS waiting,
-       COUNT(DISTINCT user) AS users, COUNT(DISTINCT code_sha256) AS unique_codes
+       COUNT(DISTINCT user) AS users, COUNT(DISTINCT code_sha256) AS unique_codes,
+       coalesce(SUM(gpu_s), 0) AS gpu_seconds
   FROM timed
 """  # noqa: S608 - our names
 
@@ -46,10 +45,11 @@ SELECT gpu, COUNT(*) AS runs, SUM(passed) AS passed, SUM(scored) AS scored, COUN
 """  # noqa: S608 - our names
 
 _USERS = f"""{_RUNS}
-SELECT user, COUNT(DISTINCT submission) AS submissions, COUNT(*) AS runs, SUM(ran_s) AS run_total_s
+SELECT user, COUNT(DISTINCT submission) AS submissions, COUNT(*) AS runs, SUM(ran_s) AS run_total_s,
+       SUM(gpu_s) AS gpu_seconds
   FROM timed
  GROUP BY user
- ORDER BY run_total_s DESC, runs DESC, user
+ ORDER BY gpu_seconds DESC, run_total_s DESC, runs DESC, user
  LIMIT {TOP_USERS}
 """  # noqa: S608 - our names
 

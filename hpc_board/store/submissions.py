@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -18,7 +18,7 @@ from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import ON_BOARD
-from hpc_board.store.row_values import UndecodableError, decoded, plain_text, time_text
+from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, plain_text, time_text
 from hpc_board.store.rows import decision_row, event_row, options_text, row_id
 from hpc_board.store.runs import stored_run
 from hpc_board.store.sqlite import Database
@@ -66,6 +66,16 @@ class NewRun(msgspec.Struct, frozen=True):
     options: JobOptions = NO_OPTIONS
     script: str = ""
     fresh: bool = False
+
+    def gpus(self, task: Task) -> int:
+        """Return the number of GPUs that the run has; 0 on a CPU."""
+        return 0 if self.emulated or self.gpu.upper() == "CPU" else task.world_size
+
+
+class _TimeLimit(msgspec.Struct, frozen=True):
+    """The time limit in a batch script as JSON."""
+
+    time_limit_seconds: int
 
 
 class JobParts(msgspec.Struct, frozen=True):
@@ -222,17 +232,29 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
-        Refused: the board takes none, none of these users', or not so many; or a task's own was deleted or is over.
+        Refused: the board takes none, none of these users', or not so many or so long ones; or a task's own was deleted
+            or is over.
     """
-    for user, at in {each.user: each.at for each in new}.items():
+    senders = {each.user: each.at for each in new}
+    for user, at in senders.items():
         decisions.check_open(db, user, at, admin=False)
     alike: dict[tuple[str, str, Category], list[NewSubmission]] = {}
     for each in new:
         alike.setdefault((each.user, each.task.name, Category.of(each.mode)), []).append(each)
     for (user, task, _), members in alike.items():
         decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
+    for user, at in senders.items():
+        most_s = [most_s for each in new if each.user == user for most_s in _gpu_seconds_max(each)]
+        decisions.check_gpu_time(db, user, most_s, at)
     for each in new:
         boards.check_takes(db, each.task, each.at, deleted)
+
+
+def _gpu_seconds_max(new: NewSubmission) -> Iterator[float]:
+    """Yield the GPU-seconds that the time limit of each run on a GPU allows."""
+    for run in new.runs:
+        if gpus := run.gpus(new.task):
+            yield gpus * (decoded_json(_TimeLimit, run.script).time_limit_seconds if run.script else 0)
 
 
 def _check_emulation(db: Database, new: NewSubmission) -> None:
@@ -277,7 +299,7 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
     )
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
-    added = [_add_run(db, number, run, new.at) for run in new.runs]
+    added = [_add_run(db, number, run, run.gpus(new.task), new.at) for run in new.runs]
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
@@ -304,7 +326,7 @@ def _mark_rerun(db: Database, number: int, rerun: Rerun) -> None:
     db.insert("decisions", decision_row(decision))
 
 
-def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
+def _add_run(db: Database, submission: int, new: NewRun, gpus: int, at: datetime) -> int:
     script_sha256 = hashlib.sha256(new.script.encode()).hexdigest() if new.script else None
     if script_sha256 is not None:
         db.insert("scripts", {"sha256": script_sha256, "script": new.script}, ignore=True)
@@ -324,6 +346,7 @@ def _add_run(db: Database, submission: int, new: NewRun, at: datetime) -> int:
             "options": options_text(new.options),
             "script_sha256": script_sha256,
             "fresh": new.fresh,
+            "gpus": gpus,
         },
     )
     db.insert("events", event_row(run, Status(RunState.CREATED, at)))

@@ -234,9 +234,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     if ban is not None:
         until = f" until {moment_words(ban.ends_at)}" if ban.ends_at else ""
         banned = f"by {ban.by_user} at {moment_text(ban.at)}{until}: {ban.reason}"
-    uses = ", ".join(
-        f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses
-    )
+    uses = ", ".join(f"{use.name} {use.used:,} of {use.limit:,}{', full' if use.holds else ''}" for use in person.uses)
     last = "never" if person.newest_at is None else f"{span_text(now - person.newest_at)} ago"
     sent = f"{_count(person.submissions, 'submission')}, {_count(person.runs, 'run')}"
     return Group(

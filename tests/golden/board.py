@@ -223,6 +223,7 @@ class _Maker:
         self._do("dean", "admin", "ban", "bob", "--reason", "floods the queue")
         self._do("dean", "admin", "unban", "bob", "--reason", "a misunderstanding")
         self._do("dean", "admin", "limit", "scan", "--ranked", "5", "--other", "20")
+        self._do("dean", "admin", "limit", "--gpu-seconds", "86400", "--per", "day")
         self._do("dean", "admin", "stop", "--reason", "the cluster is down until Monday")
         self._do("dean", "admin", "start")
 

@@ -179,6 +179,7 @@ CASES = (
     Case("admin-remove", "admin remove {submission_best} {submission_first} --reason copied", "dean"),
     Case("admin-readmit", "admin readmit {submission_withdrawn}", "dean"),
     Case("admin-limit", "admin limit histo --ranked 0", "dean"),
+    Case("admin-limit.gpu-time", "admin limit --gpu-seconds none", "dean"),
     Case("admin-limits", "admin limits"),
     Case("admin-bans", "admin bans", "dean"),
     Case("admin-log", "admin log", "dean"),

@@ -19,7 +19,6 @@ from hpc_board.domain.moderation import (
     STOP,
     SUBMISSION,
     USER,
-    Category,
     Decision,
     Limits,
     Remark,
@@ -48,7 +47,7 @@ BOARDS = (
 PEOPLE = (
     PersonState("ada", Role.ADMIN, None, NOW - MINUTE, 3, 4),
     PersonState("bob", Role.PARTICIPANT, None, NOW - 70 * 60 * MINUTE),
-    PersonState("carol", Role.CREATOR, None, NOW - 9 * MINUTE, 2, 2, (LimitUse("matmul", Category.OTHER, 2, 60),)),
+    PersonState("carol", Role.CREATOR, None, NOW - 9 * MINUTE, 2, 2, (LimitUse("matmul other", 2, 60),)),
     PersonState(
         "dmitri-with-a-long-name",
         Role.PARTICIPANT,
@@ -56,7 +55,7 @@ PEOPLE = (
         NOW - 20 * MINUTE,
         2,
         6,
-        (LimitUse("vectoradd", Category.RANKED, 2, 2),),
+        (LimitUse("vectoradd ranked", 2, 2),),
     ),
     PersonState(
         "eve",

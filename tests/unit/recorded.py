@@ -116,8 +116,11 @@ class Recorded:
         file_name: str = "kernel.py",
         code: bytes = KERNEL.encode(),
         task: str = "vectoradd_py",
+        emulated: bool = True,
     ) -> Run:
         """Store a run that went through `statuses`, and is finished where there is a `result`.
+
+        It is `emulated` if its GPU is no CPU.
 
         A service that runs meanwhile sees the run as it is in the end.
         """
@@ -136,7 +139,9 @@ class Recorded:
                     mode=mode,
                     note="",
                     at=AT,
-                    runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU", "")],
+                    runs=[
+                        NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", emulated and gpu != "CPU", "")
+                    ],
                 )
             )
             for status in statuses:

@@ -48,7 +48,7 @@ _COLUMNS = (
     (Kind.TEXT, "rerun_by"),
     (Kind.NUMBER, "score_low_s score_high_s"),
     (Kind.BOOLEAN, "overlaps_above"),
-    (Kind.NUMBER, "busy_processors"),
+    (Kind.NUMBER, "busy_processors gpu_seconds"),
 )
 COLUMNS: Mapping[str, Kind] = {name: kind for kind, names in _COLUMNS for name in names.split()}
 """All columns but CODE, in their order: a new one comes last, and none is renamed or removed."""

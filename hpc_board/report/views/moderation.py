@@ -5,21 +5,25 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import Decision, Limits
+from hpc_board.domain.moderation import Decision, GpuLimit, Limits
 from hpc_board.model.text import one_line
 from hpc_board.report.views import Moment, View, moment, view_of
 from hpc_board.report.views.runs import RunView
 
 
 class LimitsView(View, frozen=True):
-    """The limits of a leaderboard for each user and hour; `null` for none."""
+    """The limits of a leaderboard for each user and hour, or that of the whole board on GPU time; `null` for none."""
 
-    board: str
-    """the name of the leaderboard"""
+    board: str | None
+    """the name of the leaderboard; `null` for the limit on GPU time"""
     ranked: int | None
     """ranked submissions"""
     other: int | None
     """other submissions"""
+    gpu_seconds: int | None
+    """the GPU-seconds of each user"""
+    per: str | None
+    """the period of these: `hour`, `day` or `week`"""
     by: str | UnsetType = UNSET
     """the admin who set them, in `admin limits`"""
     at: Moment | UnsetType | None = UNSET
@@ -32,6 +36,21 @@ class LimitsView(View, frozen=True):
             board=one_line(board),
             ranked=limits.ranked,
             other=limits.other,
+            gpu_seconds=None,
+            per=None,
+            by=UNSET if decision is None else one_line(decision.by_user),
+            at=UNSET if decision is None else moment(decision.at),
+        )
+
+    @classmethod
+    def of_gpus(cls, limit: GpuLimit, decision: Decision | None = None) -> "LimitsView":
+        """Return the object of the limit on GPU time, with the decision that set it, if given."""
+        return cls(
+            board=None,
+            ranked=None,
+            other=None,
+            gpu_seconds=limit.gpu_seconds,
+            per=None if limit.gpu_seconds is None else str(limit.per),
             by=UNSET if decision is None else one_line(decision.by_user),
             at=UNSET if decision is None else moment(decision.at),
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from hpc_board.domain.diagnostic import Diagnostic
-from hpc_board.domain.moderation import Limits
+from hpc_board.domain.moderation import GpuLimit, Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
@@ -83,6 +83,15 @@ class HourlyLimitsView(View, frozen=True):
     """other submissions"""
 
 
+class GpuLimitView(View, frozen=True):
+    """The limit on the GPU time of each user."""
+
+    gpu_seconds: int
+    """the GPU-seconds"""
+    per: str
+    """their period: `hour`, `day` or `week`"""
+
+
 class MilestoneView(View, frozen=True):
     """A milestone of a task's author."""
 
@@ -109,6 +118,8 @@ class WholeTaskView(TaskView, frozen=True):
     """its limits for measuring"""
     submissions_per_hour: HourlyLimitsView
     """the limits of the board"""
+    gpu_limit: GpuLimitView | None
+    """the limit on the GPU time of each user, on all leaderboards; `null` for none"""
     flags: list[str]
     """the compiler's options"""
     libraries: list[str]
@@ -128,7 +139,7 @@ class WholeTaskView(TaskView, frozen=True):
 
     @classmethod
     def with_limits(
-        cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None, limits: Limits
+        cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None, limits: Limits, of_gpus: GpuLimit | None
     ) -> "WholeTaskView":
         """Return the object of a task with its rules, its cases and the names of its files."""
         return cls.of(
@@ -136,6 +147,7 @@ class WholeTaskView(TaskView, frozen=True):
             gpus,
             board,
             submissions_per_hour=view_of(HourlyLimitsView, limits),
+            gpu_limit=None if of_gpus is None else view_of(GpuLimitView, of_gpus),
             files=[file.name for file in task.files],
         )
 

@@ -80,7 +80,9 @@ class UserStatisticsView(View, frozen=True):
     runs: int
     """the number of runs"""
     run_total_s: Seconds
-    """the run time of all"""
+    """the run time of all, on CPUs too"""
+    gpu_seconds: float
+    """the GPU-seconds of all: the run time, once for each GPU of the run"""
 
 
 class StatisticsView(View, frozen=True):
@@ -100,7 +102,9 @@ class StatisticsView(View, frozen=True):
     """the number of users"""
     unique_codes: int
     """the number of different files"""
+    gpu_seconds: float
+    """the GPU-seconds of all runs"""
     gpus: list[GpuStatisticsView]
     """the GPUs"""
     top_users: list[UserStatisticsView]
-    """the users whose runs took longest"""
+    """the users with most GPU-seconds, and then with most run time"""

@@ -9,7 +9,7 @@ import pytest
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.board_options import RequestedOptions, Visibility
-from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
+from hpc_board.domain.moderation import BAN, USER, Decision, Limits, Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
@@ -128,9 +128,9 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
     people = {person.name: person for person in admin.admin_views.people()}
     ada, bob, eve, zoe = (people[name] for name in ("ada", "bob", "eve", "zoe"))
     assert (ada.submissions, ada.runs) == (4, 6)
-    assert [(use.board, use.category, use.used, use.limit, use.holds) for use in ada.uses] == [
-        ("matmul_py", Category.OTHER, 1, 9, False),
-        ("vectoradd_py", Category.RANKED, 2, 2, True),
+    assert [(use.name, use.used, use.limit, use.holds) for use in ada.uses] == [
+        ("matmul_py other", 1, 9, False),
+        ("vectoradd_py ranked", 2, 2, True),
     ]
     assert (bob.submissions, bob.uses) == (2, ())
     assert (eve.submissions, eve.newest_at) == (0, None)

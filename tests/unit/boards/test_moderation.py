@@ -187,7 +187,14 @@ def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0, "1 s"), (0.2, "1 s"), (59.1, "1 min (60 s)"), (61, "1 min 1 s (61 s)"), (3600, "1 h (3600 s)")],
+    [
+        (0, "1 s"),
+        (0.2, "1 s"),
+        (59.1, "1 min (60 s)"),
+        (61, "1 min 1 s (61 s)"),
+        (3600, "1 h (3600 s)"),
+        (86_399, "23 h 59 min 59 s (86399 s)"),
+    ],
 )
 def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None:
     assert wait_text(timedelta(seconds=seconds)) == words
@@ -263,6 +270,8 @@ def test_limits_are_changed_one_by_one_and_listed(place: Place) -> None:
         "board": "double",
         "ranked": 5,
         "other": 0,
+        "gpu_seconds": None,
+        "per": None,
     }
     (listed,) = place.json("bob", "admin", "limits")
     assert (listed["board"], listed["ranked"], listed["other"], listed["by"]) == ("double", 5, 0, ADMIN)

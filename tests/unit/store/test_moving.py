@@ -115,7 +115,7 @@ def with_foreign_name(path: Path) -> None:
 
 
 def with_run_of_next_submission(path: Path) -> None:
-    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL, 0"
+    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL, 0, 0"
     status = "'created', at, '', '', '', '', NULL, NULL, 0, 0, 0, NULL"
     changed(
         path,

@@ -27,7 +27,7 @@ def ran(board: Recorded, waited_s: float, ran_s: float, verdict: Verdict = Verdi
     """A run that started and ended these seconds after it was submitted and started."""
     start = AT + timedelta(seconds=waited_s)
     end = start + timedelta(seconds=ran_s)
-    result = replace(result_of(verdict, timed_case()), ended_at=end.isoformat())
+    result = replace(result_of(verdict, timed_case()), started_at=start.isoformat(), ended_at=end.isoformat())
     score_s = 1e-3 if verdict is Verdict.PASS and more.get("mode") is not Mode.TEST else None
     return board.add(replace(status_of(RunState.RUNNING), at=start), result=result, score_s=score_s, **more)
 
@@ -73,6 +73,25 @@ def test_the_numbers_are_those_of_the_events(board: Recorded) -> None:
         ("bob", 1, 5),
         ("eve", 1, 0),
     ]
+
+
+def test_users_are_in_the_order_of_their_gpu_time(board: Recorded) -> None:
+    ran(board, 1, 60, user="ada")
+    ran(board, 1, 5, user="ada", gpu="H100", emulated=False)
+    ran(board, 1, 1500, user="bob", gpu="H100", emulated=False)
+    ran(board, 1, 70, user="eve")
+    ran(board, 1, 80, user="kim", gpu="H100", mode=Mode.TEST)
+    found = json.loads(call(board, "--json").stdout)
+    assert found["gpu_seconds"] == 1505
+    assert [(user["user"], user["gpu_seconds"], user["run_total_s"]) for user in found["top_users"]] == [
+        ("bob", 1500, 1500),
+        ("ada", 5, 65),
+        ("kim", 0, 80),
+        ("eve", 0, 70),
+    ]
+    printed = [line.split() for line in call(board).stdout.splitlines()]
+    assert ["GPU-seconds", "1,505"] in printed
+    assert ["bob", "1", "1", "1,500", "25", "min"] in printed
 
 
 def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:

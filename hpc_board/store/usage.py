@@ -1,0 +1,101 @@
+"""The time that runs take their devices: seconds of runs, and GPU-seconds of users."""
+
+from datetime import datetime
+
+from hpc_board.domain.moderation import RERUN
+from hpc_board.model.result import Result
+from hpc_board.store.row_values import moment, optional_time_text, plain_text, time_text
+from hpc_board.store.sqlite import Database
+
+# A rerun is an admin's doing and a milestone is the board's: neither takes anything from its user's limit.
+_LIMITED = f"""
+(runs.gpus > 0 AND submissions.milestone = '' AND NOT EXISTS (
+    SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = '{RERUN}'))
+"""  # noqa: S608 - our names
+
+_TIME_LIMIT_S = "(SELECT json_extract(script, '$.time_limit_seconds') FROM scripts WHERE sha256 = runs.script_sha256)"
+
+# A job that began and ended between two polls was never seen running, and each job began before it was first seen. If
+# no client has looked for hours, the end of a job without a result was long before it was seen.
+_ENTRY = f"""
+WITH span AS (
+    SELECT coalesce(min(:started_at, seen.at), :started_at, seen.at) AS started_at,
+           coalesce(:ended_at, next.at, newest.at) AS ended_at
+      FROM (SELECT MAX(id) AS id FROM events
+             WHERE run = :run AND state = 'running'
+               AND at >= coalesce((SELECT MAX(at) FROM retries WHERE run = :run), '')) AS last
+      LEFT JOIN events AS seen ON seen.id = last.id
+      LEFT JOIN events AS next ON next.id = (SELECT MIN(id) FROM events WHERE run = :run AND id > last.id)
+      JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE run = :run)),
+     timed AS (
+    SELECT runs.id, submissions.user, {_LIMITED} AS limited, span.ended_at, runs.gpus,
+           coalesce(max(0, 86400 * (julianday(span.ended_at) - julianday(started_at))), 0) AS seconds,
+           iif(:ended_at IS NULL, {_TIME_LIMIT_S}, NULL) AS limit_s
+      FROM span CROSS JOIN runs JOIN submissions ON submissions.id = runs.submission
+     WHERE runs.id = :run),
+     bounded AS (SELECT *, round(coalesce(min(seconds, limit_s), seconds), 3) AS bounded_s FROM timed)
+INSERT INTO usage (run, user, limited, ended_at, seconds, gpu_seconds)
+SELECT id, user, limited, ended_at, bounded_s, gpus * bounded_s FROM bounded
+"""  # noqa: S608 - our names
+
+_SPENT = """
+(SELECT ended_at, gpu_seconds FROM usage WHERE user = :user AND limited = 1 AND ended_at > :since)
+"""
+"""The GPU time of `user`: its ends after `since`, and the GPU-seconds that ended with each."""
+
+_FULL = f"""
+SELECT MAX(ended_at)
+  FROM (SELECT ended_at, SUM(gpu_seconds) OVER (ORDER BY ended_at DESC) AS newer_s FROM {_SPENT})
+ WHERE newer_s >= :most
+"""  # noqa: S608 - our names
+
+_GOING = f"""
+SELECT COUNT(*) AS runs, coalesce(SUM(runs.gpus * {_TIME_LIMIT_S}), 0) AS reserved_s
+  FROM in_flight
+ CROSS JOIN runs ON runs.id = in_flight.run
+ CROSS JOIN submissions ON submissions.id = runs.submission
+ WHERE submissions.user = :user AND {_LIMITED}
+"""  # noqa: S608 - our names
+
+
+def enter(db: Database, run: int, result: Result | None, ended_at: datetime | None) -> None:
+    """Store the time that a run took, whose end is stored.
+
+    `ended_at` is the end of its job by the job's own clock, if known; the start by that clock is its `result`'s.
+    """
+    started_at = None
+    if result is not None and ended_at is not None:
+        started_at = told_moment(db, run, result.started_at, ended_at)
+    db.execute(
+        _ENTRY, {"run": run, "started_at": optional_time_text(started_at), "ended_at": optional_time_text(ended_at)}
+    )
+
+
+def told_moment(db: Database, run: int, text: str, last: datetime) -> datetime | None:
+    """Return the moment that a job's own clock told; None unless it is between the run's submission and `last`."""
+    from hpc_board.domain.result_checks import plausible_moment
+
+    sent = "SELECT submitted_at FROM submissions WHERE id = (SELECT submission FROM runs WHERE id = ?)"
+    return plausible_moment(text, moment(db.value(sent, [run])), last)
+
+
+def gpu_seconds(db: Database, user: str, since: datetime) -> float:
+    """Return the GPU-seconds of the user's runs that ended after `since`, as a limit counts them.
+
+    A run counts with all its seconds, once for each of its GPUs.
+    """
+    given = {"user": plain_text(user), "since": time_text(since)}
+    return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM {_SPENT}", given))  # noqa: S608 - our names
+
+
+def reached_by(db: Database, user: str, since: datetime, most: float) -> datetime | None:
+    """Return the end of the user's run with which their newest runs since that time reach `most` GPU-seconds."""
+    given = {"user": plain_text(user), "since": time_text(since), "most": most}
+    at = db.value(_FULL, given)
+    return None if at is None else moment(at)
+
+
+def reserved(db: Database, user: str) -> tuple[int, float]:
+    """Return the number of the user's runs in flight on GPUs, and the GPU-seconds that their time limits allow."""
+    row = next(db.query(_GOING, {"user": plain_text(user)}))
+    return row["runs"], float(row["reserved_s"])
