@@ -9,12 +9,10 @@ from hpc_board.board import Board
 from hpc_board.cli.exits import NO_VERDICT, print_error
 from hpc_board.cli.options import LENGTH, Open, command, gpu_names, held_names, live_runners, timeout_option
 from hpc_board.cli.output import now, print_found, print_json, print_previews, refresh, remark
-from hpc_board.domain.draft import Preview, SubmissionRequest
-from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError, InputError, WaitExpired
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.runners import held_facts, left_text, reason_text, released_text, runner_text
+from hpc_board.report.runners import held_facts, reason_text, released_text
 from hpc_board.report.views.runs import RunnerView
 
 _POLL_SECONDS = 0.5
@@ -61,8 +59,8 @@ def hold(
     at once. It ends after TIME, when it had no run for some minutes, or with `release`. A held GPU is taken from
     others, and accounted to you, also while it is idle. The board's settings bound the times and the number of runners.
 
-    Runs with other job options than the GPU's own, with a time limit above the time that is left, or with `submit
-    --fresh` get jobs of their own.
+    Runs with other job options than the GPU's own or with `submit --fresh` get jobs of their own, and so do runs when
+    too little time is left.
 
     The exit code is 0 once the job is in the queue; with --wait once it has the GPU, 3 if it ended before, 4 on
     timeout.
@@ -177,46 +175,3 @@ def _named(live: Sequence[Runner], name: str) -> list[int]:
     if on_gpu or is_number:
         return on_gpu or [int(name)]
     raise InputError(f'you hold no GPU "{one_line(name, 80)}".', hint="`hpc-board status` lists your runners.")
-
-
-def hold_for(board: Board, requests: Sequence[SubmissionRequest], array: bool | None, seconds: int) -> Runner | None:
-    """Hold the GPU of the runs of `requests`, unless the user holds it already; return the new runner, if any.
-
-    Raises:
-        UsageError: the runs are on several GPUs.
-        BoardError: the errors of `Submissions.preview` and of `Runners.hold`.
-    """
-    gpu = only_gpu(board.submissions.preview(requests, array=array))
-    refresh(board)
-    if any(runner.gpu == gpu and runner.takes_runs for runner in live_runners(board)):
-        return None
-    return board.runners.hold(gpu, seconds)
-
-
-def only_gpu(previews: Sequence[Preview]) -> str:
-    """Return the name of the GPU of all runs that are previewed.
-
-    Raises:
-        UsageError: there are several.
-    """
-    names = dict.fromkeys(preview.gpu.name for preview in previews)
-    if len(names) > 1:
-        raise click.UsageError(f"--hold requires runs on one GPU; these are on {', '.join(names)}.")
-    return next(iter(names))
-
-
-def report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) -> None:
-    """Report the runs that do not go to the user's runner on their GPU; release `held` if none of them went there."""
-    apart = [run for run in runs if run.status.runner is None and not run.fresh and not run.state.unsent]
-    live = {runner.gpu: runner for runner in live_runners(board) if runner.takes_runs} if apart else {}
-    for run in apart:
-        runner = live.get(run.gpu)
-        if runner is not None and not run.state.ended:
-            left = left_text(runner, now())
-            remark(
-                f"Run {run.id} on {run.gpu} has a job of its own: its job options differ from those of runner "
-                f"{runner.id}, or its time limit exceeds the {left} that are left. `hpc-board release {runner.id}` "
-                "frees that GPU."
-            )
-    if held is not None and len(apart) == len(runs):
-        remark(f"No run went to it: {runner_text(board.runners.release(held.id), now())}.")

@@ -16,23 +16,23 @@ from hpc_board.cli.options import (
     Open,
     command,
     gpus_option,
+    live_runners,
     mode_option,
     ncu_sets,
     sbatch_options,
     task_names,
     timeout_option,
 )
-from hpc_board.cli.output import now, print_blocks, print_json, print_previews, remark, whole_run
-from hpc_board.cli.runners import hold_for, only_gpu, report_elsewhere
+from hpc_board.cli.output import now, print_blocks, print_json, print_previews, refresh, remark, whole_run
 from hpc_board.cli.runs import summary
-from hpc_board.domain.draft import Source, SubmissionRequest
+from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
 from hpc_board.domain.run import Run
+from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import InputError, WaitExpired
 from hpc_board.files import decoded, shown_path
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.runners import runner_text
 from hpc_board.report.views import view_of
 from hpc_board.report.views.runs import SubmissionView
 from hpc_board.runs.drafts import read_source
@@ -172,14 +172,12 @@ def submit(
     if dry_run:
         previews = board.submissions.preview(requests, array=array)
         if hold is not None:
-            previews.insert(0, board.runners.preview(only_gpu(previews), hold))
+            previews.insert(0, board.runners.preview(_only_gpu(previews), hold))
         print_previews(previews, as_json=as_json)
         return
-    held = None if hold is None else hold_for(board, requests, array, hold)
-    if held is not None:
-        remark(f"Runner {held.id}: {runner_text(held, now())}.")
+    held = None if hold is None else _hold(board, _only_gpu(board.submissions.preview(requests, array=array)), hold)
     runs = board.submissions.submit(requests, array=array, fresh=fresh)
-    report_elsewhere(board, runs, held)
+    _report_elsewhere(board, runs, held)
     if not piped:
         remember_submission(os.environ, *((file, each.data) for file, each in zip(files, sources, strict=True)))
     if wait:
@@ -187,6 +185,50 @@ def submit(
     _print_accepted(board, runs, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _only_gpu(previews: Sequence[Preview]) -> str:
+    """Return the name of the GPU of all runs that are previewed.
+
+    Raises:
+        UsageError: there are several.
+    """
+    names = dict.fromkeys(preview.gpu.name for preview in previews)
+    if len(names) > 1:
+        raise click.UsageError(f"--hold requires runs on one GPU; these are on {', '.join(names)}.")
+    return next(iter(names))
+
+
+def _hold(board: Board, gpu: str, seconds: int) -> Runner | None:
+    """Hold a GPU, unless the user holds it already; return the new runner, if any."""
+    from hpc_board.report.runners import runner_text
+
+    refresh(board)
+    if any(runner.gpu == gpu and runner.takes_runs for runner in live_runners(board)):
+        return None
+    held = board.runners.hold(gpu, seconds)
+    remark(f"Runner {held.id}: {runner_text(held, now())}.")
+    return held
+
+
+def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) -> None:
+    """Report the runs that do not go to the user's runner on their GPU; release `held` if none of them went there."""
+    apart = [run for run in runs if not (run.fresh or run.status.runner or run.state.unsent)]
+    live = {runner.gpu: runner for runner in live_runners(board) if runner.takes_runs} if apart else {}
+    if not live:
+        return
+    from hpc_board.report.runners import left_text, runner_text
+
+    for run in apart:
+        runner = live.get(run.gpu)
+        if runner is not None and not run.state.ended:
+            remark(
+                f"Run {run.id} on {run.gpu} has a job of its own: its job options differ from those of runner "
+                f"{runner.id}, or the {left_text(runner, now())} that are left are too little. "
+                f"`hpc-board release {runner.id}` frees that GPU."
+            )
+    if held is not None and len(apart) == len(runs):
+        remark(f"No run went to it: {runner_text(board.runners.release(held.id), now())}.")
 
 
 def _options(plain: Mapping[str, str | None], extras: Sequence[str]) -> JobOptions:

@@ -94,7 +94,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
     return table(
         decisions,
         (Column("TIME"), _when),
-        (Column("BY", flexible=True), lambda decision: one_line(decision.by_user)),
+        (Column("BY", flexible=True), lambda decision: one_line(decision.by_user) or "the board"),
         (Column("ACTION"), lambda decision: one_line(decision.action, 40)),
         (Column("SUBJECT", flexible=True), subject_text),
         (Column("DETAIL", flexible=True), detail_text),

@@ -87,7 +87,7 @@ def _remark(status: GpuStatus, runners: "Sequence[Runner]", reader: str, now: da
 def _held_text(runner: "Runner", reader: str, now: datetime) -> str:
     from hpc_board.report.runners import left_text
 
-    user = "you" if runner.user == reader else one_line(runner.user)
+    user = "you" if runner.user == reader else one_line(runner.user) or "the board"
     return f"held by {user}, {left_text(runner, now)} left"
 
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpc_board.board import administration, context, submissions
+from hpc_board.board import administration, context, runners, submissions
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.task_check import local_job
 
@@ -52,7 +52,7 @@ def harness_file() -> bytes:
 
 def send_with_byte_code() -> None:
     """Let the boards and the task checks of this process send the harness file with byte code."""
-    for module in (context, administration, submissions):
+    for module in (context, administration, runners, submissions):
         vars(module)["harness"] = harness_file
     vars(local_job)["harness_bytes"] = harness_file
 

@@ -82,7 +82,7 @@ class DecisionView(View, frozen=True):
     ATTRIBUTES: ClassVar = {"by": "by_user"}
     at: Moment | None
     by: str
-    """the admin, or the user of the runner"""
+    """the admin, or the user of the runner; empty for the board itself"""
     action: str
     """the action"""
     kind: str

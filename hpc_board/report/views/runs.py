@@ -270,7 +270,8 @@ class RunnerView(View, frozen=True):
     ATTRIBUTES: ClassVar = {"reason": "status.reason", "expected_start": "status.expected_start"}
     id: int
     """the number of the runner"""
-    user: str
+    user: str | None
+    """its user; `null` for one of the board itself, which judges the runs of all"""
     gpu: str
     state: str
     """the [state](results.md#states-of-a-run) of its job; `finished` if it ended by itself"""
