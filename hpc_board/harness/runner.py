@@ -63,6 +63,8 @@ _MARGIN_SECONDS = 15
 """The part of the runner's time that no run may need: to end its processes, and to write its result."""
 
 _TERM_GRACE_SECONDS = 20.0
+_SIGNALS_SECONDS = 2.0
+_TOLD_TO_END = "the job of its runner was told to end"
 _FORK_SECONDS = 120.0
 _GPU_SETTLES_SECONDS = 5.0
 _GPU_MEMORY_MIB = 64
@@ -249,13 +251,15 @@ class _Runner:
                 child.answer((), time.monotonic() + _BUSY_PAUSE_SECONDS)
             except ChildEnded as error:
                 code = error.code or 0
+                if end.state == "ended" and self._is_told_to_end(code):
+                    end = End("runner_ended", _TOLD_TO_END)
                 how = f"killed by signal {-code}" if code < 0 else f"exited with status {code}"
                 return End(end.state, end.reason or how), code
             except DeadlinePassed:
                 self._describe(name, _BEAT_SECONDS)
             if end.state == "ended":
                 if self._interruption.status:
-                    end = End("runner_ended", "the job of its runner was told to end")
+                    end = End("runner_ended", _TOLD_TO_END)
                 elif (self._folder / QUEUE / f"{name}{STOP}").exists():
                     end = End("cancelled", "cancelled while it ran")
                 elif time.monotonic() >= late:
@@ -266,6 +270,16 @@ class _Runner:
                     signal_all([child.pid], signal.SIGTERM)
                     killed_at = time.monotonic() + _TERM_GRACE_SECONDS
         return end, 0
+
+    def _is_told_to_end(self, code: int) -> bool:
+        """Return whether a supervisor with this exit status had the signal that tells the whole job to end.
+
+        Slurm sends it to all processes, one after the other.
+        """
+        deadline = time.monotonic() + _SIGNALS_SECONDS
+        while code == 128 + signal.SIGTERM and not self._interruption.status and time.monotonic() < deadline:
+            time.sleep(_IDLE_PAUSE_SECONDS_MAX)
+        return bool(code and self._interruption.status)
 
     def _environment_of(self, entry: Entry, home: Path) -> dict[str, str]:
         """Return the environment of a run: the job's, in which the run is a job of its own that has not restarted."""

@@ -393,7 +393,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         in_hand = JobState.RUNNING
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
-                return _Back(f"runner {runner.id} ended before it: {runner.status.reason}")
+                return _Back(f"runner {runner.id} ended before it: {_why(runner)}")
             return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
         if part == WITHDRAWN:
             return _Back(f"runner {runner.id} has too little time left")
@@ -413,7 +413,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         if not runner.state.ended:
             return replace(at_runner, state=in_hand)
         state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
-        return replace(at_runner, state=state, reason=f"its runner ended: {runner.status.reason}")
+        return replace(at_runner, state=state, reason=f"its runner ended: {_why(runner)}")
 
     def _take_back(self, runs: Sequence[Run], back: Mapping[int, "_Back"]) -> None:
         """Record that these runs have no job.
@@ -460,6 +460,10 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     def _entry(self, run: Run) -> str:
         return entry_name(run.id, self.clusters.folders_of(run).of(run).name)
+
+
+def _why(runner: Runner) -> str:
+    return runner.status.reason or str(runner.state)
 
 
 def _least_seconds(script: job_folder.Script) -> int:
