@@ -95,9 +95,17 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
             assert "and so can jobs" in admin(files, environ, rules(OWNER, JOBS), "doctor")
             assert ada.run("cancel", number).returncode == 0
             assert ada.run("watch", number).returncode == 3
+            assert ada.json("hold", "CPU", "--wait")["state"] == "running"
+            (at_runner,) = ada.json("submit", ada.file(RIGHT), *words, "--wait")["runs"]
+            assert (at_runner["verdict"], at_runner["runner"]) == ("pass", 1)
+            (waiting,) = ada.json("submit", ada.file(HANGING, "slow.py"), *words)["runs"]
+            assert ada.run("cancel", str(waiting["id"])).returncode == 0
+            assert ada.run("release").returncode == 0
+            awaited(lambda: ada.json("status")["runners"] == [])
+            assert ada.run("watch", str(waiting["id"])).returncode == 3
             told = admin(files, environ, rules(OWNER, JOBS), "check", "CPU")
             assert "ok files appear on the other side" in told
         told = admin(files, environ, rules(OWNER, JOBS), "prune", "--older-than", "0d")
-        assert told.startswith("Removed 3 job folders")
+        assert told.startswith("Removed 6 job folders")
         assert {path.name for path in jobs.iterdir()} == {"cache", "harness", "runs"}
         assert not list((jobs / "runs").iterdir())

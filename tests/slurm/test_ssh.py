@@ -338,3 +338,26 @@ def test_reads_do_not_wait_for_a_controller_that_hangs_behind_a_login_node(
     assert "squeue did not answer within 2 s" in " ".join(shown.stderr.split())
     assert "queued" in shown.stdout or "running" in shown.stdout
     board.run("cancel", str(run["id"]))
+
+
+def test_a_gpu_is_held_over_ssh_and_its_runs_are_cancelled_and_come_back(
+    board: BoardFiles, slurm_lab: SlurmLab
+) -> None:
+    held = board.json("hold", "H100", "--wait")
+    assert held["state"] == "running"
+    first = board.json("submit", board.kernel(), "--gpu", "H100", "--wait")["runs"][0]
+    assert (first["verdict"], first["runner"], first["job"]["id"]) == ("pass", 1, f"{held['job']['id']}.1")
+    hanging = board.json("submit", board.kernel(HANGING, "slow.py"), "--gpu", "H100")["runs"][0]["id"]
+    progress = next((board.folder.parent / "far" / "runs").glob(f"{hanging}-*")) / "progress.jsonl"
+    awaited(progress.exists)
+    behind = [board.json("submit", board.kernel(), "--gpu", "H100")["runs"][0]["id"] for _ in range(2)]
+    assert board.run("cancel", str(behind[0])).returncode == 0
+    assert board.json("run", str(behind[0]))["state"] == "cancelled"
+    assert board.run("release").returncode == 0
+    assert board.run("cancel", str(hanging)).returncode == 0
+    assert board.ended(hanging)["state"] == "cancelled"
+    ended = board.ended(behind[1])
+    assert (ended["verdict"], ended["runner"]) == ("pass", None)
+    awaited(lambda: board.run("poll").returncode == 0 and board.json("status")["runners"] == [])
+    jobs = {job_id for job_id, name, _ in slurm_jobs(slurm_lab.environment) if name in {*jobs_of(board, slurm_lab)}}
+    assert ended["job"]["id"] in jobs
