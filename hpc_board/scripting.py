@@ -6,7 +6,7 @@ of the package are internal.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -49,7 +49,8 @@ class Run(msgspec.Struct, frozen=True):
     """A submission on one GPU, as of one moment.
 
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
-    docs/results.md has the states and verdicts.
+    docs/results.md has the states and verdicts. `runner` is the number of the runner that judges it, None for a job of
+    its own.
     """
 
     id: int
@@ -70,6 +71,7 @@ class Run(msgspec.Struct, frozen=True):
     rank: int | None = None
     job_id: str = ""
     node: str = ""
+    runner: int | None = None
     cases: tuple[Case, ...] = ()
 
     @property
@@ -201,14 +203,15 @@ class Board:
         mode: str = "test",
         note: str = "",
         array: bool | None = None,
+        fresh: bool = False,
         sbatch: Sequence[str] = (),
         **job_options: str | int,
     ) -> Runs:
         """Submit files, or texts by their file names, and return their runs: one for each file and GPU.
 
         Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
-        job array; `array` decides otherwise. `sbatch` and `job_options` are the options of `hpc-board submit` for jobs,
-        such as `qos="night"` and `retries=2`.
+        job array; `array` decides otherwise. `fresh` runs go to no GPU that you hold. `sbatch` and `job_options` are
+        the options of `hpc-board submit` for jobs, such as `qos="night"` and `retries=2`.
 
         Raises:
             InputError: a file, the task, a GPU or the mode is invalid; nothing is sent.
@@ -237,10 +240,27 @@ class Board:
             sources = [read_source(path) for path in paths]
         requests = [SubmissionRequest(source, task, names, mode, note, options) for source in sources]
         with self._session():
-            runs = self._board.submissions.submit(requests, array=array)
+            runs = self._board.submissions.submit(requests, array=array, fresh=fresh)
             if paths:
                 remember_submission(os.environ, *zip(paths, (source.data for source in sources), strict=True))
             return self._runs_numbered([run.id for run in runs])
+
+    @contextmanager
+    def hold(self, gpu: str, *, seconds: int | None = None, idle_seconds: int | None = None) -> Iterator[None]:
+        """Hold a GPU for the runs of a block, and release it at the end; the arguments are those of `hpc-board hold`.
+
+        Raises:
+            InputError: there is no such GPU, or the settings permit no such time.
+            Refused: you may hold no GPU, or no further one.
+            SchedulerRefused: the scheduler refused the job.
+        """
+        with self._session():
+            runner = self._board.runners.hold(gpu, seconds, idle_seconds).id
+        try:
+            yield
+        finally:
+            with self._session(), suppress(InputError):  # it may have ended by itself
+                self._board.runners.release(runner)
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.
@@ -328,6 +348,7 @@ def _run(found: "WholeRun") -> Run:
         rank=found.placing and found.placing.rank,
         job_id=run.status.job_id,
         node=run.status.node,
+        runner=run.status.runner,
         cases=tuple(map(_case, result.cases)) if result else (),
     )
 

@@ -143,6 +143,19 @@ def test_texts_are_submitted_waited_for_and_cancelled() -> None:
     assert {run.state for run in board.wait(runs)} == {"cancelled"}
 
 
+def test_a_gpu_is_held_for_the_runs_of_a_block(recording: Recorded) -> None:
+    board = Board()
+    with board.hold("CPU", seconds=900, idle_seconds=60):
+        (run,) = board.wait(board.submit({"held.py": KERNEL}, gpus="CPU"), timeout_seconds=60)
+        (fresh,) = board.submit({"fresh.py": KERNEL}, gpus="CPU", fresh=True)
+        with pytest.raises(BoardError, match="you hold CPU already"), board.hold("CPU"):
+            pass
+    assert (run.verdict, run.runner, fresh.runner) == ("pass", 1, None)
+    (own,) = board.wait([fresh], timeout_seconds=60)
+    assert (own.verdict, own.runner) == ("pass", None)
+    assert recording.board.runners.recent()[0].is_ending
+
+
 def test_the_files_of_a_run_are_written_and_named(recording: Recorded, tmp_path: Path) -> None:
     run = recording.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3)
     folder = recording.folder / "board" / "runs" / str(run.id)
