@@ -1,5 +1,6 @@
 """Held GPUs on the embedded scheduler, through the command line: runners, their runs, their bounds and their cost."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, BoardFiles, board_files
+from tests.service import serve_process
 from tests.waiting import awaited
 
 
@@ -22,23 +25,40 @@ def has_ended(board: BoardFiles, runner: int) -> bool:
     return runner not in [each["id"] for each in board.json("status")["runners"]]
 
 
+class ServedFiles(BoardFiles):
+    """A board that commands reach through a service."""
+
+    def words(self, *words: str | Path) -> list[str]:
+        return list(map(str, words))
+
+
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[BoardFiles]:
     """A board with two names for this machine's processor, on which a run takes a minute at most."""
     gpu = {"cluster": "here", "device": "cpu", "time": "00:01:00"}
     files = with_settings(board_files(tmp_path, slurm=False), gpus={"CPU": gpu, "H100": gpu})
     yield files
-    with_settings(files, runners={"per_user": 1})
     for runner in board_runners(files):
         files.run("release", str(runner))
     awaited(lambda: not board_runners(files))
+
+
+@pytest.fixture(params=["files", "service"])
+def either_board(request: pytest.FixtureRequest, board: BoardFiles) -> Iterator[BoardFiles]:
+    """The board by its files, and behind a service."""
+    if request.param == "files":
+        yield board
+        return
+    with short_folder() as folder, serve_process(board.settings, folder / "s", {**os.environ, **board.environ}):
+        yield ServedFiles(board.folder, board.settings, {**board.environ, "HPC_BOARD_SERVICE": str(folder / "s")})
 
 
 def board_runners(files: BoardFiles) -> list[int]:
     return [runner["id"] for runner in files.json("status")["runners"]]
 
 
-def test_runs_go_to_a_held_gpu_until_it_is_released_and_a_fresh_one_does_not(board: BoardFiles) -> None:
+def test_runs_go_to_a_held_gpu_until_it_is_released_and_a_fresh_one_does_not(either_board: BoardFiles) -> None:
+    board = either_board
     held = board.json("hold", "cpu", "--for", "10m", "--wait")
     assert (held["gpu"], held["state"], held["seconds"], held["idle_seconds"]) == ("CPU", "running", 600, 300)
     assert "held by you, 9 min left" in board.run("gpus").stdout
@@ -78,7 +98,8 @@ def test_a_held_gpu_ends_when_it_is_idle_and_its_cost_is_told_once(board: BoardF
     assert board.run("release", "1").returncode == 2
 
 
-def test_the_runs_of_a_submission_may_hold_their_gpu(board: BoardFiles) -> None:
+def test_the_runs_of_a_submission_may_hold_their_gpu(either_board: BoardFiles) -> None:
+    board = either_board
     refused = board.run("submit", board.kernel(), "--gpu", "CPU,H100", "--hold", "10m")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--hold requires runs on one GPU; these are on CPU, H100." in refused.stderr
