@@ -214,7 +214,7 @@ class Runs:
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
         only older ones are returned. These are the first `limit` ones `behind` a position, or the last ones `ahead` of
         one or, with `from_end`, of the list. `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the
-        last is the scheduler's number of a job, or of a whole array.
+        last is the scheduler's number of a job, or of a whole array or runner.
 
         Raises:
             Refused: others' runs are requested, and the user is not a participant.

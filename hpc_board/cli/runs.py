@@ -75,7 +75,7 @@ _TELLING_BYTES = 16 * 2**20
     shell_complete=outcome_names,
 )
 @click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
-@click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array.")
+@click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array or runner.")
 @click.option(
     "--sort",
     metavar="COLUMN",

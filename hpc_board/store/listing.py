@@ -65,7 +65,7 @@ class RunQuery(msgspec.Struct, frozen=True):
         words: words, each contained in one of the run's columns. They are searched in all runs of a user, task,
             submission or job, or else in the newest SEARCHED_MAX runs.
         outcome: a state or a verdict.
-        job: the scheduler's number of a job; that of an array matches the runs of all its tasks.
+        job: the scheduler's number of a job; that of an array or a runner matches all of its runs.
         hidden: tasks whose runs match only if they belong to the user `unless_by`.
     """
 
@@ -154,9 +154,10 @@ def _filters(query: RunQuery) -> Iterator[_Condition]:
         yield condition, {"outcome": query.outcome.value}
     if query.job is not None:
         job = plain_text(query.job)
-        # Of an array's tasks: 12_3, and 12_[0-3] while they wait together.
-        part = "job_id <> '' AND (job_id = :job OR substr(job_id, 1, length(:tasks)) = :tasks)"
-        yield f"runs.id IN (SELECT run FROM events WHERE {part})", {"job": job, "tasks": f"{job}_"}  # noqa: S608
+        # Of an array's tasks: 12_3, and 12_[0-3] while they wait together; of the runs at a runner: 12.3.
+        part = "job_id <> '' AND (job_id = :job OR substr(job_id, 1, length(:tasks)) IN (:tasks, :at_runner))"
+        where = f"runs.id IN (SELECT run FROM events WHERE {part})"  # noqa: S608
+        yield where, {"job": job, "tasks": f"{job}_", "at_runner": f"{job}."}
     if query.submission is not None:
         yield "submissions.id = :submission", {"submission": row_id(query.submission)}
     if query.hidden:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.commands import run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.service import serve_process
@@ -55,6 +56,14 @@ def either_board(request: pytest.FixtureRequest, board: BoardFiles) -> Iterator[
 
 def board_runners(files: BoardFiles) -> list[int]:
     return [runner["id"] for runner in files.json("status")["runners"]]
+
+
+def completed(board: BoardFiles, command: str) -> list[str]:
+    """Return the words that a shell offers behind a command."""
+    environ = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": f"hpc-board {command} ", "COMP_CWORD": "2"}
+    environ["HPC_BOARD_CONFIG"] = str(board.settings)
+    done = run_hpc_board((), environ={**os.environ, **board.environ, **environ})
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
 def test_runs_go_to_a_held_gpu_until_it_is_released_and_a_fresh_one_does_not(either_board: BoardFiles) -> None:
@@ -147,6 +156,8 @@ def test_several_runners_are_told_apart(board: BoardFiles) -> None:
     assert (waiting.returncode, "runner 2 has no H100 after 0 s" in waiting.stderr) == (4, True)
     third = board.run("hold", "CPU")
     assert (third.returncode, "and the limit of this board is 2 at a time" in third.stderr) == (5, True)
+    assert completed(board, "release") == ["2", "1", "H100", "CPU"]
+    assert completed(board, "hold") == ["CPU", "H100"]
     unnamed = board.run("release")
     assert (unnamed.returncode, unnamed.stdout) == (2, "")
     assert "you have several runners: 1 (CPU), 2 (H100)." in unnamed.stderr

@@ -156,6 +156,7 @@ def test_a_run_is_found_by_the_number_of_its_job_and_an_array_by_its_own(board: 
     first, second = (board.add(status_of(RunState.RUNNING, job_id=f"1844_{task}")) for task in (0, 11))
     together = board.add(status_of(RunState.QUEUED, job_id="1844_[12-15]"))
     board.add(status_of(RunState.CREATED))
+    at_runner = board.add(status_of(RunState.RUNNING, job_id="77.6"))
 
     def found(job: str, *more: str) -> list[int]:
         return [run["id"] for run in json.loads(call(board, "runs", "--job", job, "--json", *more).stdout)]
@@ -165,6 +166,8 @@ def test_a_run_is_found_by_the_number_of_its_job_and_an_array_by_its_own(board: 
     assert found("1844", "--limit", "1") == [together.id]
     assert found("1844", "--note", "fused") == []
     assert found("1844_11") == [second.id]
+    assert found("77") == found("77.6") == [at_runner.id]
+    assert found("7") == found("77.") == []
     assert found("1844_1") == found("18") == found("") == found("%") == []
     assert "No matching runs." in call(board, "runs", "--job", "9").stdout
     assert [run.id for run in Store(board.folder / "board" / "board.db").runs.list(RunQuery(words="1844_11"))] == [
