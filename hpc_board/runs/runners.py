@@ -3,6 +3,7 @@
 The caller of each method holds the lock of the cluster.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -288,14 +289,22 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         return runner.state is RunState.ERROR and utc_now() - runner.status.at < _REFUSED_PAUSE
 
     def _wait_for(self, own: Sequence[Runner], waiting: Sequence[Run]) -> dict[int, str]:
-        """Return the reason of each of these runs that waits until the board's runners have fewer ahead."""
+        """Return the reason of each of these runs that waits until the board's runners have fewer ahead.
+
+        Of several users each has a turn in which one run goes, also of a job array.
+        """
         if not own or not self.served:
             return {}
         numbers = {runner.id for runner in own}
-        ahead = sum(run.status.runner in numbers for run in self.store.runs.in_flight(cluster=own[0].cluster))
-        places = max(0, AHEAD_MAX * len(own) - ahead)
+        going = self.store.runs.in_flight(cluster=own[0].cluster)
+        turns = Counter(run.user for run in going if run.status.runner in numbers)
+        places = max(0, AHEAD_MAX * len(own) - turns.total())
+        order: list[tuple[int, int]] = []
+        for run in sorted(waiting, key=lambda run: run.id):
+            order.append((turns[run.user], run.id))
+            turns[run.user] += 1
         names = ", ".join(str(runner.id) for runner in own)
-        return {run.id: f"waits for a place at runner {names}" for run in waiting[places:]}
+        return {number: f"waits for a place at runner {names}" for _, number in sorted(order)[places:]}
 
     # Runs
 

@@ -12,15 +12,12 @@ from hpc_board.transport.sudo import FOLDER_MODE, rules
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
-from tests.e2e.test_served_board import ADA, OWNER, Player, environment, service, socket_place
+from tests.e2e.test_served_board import ADA, OWNER, PYTHON, Player, environment, service, socket_place
 from tests.slurm.lab import SlurmLab
 from tests.sudo import command_with_rules, skip_without_sudo
 from tests.waiting import awaited
 
 JOBS = "sys"
-PYTHON = "/usr/bin/python3"
-"""A Python that the account of the jobs may run, where this one lies in root's own home."""
-
 CURIOUS = """\
 import os
 

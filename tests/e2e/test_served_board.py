@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import signal
 import stat
 import subprocess
@@ -18,12 +19,17 @@ from tests.accounts import command_as, needs_accounts
 from tests.commands import UnixAccount, printed_json, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
+from tests.slurm.lab import SlurmLab
 from tests.sudo import command_with_rules
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
+PYTHON = "/usr/bin/python3"
+"""A Python that every account may run, where this one lies in root's own home."""
+
 OWNER, TEACHER, ADA, BOB = "games", "bin", "daemon", "nobody"
 FASTER = RIGHT.replace("[2 * x for x in data]", "[x + x for x in data]")
+SLOW = RIGHT.replace("    return", "    import time; time.sleep(1)\n    return")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -273,3 +279,38 @@ def test_an_account_gains_and_loses_the_rights_of_its_groups_while_the_service_r
         finally:
             process.terminate()
             assert process.wait(60) == 0, log.read_text()
+
+
+@pytest.mark.slurm
+@needs_accounts
+def test_runs_of_several_users_take_turns_at_a_runner_of_the_service(slurm_lab: SlurmLab) -> None:
+    if shutil.which(PYTHON) is None:
+        pytest.skip(f"no {PYTHON}")
+    owner = pwd.getpwnam(OWNER).pw_uid
+    with short_folder() as folder:
+        files = board_files(folder / "board", slurm=True, environ=slurm_lab.environment)
+        document = yaml.safe_load(files.settings.read_text())
+        document |= {"runners": {"auto": 1}, "serve": {"runs_per_user": 20}}
+        document["gpus"]["H100"]["python"] = PYTHON
+        files.settings.write_text(yaml.safe_dump(document))
+        os.chown(files.folder, owner, -1)
+        socket = socket_place(files, owner)
+        ada, bob = (Player(name, files.folder, socket) for name in (ADA, BOB))
+        environ = environment(HOME=str(files.folder), SLURM_CONF=slurm_lab.environment["SLURM_CONF"])
+        with service(files, socket, owner, environ):
+            # While the runner has this one in hand, the others wait for their turns.
+            words = ("--task", "double", "--gpu", "H100")
+            several = [ada.file(SLOW, f"slow{number}.py") for number in range(3)]
+            several += [ada.file(RIGHT, f"k{number}.py") for number in range(9)]
+            sent = [run["id"] for each in ada.json("submit", *several, *words) for run in each["runs"]]
+            (late,) = bob.json("submit", bob.file(RIGHT), *words)["runs"]
+            for number in (late["id"], *sent):
+                assert ada.run("watch", str(number)).returncode == 0
+            found = [ada.json("run", str(number)) for number in (*sent, late["id"])]
+            assert {(run["verdict"], run["runner"]) for run in found} == {("pass", 1)}
+            places = [run["provenance"]["runner_place"] for run in found]
+            assert sorted(places) == list(range(1, 14))
+            # Two of ada's were ahead; the turn after them is bob's.
+            assert places[-1] <= 5
+            assert ada.json("status")["runners"] == []
+            assert ada.run("release", "1").returncode == 5

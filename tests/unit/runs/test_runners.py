@@ -478,3 +478,16 @@ def test_a_held_gpu_keeps_a_users_runs_from_waiting_for_the_boards_runners(tmp_p
     runs = [held.world.run(Mode.TEST) for _ in range(5)]
     held.world.advance.launch(runs)
     assert [held.now(run).status.runner for run in runs] == [1] * 5
+
+
+def test_users_take_turns_at_a_runner_of_a_served_board(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=True)
+    board.world.advance = replace(board.world.advance, runner_rules=RunnerRules(auto=1))
+    first = board.submit(6)
+    assert board.at_runners(first) == [1, 1, *[None] * 4]
+    late = board.world.run(Mode.TEST, user="bob")
+    board.world.advance.launch([late])
+    assert board.at_runners([late]) == [None]
+    board.world.store.runs.move(board.world.store.runs.get(first[0].id), RunState.CANCELLED)
+    board.world.advance()
+    assert board.at_runners([late, *first[2:]]) == [1, *[None] * 4]

@@ -44,12 +44,18 @@ class World:
     store: Store
 
     def run(
-        self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main", *, fresh: bool = False
+        self,
+        mode: Mode = Mode.RANKED,
+        task: Task | None = None,
+        cluster: str = "main",
+        *,
+        fresh: bool = False,
+        user: str = "ada",
     ) -> Run:
         _, (run,) = self.store.submissions.add(
             NewSubmission(
                 task=task or a_task(),
-                user="ada",
+                user=user,
                 file_name="k.py",
                 code=CODE,
                 mode=mode,
@@ -66,6 +72,7 @@ class World:
                         False,
                         sha256_of(HARNESS),
                         script=script_of(task or a_task(), mode),
+                        account="" if user == "ada" else "ada",
                         fresh=fresh,
                     ),
                 ],
