@@ -1,7 +1,9 @@
 """Statements on a connection to SQLite: rows come and go by the names of their columns."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +56,27 @@ class Database:
     @cached_property
     def _tables(self) -> "sqlite_utils.Database":
         """The tables for writing; a command that only reads does not load the library."""
-        import sqlite_utils
+        with _not_installed("numpy", "pandas"):
+            import sqlite_utils
 
         return sqlite_utils.Database(self.connection, execute_plugins=False)
 
     def delete(self, table: str, where: str, given: Parameters) -> None:
         """Delete the rows for which `where` holds."""
         self.execute(f"DELETE FROM {table} WHERE {where}", given)  # noqa: S608 - our names
+
+
+@contextmanager
+def _not_installed(*names: str) -> Iterator[None]:
+    """Have imports take modules that are not loaded for missing ones.
+
+    sqlite-utils would learn their types of numbers, which no row has, in as much time as the rest of `submit` takes.
+    """
+    modules: dict[str, Any] = sys.modules
+    hidden = {name: None for name in names if name not in modules}
+    modules |= hidden
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del modules[name]

@@ -1,5 +1,6 @@
 """Cheap commands stay cheap: what a process of its own imports for each."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -121,6 +122,12 @@ def test_a_board_with_a_slurm_cluster_is_read_without_a_client_of_a_scheduler(
     packages = ("hpc_board.schedulers.slurm.", "hpc_board.schedulers.local.")
     assert {name.rpartition(".")[2] for name in loaded if name.startswith(packages)} == {"kind"}
     assert not {"hpc_board.transport.this_host", "hpc_board.transport.ssh", "paramiko", "pyslurm"} & loaded
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="NumPy is not installed")
+def test_rows_are_written_without_the_numbers_of_other_libraries(board: Recorded) -> None:
+    loaded = modules(board, "admin", "stop", "--reason", "x")
+    assert loaded & {"sqlite_utils", "numpy", "pandas"} == {"sqlite_utils"}
 
 
 def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded) -> None:
