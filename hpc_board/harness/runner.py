@@ -131,8 +131,7 @@ class _Runner:
         """Judge the runs of the queue until there is a reason to retire."""
         for name in (QUEUE, TAKEN, DONE, WITHDRAWN):
             (self._folder / name).mkdir(exist_ok=True)
-        for path in (self._folder / TAKEN).iterdir():
-            self._record_end(path.name, End("node_fail", "the scheduler has restarted its runner"))
+        self._end_those_before()
         self._zygote_of(self._queue["modules"])
         idle_since = time.monotonic()
         while not self._retired:
@@ -155,6 +154,15 @@ class _Runner:
                 time.sleep(min(_IDLE_PAUSE_SECONDS_MAX, 0.01 + idle_seconds / 10))
         self._describe("", 0)
 
+    def _end_those_before(self) -> None:
+        """Record the end of the run in hand when the scheduler restarted the job: no end of a job will explain it."""
+        taken, done = self._folder / TAKEN, self._folder / DONE
+        names = {path.name for part in (taken, done) for path in part.iterdir()}
+        self._place = len(names)
+        for name in names:
+            if (taken / name).exists() or b'"runner_ended"' in (done / name).read_bytes():
+                self._record_end(name, End("node_fail", "the scheduler has restarted its runner"))
+
     def close(self) -> None:
         """End the zygotes."""
         for zygote in self._zygotes.values():
@@ -167,16 +175,20 @@ class _Runner:
     def _take(self, name: str) -> None:
         """Judge the run of an entry, unless a client withdraws it meanwhile.
 
-        A run for which too little time is left is set aside: it needs a job of its own.
+        A run for which too little time is left, or whose entry is damaged, is set aside: it needs a job of its own.
         """
         path, taken = self._folder / QUEUE / name, self._folder / TAKEN / name
+        entry = None
         try:
-            entry = decoded(path.read_bytes(), Entry)
-            if entry.least_seconds + _MARGIN_SECONDS > self._left_seconds():
+            with suppress(ValueError):
+                entry = decoded(path.read_bytes(), Entry)
+            if entry is None or entry.least_seconds + _MARGIN_SECONDS > self._left_seconds():
                 path.rename(self._folder / WITHDRAWN / name)
                 return
             path.rename(taken)
-        except FileNotFoundError:
+        except OSError as error:
+            if path.exists():
+                self._retired = f"the run cannot be taken: {error.strerror}"
             return
         self._place += 1
         self._describe(name, 0)
@@ -189,7 +201,7 @@ class _Runner:
     def _record_end(self, name: str, end: End) -> None:
         with whole_file(self._folder / DONE / name, mode=0o640) as file:
             file.write(encoded(end))
-        (self._folder / TAKEN / name).unlink()
+        (self._folder / TAKEN / name).unlink(missing_ok=True)
         (self._folder / QUEUE / f"{name}{STOP}").unlink(missing_ok=True)
 
     def _judged(self, name: str, entry: Entry) -> End | None:
@@ -254,7 +266,8 @@ class _Runner:
                 if end.state == "ended" and self._is_told_to_end(code):
                     end = End("runner_ended", _TOLD_TO_END)
                 how = f"killed by signal {-code}" if code < 0 else f"exited with status {code}"
-                return End(end.state, end.reason or how), code
+                # A supervisor that ended well has left a whole result before it had the signal.
+                return End(end.state, end.reason or how) if code else End("ended", how), code
             except DeadlinePassed:
                 self._describe(name, _BEAT_SECONDS)
             if end.state == "ended":

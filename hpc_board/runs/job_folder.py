@@ -13,7 +13,7 @@ import shlex
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -179,10 +179,12 @@ def probe_script(gpu: Gpu) -> Script:
 def runner_script(gpu: Gpu, seconds: int) -> Script:
     """Return the batch script of a runner on `gpu`; in a container it sees the job folders beside its own.
 
+    Its scheduler does not put it back into the queue: the run in hand has its own retries, and those behind go on.
+
     Raises:
         InputError: the settings' own template cannot be read or rendered.
     """
-    return _rendered(gpu, seconds, "any task", "runner", runner=True)
+    return _rendered(replace(gpu, retries=0), seconds, "any task", "runner", runner=True)
 
 
 def request(script: Script, gpu: Gpu) -> str:

@@ -13,7 +13,7 @@ from hpc_board.harness.confine.sandbox import landlock_abi
 from hpc_board.harness.processes.tree import children_of, descendants_of, ended
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
-from hpc_board.model.runner import QUEUE, RELEASE, STOP, WITHDRAWN, End, Entry, decoded, encoded
+from hpc_board.model.runner import QUEUE, RELEASE, STOP, TAKEN, WITHDRAWN, End, Entry, decoded, encoded
 from hpc_board.model.task import Mode
 from tests.conftest import skip_without
 from tests.harness.evaluations import RIGHT, a_task, await_step, judged_in, make_job_folder, result_in
@@ -96,7 +96,7 @@ def test_a_withdrawn_run_is_not_judged_and_a_second_runner_judges_the_others_onl
     again = runner.add()
     runner.run()
     assert [(job / "result.json").exists() for job in (kept, withdrawn, again)] == [True, False, True]
-    assert result_in(kept).provenance["runner_place"] == result_in(again).provenance["runner_place"] == 1
+    assert [result_in(job).provenance["runner_place"] for job in (kept, again)] == [1, 2]
 
 
 def test_a_stopped_run_ends_as_a_job_that_is_told_to_end_and_the_next_is_judged(runner: RunnerFolder) -> None:
@@ -206,7 +206,44 @@ def test_a_killed_runner_leaves_a_result_and_no_process_and_a_restarted_one_name
     runner.run(SLURM_RESTART_COUNT="1")
     assert runner.end_of(hanging) == End("node_fail", "the scheduler has restarted its runner")
     assert result_in(behind).verdict is Verdict.PASS
-    assert result_in(behind).restart_count == 0
+    assert (result_in(behind).restart_count, result_in(behind).provenance["runner_place"]) == (0, 2)
+
+
+def test_a_restarted_runner_names_a_run_that_was_told_to_end_with_it(runner: RunnerFolder) -> None:
+    hanging, behind = runner.add(HANGS, a_task(limits=PATIENT)), runner.add()
+    with runner.running() as shell:
+        await_step(hanging, "test", 1)
+        shell.send_signal(signal.SIGTERM)
+        shell.wait(timeout=60)
+    end = runner.end_of(hanging)
+    assert end is not None
+    assert end.state == "runner_ended"
+    runner.run(SLURM_RESTART_COUNT="1")
+    assert runner.end_of(hanging) == End("node_fail", "the scheduler has restarted its runner")
+    assert [result_in(job).provenance["runner_place"] for job in (hanging, behind)] == [1, 2]
+
+
+def test_an_entry_that_is_damaged_is_set_aside(runner: RunnerFolder) -> None:
+    damaged, behind = runner.add(), runner.add()
+    name = runner.name_of(damaged)
+    (runner.folder / WITHDRAWN).mkdir(exist_ok=True)
+    (runner.folder / QUEUE / name).write_bytes(b'{"job": "')
+    state = runner.run()
+    assert (runner.folder / WITHDRAWN / name).exists()
+    assert result_in(behind).verdict is Verdict.PASS
+    assert state.retired == "it was idle for 0 s"
+
+
+def test_a_runner_that_can_take_no_run_retires(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, idle_seconds=60)
+    first = runner.add()
+    with runner.running() as shell:
+        runner.await_end_of(first)
+        (runner.folder / TAKEN).rmdir()
+        second = runner.add()
+        shell.wait(timeout=60)
+    assert runner.state().retired == "the run cannot be taken: No such file or directory"
+    assert (runner.folder / QUEUE / runner.name_of(second)).exists()
 
 
 def test_a_killed_supervisor_leaves_a_result_and_its_runner_retires(runner: RunnerFolder) -> None:

@@ -196,3 +196,10 @@ def test_the_script_of_a_runner_has_its_time_limit() -> None:
     assert script.options["time"] == "01:00:00"
     assert script.time_limit_seconds == 3600
     assert "\n# hpc-board: any task on H100, runner\n" in script.text
+
+
+def test_the_scheduler_puts_no_runner_back_into_its_queue() -> None:
+    gpu = with_options(replace(SLURM_GPU, retries=1), sbatch=("--requeue",))
+    assert "requeue" in job_folder.script(TASK, gpu, Mode.TEST).options
+    assert "no-requeue" in job_folder.runner_script(gpu, 3600).options
+    assert job_folder.request(job_folder.script(TASK, gpu, Mode.TEST), gpu) == job_folder.runner_request(gpu)
