@@ -60,5 +60,6 @@ class Runner(msgspec.Struct, frozen=True):
         return max(0.0, ((self.status.at if self.state.ended else now) - self.started_at).total_seconds())
 
     def left_seconds(self, now: datetime) -> float:
-        """Return the time that is left, all of it before the start."""
-        return float(self.seconds) if self.ends_at is None else max(0.0, (self.ends_at - now).total_seconds())
+        """Return the time that is left, all of it before the start and after a clock was set back."""
+        left_seconds = self.seconds if self.ends_at is None else (self.ends_at - now).total_seconds()
+        return float(min(self.seconds, max(0.0, left_seconds)))

@@ -272,8 +272,9 @@ class Launcher(msgspec.Struct, frozen=True):
         return {run.id for run in found}
 
     def _waits(self, run: Run) -> bool:
-        # Only the holder of the lock puts a run into a queue, so that one which is not there will not appear.
-        return run.status.runner is None and utc_now() - run.status.at < self.lookup_delay
+        # Only the holder of the lock puts a run into a queue on this machine: one that is not there will not appear.
+        will_not_appear = run.status.runner is not None and not self.clusters.is_far(run.cluster)
+        return not will_not_appear and utc_now() - run.status.at < self.lookup_delay
 
     def ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
         """Write the harness of stored runs where their jobs find it.

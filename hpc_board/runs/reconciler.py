@@ -352,11 +352,19 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def advance_runners(self, cluster: str) -> list[BoardError]:
         """Send new runners of a cluster, and have those retire that are to end; return the errors.
 
-        If another process keeps the lock of the cluster for long, it does so.
+        If another process keeps the lock of the cluster for long, it does so. An error is an InputError if the cluster
+        has left the settings.
 
         Raises:
             StorageError: the lock or the database cannot be used.
         """
+        if cluster not in self.schedulers:
+            return [
+                InputError(
+                    f"the runner is on cluster {cluster}, which is no longer in the settings",
+                    hint="Restore the cluster, or end the runner's job with the scheduler's own command.",
+                )
+            ]
         with self.locks.of(cluster, wait_seconds=self.lock_seconds) as mine:
             return self._runners.advance(self.store.runners.live(cluster), asks=True) if mine else []
 

@@ -6,12 +6,14 @@ from pathlib import Path
 import msgspec
 
 from hpc_board.domain.runner import Runner
+from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.runner import (
     DONE,
     QUEUE,
     RELEASE,
     STATE,
     STOP,
+    TAKEN,
     WITHDRAWN,
     End,
     Entry,
@@ -36,7 +38,11 @@ class RunnerQueue(msgspec.Struct, frozen=True):
     runner: Runner
 
     def names(self, *parts: str) -> dict[str, str]:
-        """Return the names of all files in these parts of the folder, each with the last part that has it."""
+        """Return the names of all files in these parts of the folder, by default all, each with the last that has it.
+
+        They are in the order of a run's way, but for WITHDRAWN: a withdrawn entry may have been added again.
+        """
+        parts = parts or (WITHDRAWN, QUEUE, TAKEN, DONE)
         found: dict[str, str] = {}
         for part in parts:
             # The runner makes some of its folders when it starts.
@@ -47,6 +53,13 @@ class RunnerQueue(msgspec.Struct, frozen=True):
     def add(self, name: str, entry: Entry) -> None:
         """Append a run to the queue."""
         self.folders.files.write(self._path(QUEUE, name), encoded(entry))
+
+    def lacks(self, name: str) -> bool:
+        """Return whether a run is in no part of the folder; False if that cannot be told now."""
+        try:
+            return name not in self.names()
+        except OSError:
+            return False
 
     def withdraw(self, name: str) -> bool:
         """Take a run out of the queue; return False if the runner has taken it."""
@@ -68,9 +81,12 @@ class RunnerQueue(msgspec.Struct, frozen=True):
         """Return the end of a run.
 
         Raises:
-            ValueError: the file has something else.
+            ValueError: the file has something else, or is none.
         """
-        return decoded(self.folders.files.read(self._path(DONE, name), _FILE_BYTES_MAX), End)
+        try:
+            return decoded(self.folders.files.read(self._path(DONE, name), _FILE_BYTES_MAX), End)
+        except NotRegularFileError as error:
+            raise ValueError(str(error)) from error
 
     def retired(self) -> str:
         """Return the reason for which the runner takes no more runs; empty if it has told none."""

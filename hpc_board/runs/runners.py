@@ -5,6 +5,7 @@ The caller of each method holds the lock of the cluster.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def new_runner(gpu: Gpu, user: str, account: str, seconds: int, idle_seconds: in
 
 
 class _Back(msgspec.Struct, frozen=True):
-    """The reason for which a run comes back from a runner, and whether the runner has begun it."""
+    """The reason for which a run comes back from a runner, and whether the runner may have begun it."""
 
     reason: str
     begun: bool = False
@@ -181,13 +182,16 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             self._move(runner, RunState.ERROR, "the scheduler has no job of the runner; hold the GPU again")
 
     def _release(self, runner: Runner) -> None:
+        hears = runner.state is not RunState.QUEUED
         try:
             self._queue(runner).release()
+        except FileNotFoundError:
+            hears = False
         except OSError as error:
             if isinstance(error.__cause__, SchedulerError):
                 raise error.__cause__ from None
             raise StorageError(f"runner {runner.id} cannot be told to end: {error.strerror or error}") from error
-        if runner.state is RunState.QUEUED:
+        if not hears:
             self.clusters.schedulers[runner.cluster].cancel([self._key(runner)])
 
     def _note_retirement(self, runner: Runner) -> str:
@@ -221,7 +225,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         if not retired:
             return status
         if status.state is RunState.RUNNING:
-            return replace(status.moved(RunState.COLLECTING, utc_now()), reason=retired)
+            since = runner.status.at if runner.state is RunState.COLLECTING else utc_now()
+            return replace(status, state=RunState.COLLECTING, at=since, reason=retired)
         state = RunState.FINISHED if news.state is JobState.ENDED else status.state
         return replace(status, state=state, reason=retired, source=news.source)
 
@@ -312,7 +317,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         """Put those of these runs of one cluster into queues that a runner may judge; return their numbers, and errors.
 
         A run goes to the runner of its user that has its request and enough time, to the one with the fewest runs. It
-        goes to none from which it came back.
+        goes to none from which it came back. One of which a queue certainly has no entry, since its disk is full or its
+        folder gone, is not among them.
         """
         given: dict[int, tuple[Run, PreparedJob, Runner]] = {}
         live = [runner for runner in self.store.runners.live(works[0].run.cluster) if runner.takes_runs]
@@ -325,7 +331,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         if not given:
             return set(), []
         self.store.runs.record_each({number: run.status for number, (run, _, _) in given.items()})
-        sent: dict[int, Status] = {}
+        told: dict[int, Status] = {}
         errors: list[BoardError] = []
         for number, (run, work, runner) in given.items():
             device = str(work.gpu.device)
@@ -335,15 +341,19 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             ]
             seconds = work.script.time_limit_seconds, _least_seconds(work.script)
             entry = Entry(work.path.name, run.status.job_id, *seconds, modules_in(texts, device))
+            queue, name = self._queue(runner), entry_name(number, work.path.name)
             try:
-                self._queue(runner).add(entry_name(number, work.path.name), entry)
-            except (OSError, SchedulerError) as error:
-                words = error.message if isinstance(error, SchedulerError) else error.strerror or str(error)
-                errors.append(StorageError(f"run {number} cannot be given to runner {runner.id}: {words}"))
+                queue.add(name, entry)
+            except OSError as error:
+                words = f"runner {runner.id} cannot take it: {error.strerror or error}"
+                if queue.lacks(name):
+                    told[number] = Status(RunState.CREATED, utc_now(), reason=words)
+                else:
+                    errors.append(StorageError(f"run {number} is not sent yet: {words}"))
             else:
-                sent[number] = run.moved(RunState.QUEUED, reason=f"waits at runner {runner.id}").status
-        self.store.runs.record_each(sent)
-        return set(given), errors
+                told[number] = run.moved(RunState.QUEUED, reason=f"waits at runner {runner.id}").status
+        self.store.runs.record_each(told)
+        return {number for number in given if number not in told or told[number].state is RunState.QUEUED}, errors
 
     def _runner_for(self, work: "PreparedJob", live: Sequence[Runner]) -> Runner | None:
         run = work.run
@@ -357,6 +367,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
             and _least_seconds(work.script) + _MARGIN_SECONDS <= runner.left_seconds(now)
+            # It may have retired since the last pass, and no client may wait for the next one.
+            and not self._queue(runner).retired()
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
@@ -371,16 +383,22 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         return news, came_back
 
     def _statuses(self, runs: Sequence[Run]) -> tuple[dict[str, JobStatus], dict[int, "_Back"]]:
-        """Return the statuses as `look` does, and the runs that come back, by their numbers."""
+        """Return the statuses as `look` does, and the runs that come back, by their numbers.
+
+        A run is in neither if its runner's folder, or its end there, cannot be read now: that tells nothing.
+        """
         news: dict[str, JobStatus] = {}
         back: dict[int, _Back] = {}
         runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
         for runner in runners.values():
             queue = self._queue(runner)
             try:
-                parts = queue.names(QUEUE, TAKEN, DONE, WITHDRAWN)
-                for run in runs:
-                    if run.status.runner == runner.id:
+                parts = queue.names()
+            except OSError:
+                continue
+            for run in runs:
+                if run.status.runner == runner.id:
+                    with suppress(OSError):
                         status = self._status_at(queue, run, parts)
                         if isinstance(status, JobStatus):
                             news[run.token] = status
@@ -388,8 +406,6 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                             news[run.token] = JobStatus(JobState.CANCELLED, run.status.job_id)
                         else:
                             back[run.id] = status
-            except OSError:
-                continue  # a folder that cannot be read now tells nothing
         return news, back
 
     def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> "JobStatus | _Back":
@@ -400,10 +416,12 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             JobState.UNKNOWN, run.status.job_id, node=runner.status.node, source=f"runner {runner.id}"
         )
         in_hand = JobState.RUNNING
+        before_it = f"runner {runner.id} ended before it: {_why(runner)}"
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
-                return _Back(f"runner {runner.id} ended before it: {_why(runner)}")
-            return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
+                return _Back(before_it)
+            if not runner.state.ended:
+                return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
         if part == WITHDRAWN:
             return _Back(f"runner {runner.id} has too little time left")
         if part == DONE:
@@ -417,10 +435,11 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 state = _ENDS.get(end.state, JobState.NODE_FAIL)
                 return replace(at_runner, state=state, reason=one_line(end.reason, _REASON_MAX))
             in_hand = JobState.COMPLETING
-        if part is None:
-            return replace(at_runner, state=JobState.MISSING) if runner.state.ended else at_runner
         if not runner.state.ended:
-            return replace(at_runner, state=in_hand)
+            return replace(at_runner, state=JobState.UNKNOWN if part is None else in_hand)
+        if part in (None, QUEUE) and run.state in (RunState.SUBMITTING, RunState.QUEUED):
+            # A part of the folder is gone, and the runner with it. Another job folder keeps it apart in any case.
+            return _Back(before_it, begun=True)
         state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
         return replace(at_runner, state=state, reason=f"its runner ended: {_why(runner)}")
 
@@ -440,10 +459,20 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             )
 
     def find(self, runs: Sequence[Run]) -> dict[int, str]:
-        """Return the ids of those of these runs at runners that are in a queue or left it, by run number."""
-        news, _ = self._statuses(runs)
-        known = (JobState.MISSING, JobState.UNKNOWN)
-        return {run.id: run.status.job_id for run in runs if run.token in news and news[run.token].state not in known}
+        """Return the ids of those of these runs at runners that are in a queue or left it, by run number.
+
+        Raises:
+            StorageError: a queue cannot be read now.
+        """
+        news, back = self._statuses(runs)
+        for run in runs:
+            if run.token not in news and run.id not in back:
+                raise StorageError(
+                    f"the queue of runner {run.status.runner} cannot be read",
+                    hint=f"Run {run.id} may be there; it is looked for again in the next pass.",
+                )
+        absent = JobState.UNKNOWN
+        return {run.id: run.status.job_id for run in runs if run.token in news and news[run.token].state is not absent}
 
     def cancel(self, runs: Sequence[Run]) -> None:
         """Take runs out of the queues of their runners, or have the runners end them.

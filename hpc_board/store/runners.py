@@ -18,6 +18,14 @@ from hpc_board.store.sqlite import Database, Row
 
 _LIVE = "id IN (SELECT runner FROM live_runners)"
 
+_LEFT = """
+token IN (SELECT value FROM json_each(:tokens)) AND at < :before AND id NOT IN (
+    SELECT events.runner FROM in_flight
+      JOIN events ON events.id = (SELECT MAX(newest.id) FROM events AS newest WHERE newest.run = in_flight.run)
+     WHERE events.runner IS NOT NULL
+)
+"""
+
 
 class NewRunner(msgspec.Struct, frozen=True):
     """A runner to store; `script` is its batch script as JSON, and the other fields are those of `Runner`."""
@@ -136,11 +144,10 @@ class RunnerGateway:
             return frozenset((row["run"], row["runner"]) for row in db.query(statement, given))
 
     def ended(self, tokens: Collection[str], before: datetime) -> frozenset[str]:
-        """Return those of `tokens` that are of runners which ended `before` that time."""
-        where = "token IN (SELECT value FROM json_each(:tokens)) AND at < :before"
+        """Return those of `tokens` that are of runners which ended `before` that time, and have no run any more."""
         given = {"tokens": json.dumps([*tokens]), "before": time_text(before)}
         with self._file.reading() as db:
-            found = map(_value, db.rows("runner_details", where, given))
+            found = map(_value, db.rows("runner_details", _LEFT, given))
             return frozenset(runner.token for runner in found if runner.state.ended)
 
 

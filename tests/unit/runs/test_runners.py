@@ -323,17 +323,6 @@ def test_a_client_that_dies_while_it_gives_a_run_to_a_runner_neither_loses_nor_d
     assert held.world.scheduler.sent == [held.runner.token]
 
 
-def test_a_queue_that_cannot_be_written_leaves_the_run_to_a_later_pass(held: Held) -> None:
-    (held.folder / QUEUE).rename(held.folder / "gone")
-    run = held.world.run(Mode.TEST)
-    (error,) = held.world.advance.launch([run])
-    assert "run 1 cannot be given to runner 1" in error.message
-    assert str(held.now(run).state) == "submitting"
-    (held.folder / "gone").rename(held.folder / QUEUE)
-    held.world.advance()
-    assert held.now(run).state is RunState.QUEUED
-
-
 def test_a_released_runner_ends_by_itself_or_is_cancelled_while_it_waits(held: Held, tmp_path: Path) -> None:
     run = held.submit(Mode.TEST)
     held.world.store.runners.request_end(1, "released by ada")
