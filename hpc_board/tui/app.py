@@ -29,10 +29,20 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
-from hpc_board.errors import BoardError, InputError, SchedulerError
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError
 from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions, PaletteLine
-from hpc_board.tui.messages import Answer, BackgroundFound, Chosen, Heard, Open, RunsState, SideChosen, Tick
+from hpc_board.tui.messages import (
+    Answer,
+    BackgroundFound,
+    Chosen,
+    Heard,
+    Open,
+    RunnerChanged,
+    RunsState,
+    SideChosen,
+    Tick,
+)
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.frame import LEAST, OpeningScreen, TooSmallScreen
@@ -49,6 +59,8 @@ if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.change import Change
     from hpc_board.domain.run import Run
+    from hpc_board.domain.runner import Runner
+    from hpc_board.domain.runner_rules import RunnerRules
     from hpc_board.tui.choice import Choice
     from hpc_board.tui.screens.base import BoardScreen, Clock
 
@@ -147,10 +159,14 @@ def load_preferences(environ: Mapping[str, str]) -> Preferences:
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The state of the runs in flight after an update; `ended` are the runs that ended in it, with their ranks."""
+    """The state of the runs in flight after an update.
+
+    `ended` are the runs that ended in it, with their ranks, and `released` the user's runners that did.
+    """
 
     runs_state: RunsState
-    ended: "tuple[tuple[Run, int | None], ...]"
+    ended: "tuple[tuple[Run, int | None], ...]" = ()
+    released: "tuple[Runner, ...]" = ()
 
 
 def followed(board: "Board", before: RunsState) -> Followed:
@@ -170,14 +186,27 @@ def followed(board: "Board", before: RunsState) -> Followed:
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
+        runners = own_runners(board)
+        gone = {runner.id for runner in before.runners} - {runner.id for runner in runners}
+        released = [runner for runner in board.runners.recent() if runner.id in gone] if gone else []
     except BoardError as error:
-        return Followed(replace(before, failure=error), ())
+        return Followed(replace(before, failure=error))
     # During the back-off of a silent scheduler its last failure holds.
     if failure is None and silent and isinstance(before.failure, SchedulerError):
         failure = before.failure
     ids = tuple(run.id for run in in_flight)
-    runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
-    return Followed(runs_state, tuple(ended))
+    runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None), runners)
+    return Followed(runs_state, tuple(ended), tuple(released))
+
+
+def own_runners(board: "Board") -> "tuple[Runner, ...]":
+    """Return the user's runners that have not ended."""
+    try:
+        found = board.runners.live()
+    except Refused:
+        # Users who have lost their role still see the GPUs that they hold.
+        found = board.runners.recent()
+    return tuple(runner for runner in found if runner.user == board.user and not runner.state.ended)
 
 
 class BoardApp(App[None]):
@@ -187,7 +216,9 @@ class BoardApp(App[None]):
     """
 
     runs_state: var[RunsState] = var(RunsState())
-    """The user's runs in flight, and the time at which their schedulers answered."""
+    """The user's runs in flight, the time at which their schedulers answered, and the user's runners."""
+    runner_rules: "var[RunnerRules | None]" = var(None)
+    """The board's bounds of runners, once they are known."""
     marked: var[int | None] = var(None)
     """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
@@ -392,7 +423,13 @@ class BoardApp(App[None]):
                 continue
             act = partial(self.run_action, binding.action, active.node)
             key = self.get_key_display(binding)
-            found.setdefault(binding.description, PaletteLine(binding.description, binding.tooltip, key, act))
+            name = screen.command_names.get(binding.action, binding.description)
+            found.setdefault(name, PaletteLine(name, binding.tooltip, key, act))
+        for runner in self.runs_state.runners:
+            line = PaletteLine(
+                f"Release {runner.gpu}", "Release the GPU that you hold", "", partial(screen.offer_release, runner)
+            )
+            found.setdefault(line.name, line)
         # An action of the screen that opens a place of the app has the same name.
         lines = [*found.values(), *(line for line in self._app_commands() if line.name not in found)]
         recent = self._memory.get("palette", "recent", ())
@@ -437,13 +474,15 @@ class BoardApp(App[None]):
         self.post_message(Open(targets.Admin(self._role)))
 
     async def action_quit(self) -> None:
-        runs, message = self.runs_state.in_flight, None
+        runs, lines = self.runs_state.in_flight, []
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} continues." if len(runs) == 1 else f"Runs {names} continue."
             if len(runs) > NAMED_MAX:
                 what = f"{len(runs)} runs continue."
-            message = f"{what} `hpc-board runs` lists your runs."
+            lines.append(f"{what} `hpc-board runs` lists your runs.")
+        lines += map(self._stays_words, self.runs_state.runners)
+        message = "\n".join(lines) or None
         # A screen that opens has its widgets then; Textual's own ones fail in an app that closes before.
         self.screen.call_after_refresh(self.exit, message=message)
 
@@ -670,7 +709,7 @@ class BoardApp(App[None]):
         if isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
-        screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
+        screen.data_bind(BoardApp.runs_state, BoardApp.runner_rules, BoardApp.marked, BoardApp.asking_since)
 
         def take_opening(was_opening: bool, is_opening: bool) -> None:
             if was_opening and not is_opening:
@@ -688,8 +727,10 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="role")
     def _read_role(self) -> None:
-        """Look up the user's role in a thread: user and group databases can be remote."""
+        """Look up the bounds of runners and the user's role in a thread: user and group databases can be remote."""
         # The screen in front shows the same error.
+        with suppress(BoardError):
+            self.post_message(Answer("rules", value=self._board.runners.rules()))
         with suppress(BoardError):
             self.post_message(Answer("role", value=self._board.role))
 
@@ -704,6 +745,8 @@ class BoardApp(App[None]):
                 self._begin(value)
             case "role":
                 self._take_role(value)
+            case "rules":
+                self.runner_rules = value
             case "follow":
                 self._take_followed(value)
             case "change":
@@ -751,6 +794,10 @@ class BoardApp(App[None]):
         # An answer can arrive after the app has closed its screens.
         if not self.screen_stack:
             return
+        for runner in event.released:
+            # The end of the others has been told.
+            if any(runner.id == known.id for known in self.runs_state.runners):
+                self._notify_release(runner)
         self.runs_state, self.asking_since = event.runs_state, None
         if len(event.ended) > NOTIFIED_MAX:
             self._notify_ends([run for run, _ in event.ended])
@@ -765,6 +812,18 @@ class BoardApp(App[None]):
             self._follow_soon()
         elif event.runs_state.failure is not None:
             self.set_timer(self._follow_seconds, self._follow_soon)
+
+    @on(RunnerChanged)
+    def _take_runner(self, event: RunnerChanged) -> None:
+        others = tuple(runner for runner in self.runs_state.runners if runner.id != event.runner.id)
+        if event.runner.state.ended:
+            self._notify_release(event.runner)
+        self.runs_state = replace(
+            self.runs_state, runners=others if event.runner.state.ended else (*others, event.runner)
+        )
+        # An update under way may have read the runners before the change.
+        if self._board.served:
+            self._follow_soon()
 
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
@@ -782,6 +841,24 @@ class BoardApp(App[None]):
             markup=False,
         )
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
+
+    def _stays_words(self, runner: "Runner") -> str:
+        """Return the line on a runner that outlasts the app."""
+        from hpc_board.tui.formatting import held_text
+
+        return f"{held_text(runner, self._now())}. `hpc-board release {runner.id}` releases it."
+
+    def _notify_release(self, runner: "Runner") -> None:
+        from hpc_board.domain.run import RunState
+        from hpc_board.report.runners import runner_text
+
+        is_fault = runner.state not in (RunState.FINISHED, RunState.CANCELLED)
+        self.notify(
+            runner_text(runner, self._now()),
+            title=f"{runner.gpu} released",
+            severity="warning" if is_fault else "information",
+            markup=False,
+        )
 
     def _notify_ends(self, runs: "list[Run]") -> None:
         """Show one notification for many ended runs."""

@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 from rich.cells import cell_len
 
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.runner import Runner
 from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
+from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_words import age
+from hpc_board.report.runners import left_text
 from hpc_board.tui.palette import Tone
 
 MODE_HELP = {
@@ -28,6 +31,7 @@ MARKED = "*"
 """The sign before a row that is marked for a comparison."""
 
 _LANGUAGES_CELLS = 5
+_GPU_CELLS_MAX = 12
 
 _TONES = {
     RunState.CREATED: Tone.WAITING,
@@ -50,6 +54,22 @@ def state(run: Run) -> tuple[str, Tone]:
 def since(run: Run, now: datetime) -> str:
     """Return the age of a run for a sentence: "for 3 min", "3 min ago"."""
     return f"{age(run, now)} ago" if run.state.ended else f"for {age(run, now)}"
+
+
+def holding(runner: Runner) -> tuple[str, Tone]:
+    """Return the state of a runner that has not ended in a word, with its tone: "held", "waits", "ends"."""
+    if runner.started_at is None:
+        return "waits", Tone.WAITING
+    return ("ends", Tone.WAITING) if runner.is_ending else ("held", Tone.GOOD)
+
+
+def held_text(runner: Runner, now: datetime, *, brief: bool = False) -> str:
+    """Return the GPU and the state of a runner: "H100 held, 24 min left", or "H100 24 min" if `brief`."""
+    # A long name would leave no room for the time.
+    gpu, (word, _) = one_line(runner.gpu, _GPU_CELLS_MAX), holding(runner)
+    if word == "held":
+        return f"{gpu} {left_text(runner, now)}" if brief else f"{gpu} held, {left_text(runner, now)} left"
+    return f"{gpu} held, ends" if word == "ends" and not brief else f"{gpu} {word}"
 
 
 def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:

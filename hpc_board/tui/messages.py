@@ -16,6 +16,7 @@ from hpc_board.errors import BoardError
 from hpc_board.tui.targets import Target
 
 if TYPE_CHECKING:
+    from hpc_board.domain.runner import Runner
     from hpc_board.tui.choice import Choice
 
 T = TypeVar("T")
@@ -37,13 +38,15 @@ class Answer(Message, Generic[T], bubble=False):
 class RunsState(msgspec.Struct, frozen=True):
     """The user's runs in flight, the time of the last answers of their schedulers, and the last failure.
 
-    `silent_since` is the time of a scheduler's first missing answer after its last answer.
+    `silent_since` is the time of a scheduler's first missing answer after its last answer. `runners` are the user's
+    own that have not ended.
     """
 
     in_flight: tuple[int, ...] = ()
     asked_at: datetime | None = None
     failure: BoardError | None = None
     silent_since: datetime | None = None
+    runners: "tuple[Runner, ...]" = ()
 
 
 class Tick(Message, bubble=False):
@@ -64,6 +67,14 @@ class Open(Message):
     def __init__(self, target: Target) -> None:
         super().__init__()
         self.target = target
+
+
+class RunnerChanged(Message):
+    """A runner that the user has just started or released."""
+
+    def __init__(self, runner: "Runner") -> None:
+        super().__init__()
+        self.runner = runner
 
 
 class SideChosen(Message):

@@ -8,6 +8,7 @@ from typing import TypeVar
 from hpc_board.board import Board
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.leaderboards import Leaderboards
+from hpc_board.board.runners import Runners
 from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
@@ -21,6 +22,8 @@ from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
+from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
@@ -255,6 +258,39 @@ PROGRESS = (
 )
 
 
+def runner(
+    id_: int,
+    state: RunState,
+    *,
+    user: str = "ada",
+    gpu: str = "H100",
+    ago_seconds: float = 360,
+    minutes: int = 30,
+    runs: int = 17,
+    reason: str = "",
+    releasing: bool = False,
+) -> Runner:
+    """A runner whose job began `ago_seconds` before now, unless it waits."""
+    began = NOW - timedelta(seconds=ago_seconds)
+    waits = state in (RunState.CREATED, RunState.SUBMITTING, RunState.QUEUED)
+    return Runner(
+        id=id_,
+        user=user,
+        gpu=gpu,
+        cluster="main",
+        partition=f"gpu-{gpu.lower()}",
+        token=f"hb-r{id_}",
+        request="r",
+        seconds=60 * minutes,
+        idle_seconds=300,
+        harness_sha256="h",
+        created_at=began - timedelta(seconds=5),
+        status=Status(state, NOW, f"{4700 + id_}", reason=reason, cancel_requested=releasing, runner=id_),
+        started_at=None if waits else began,
+        runs=0 if waits else runs,
+    )
+
+
 class FakeBoard(Board):
     """Answers like a board from what it is given; `hold` keeps back the named methods' answers until it is set free."""
 
@@ -266,12 +302,15 @@ class FakeBoard(Board):
         runs: Sequence[Run] = RUNS,
         failures: dict[str, BoardError] | None = None,
         held: Sequence[str] = (),
+        runners: Sequence[Runner] = (),
     ) -> None:
         self.user = "ada"
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
         self.rules = OptionRules()
+        self.known_runners = list(runners)
+        self.runner_rules = RunnerRules()
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.histories: dict[str, tuple[Standing, ...]] = {}
@@ -305,6 +344,13 @@ class FakeBoard(Board):
             "compare",
             "rerun_plan",
             "rerun",
+        )
+        self.runners = self._part(
+            Runners,
+            *("hold", "release", "recent"),
+            rules="rules_of_runners",
+            live="live_runners",
+            preview="runner_preview",
         )
         self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places")
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
@@ -369,8 +415,10 @@ class FakeBoard(Board):
         source = Source(found.file_name, "import torch\n")
         return SubmissionRequest(source, found.task, (found.gpu,), mode or str(found.mode), found.note)
 
-    def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
-        del array
+    def preview(
+        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+    ) -> list[Preview]:
+        del array, fresh
         (draft,) = map(self._draft, requests)
         return [
             Preview(
@@ -383,8 +431,10 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
-    def submit(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
-        del array
+    def submit(
+        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+    ) -> list[Run]:
+        del array, fresh
         self._enter("submit")
         drafts = [*map(self._draft, requests)]
         self.sent += drafts
@@ -403,6 +453,44 @@ class FakeBoard(Board):
         ]
         self.known_runs = [*reversed(new), *self.known_runs]
         return new
+
+    def rules_of_runners(self) -> RunnerRules:
+        self._enter("rules")
+        return self.runner_rules
+
+    def live_runners(self) -> tuple[Runner, ...]:
+        self._enter("live")
+        return tuple(each for each in self.known_runners if not each.state.ended)
+
+    def recent(self, limit: int = 20) -> tuple[Runner, ...]:
+        return tuple(each for each in reversed(self.known_runners) if each.user == self.user)[:limit]
+
+    def runner_preview(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Preview:
+        self._enter("runner_preview")
+        found = self.gpu(gpu)
+        script = f"#!/bin/bash\n#SBATCH --partition={found.partition}\npython3 -I -B harness.py hold {idle_seconds}\n"
+        return Preview(found, script, ("sbatch", "--parsable", f"--time={seconds}", "job.sh"))
+
+    def hold(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Runner:
+        self._enter("hold")
+        number = max((each.id for each in self.known_runners), default=0) + 1
+        new = runner(number, RunState.QUEUED, gpu=gpu, reason="Priority")
+        new = replace(new, seconds=seconds, idle_seconds=idle_seconds)
+        self.known_runners.append(new)
+        return new
+
+    def release(self, runner: int) -> Runner:
+        self._enter("release")
+        found = next(each for each in self.known_runners if each.id == runner)
+        status = replace(found.status, cancel_requested=True)
+        if found.started_at is None:
+            status = replace(status, state=RunState.CANCELLED, reason="released by ada")
+        self.replace_runner(replace(found, status=status))
+        return next(each for each in self.known_runners if each.id == runner)
+
+    def replace_runner(self, runner_: Runner) -> None:
+        """Let the runner be like this from now on."""
+        self.known_runners = [runner_ if old.id == runner_.id else old for old in self.known_runners]
 
     def advance(self, watched: Collection[int] | None = None, *, within_seconds: float | None = None) -> bool:
         del watched, within_seconds

@@ -79,6 +79,27 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
 
 
+@pytest.mark.files_alone("a service tells no change of a runner")
+async def test_a_held_gpu_judges_the_next_run_and_is_released(tmp_path: Path, board: Board) -> None:
+    (tmp_path / "kernel.py").write_text(RIGHT)
+    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=pace(board), follow_seconds=pace(board))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
+        await settled(pilot)
+        await press(pilot, "f6", "ctrl+g")
+        await until(pilot, lambda: "#!/bin/bash" in text_of(app))
+        await press(pilot, "enter")
+        await until(pilot, lambda: "CPU held, 29 min left" in text_of(app))
+        await press(pilot, "ctrl+s")
+        await until(pilot, lambda: "Passed: 2 tests." in text_of(app), seconds=120)
+        assert [run.status.runner for run in board.runs.list()] == [1]
+        await press(pilot, "escape", "p", "f6", "enter")
+        await until(pilot, lambda: "CPU held" not in text_of(app))
+        (told,) = [toast.message for toast in app._notifications if toast.title == "CPU released"]
+        assert told.startswith("held CPU for ")
+        assert told.endswith(", 1 run; ended: it was released")
+
+
 def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)

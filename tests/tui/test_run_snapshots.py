@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import SchedulerError
 from hpc_board.model.result import Log, Result
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import SnapCompare, app_on, driven, settled, until
-from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows
+from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows, runner
 from tests.tui.test_roofline import Roofed
 from tests.values import replace
 
@@ -82,6 +83,34 @@ def test_a_script_with_unusual_lines_looks_as_designed(snap_compare: SnapCompare
 def test_a_cluster_that_falls_silent_looks_as_designed(snap_compare: SnapCompare) -> None:
     board = FakeBoard(failures={"gpus": SchedulerError("sinfo did not answer within 20 s.", hint="The runs go on.")})
     assert snap_compare(app_on(board), terminal_size=(80, 24), run_before=driven("r", "p"))
+
+
+HOLDING = {
+    "cluster": ("r", "p"),
+    "times_to_hold_a_gpu": ("r", "p", "down", "f6"),
+    "script_of_a_runner": ("r", "p", "down", "f6", "ctrl+g"),
+    "question_before_releasing": ("r", "p", "f6"),
+}
+
+
+def held_board() -> FakeBoard:
+    """A board on which ada holds an H100, and bob waits for one."""
+    waits = runner(4, RunState.QUEUED, user="bob", reason="Priority")
+    return FakeBoard(runners=[runner(3, RunState.RUNNING), waits])
+
+
+@SIZES
+@pytest.mark.parametrize("name", HOLDING)
+def test_a_held_gpu_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
+    assert snap_compare(app_on(held_board()), terminal_size=size, run_before=driven(*HOLDING[name]))
+
+
+@pytest.mark.parametrize("name", ["cluster", "times_to_hold_a_gpu"])
+def test_a_held_gpu_can_be_read_without_colours(
+    snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(app_on(held_board()), terminal_size=(80, 24), run_before=driven(*HOLDING[name]))
 
 
 @SIZES

@@ -18,16 +18,20 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from hpc_board.board import Board
+from hpc_board.domain.draft import Preview
 from hpc_board.domain.run import Cancellation, Run
+from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_words import ended_before_text
+from hpc_board.report.runners import cost_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.local_files import known_files, remember_sent, sent_as
-from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
+from hpc_board.tui.messages import Answer, Heard, Open, RunnerChanged, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine, TitleBar
@@ -51,6 +55,11 @@ SORT_KEYS = (
     Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
 )
 """The bindings of a screen with lists whose columns sort."""
+
+HOLD_KEY = Binding(
+    "f6", "hold", "Hold", priority=True, tooltip="Hold the GPU for your next runs, or release it", id="runners.hold"
+)
+"""The binding of a screen with a `gpu_in_hand`."""
 
 SORT_HELP = "A click on a column header sorts by that column; a second click reverses the order."
 
@@ -91,7 +100,7 @@ class BoardScreen(Screen[None]):
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
     """True if the screen shows the output of running jobs."""
-    ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
+    ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel", "hold")
     """The subjects of questions that change the board, whose answers the user has to see."""
     OPENINGS: ClassVar[tuple[str, ...]] = ("submit", "edit", "watch")
     """The subjects of questions whose answers open another screen, for which the app holds keys back."""
@@ -99,7 +108,9 @@ class BoardScreen(Screen[None]):
     """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
     runs_state: var[RunsState] = var(RunsState())
-    """The user's runs in flight, bound to the app's value like the two below."""
+    """The user's runs in flight, bound to the app's value like the three below."""
+    runner_rules: var[RunnerRules | None] = var(None)
+    """The board's bounds of runners, once they are known."""
     marked: var[int | None] = var(None)
     """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
@@ -286,6 +297,55 @@ class BoardScreen(Screen[None]):
             question = f"Rerun run {run.id}: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
         self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
 
+    @property
+    def gpu_in_hand(self) -> str | None:
+        """Return the GPU that the user can hold or release on this screen."""
+        return None
+
+    @property
+    def _runner_in_hand(self) -> Runner | None:
+        """Return the user's runner on the GPU in hand, if the user holds it."""
+        return next((runner for runner in self.runs_state.runners if runner.gpu == self.gpu_in_hand), None)
+
+    def action_hold(self) -> None:
+        if (runner := self._runner_in_hand) is not None:
+            self.offer_release(runner)
+        elif self.gpu_in_hand is not None and self.runner_rules is not None:
+            self._offer_hold(self.gpu_in_hand, self.runner_rules)
+
+    def _offer_hold(self, gpu: str, rules: RunnerRules) -> None:
+        """Start a runner on `gpu` for the times that the user enters."""
+        from hpc_board.tui.screens.dialogs import HoldGpu, HoldTimes
+
+        def script(times: HoldTimes) -> Preview:
+            return self.board.runners.preview(gpu, times.seconds, times.idle_seconds)
+
+        def act(times: HoldTimes | None) -> None:
+            if times is not None:
+                hold = partial(self.board.runners.hold, gpu, times.seconds, times.idle_seconds)
+                self.ask("hold", hold, self._tell_runner, whom=THE_SCHEDULER)
+
+        self.app.push_screen(HoldGpu(gpu, rules, script), act)
+
+    def offer_release(self, runner: Runner) -> None:
+        """Release a GPU that the user holds, after a question with the cost so far."""
+        from hpc_board.tui.screens.dialogs import Confirm
+
+        def act(yes: bool | None) -> None:
+            if yes:
+                self.ask("hold", partial(self.board.runners.release, runner.id), self._tell_runner, whom=THE_SCHEDULER)
+
+        if runner.is_ending:
+            self.notify(f"{runner.gpu} is being released: the run in hand ends first.", markup=False)
+            return
+        question = f"Release {runner.gpu}? Its job has not started."
+        if runner.started_at is not None:
+            question = f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. The run in hand ends first."
+        self.app.push_screen(Confirm(question, "Release it", "Keep it"), act)
+
+    def _tell_runner(self, runner: Runner) -> None:
+        self.post_message(RunnerChanged(runner))
+
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
 
@@ -349,7 +409,18 @@ class BoardScreen(Screen[None]):
     @property
     def key_labels(self) -> Mapping[str, str]:
         """Return the labels of keys whose effect depends on the screen's state, by action."""
-        return {}
+        return {"hold": "Hold" if self._runner_in_hand is None else "Release"}
+
+    @property
+    def command_names(self) -> Mapping[str, str]:
+        """Return the names of actions that the palette has in the place of those of their keys, by action."""
+        return {"hold": f"{self.key_labels.get('hold', '')} {self.gpu_in_hand}"}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "hold" and self._runner_in_hand is None:
+            rules = self.runner_rules
+            return self.gpu_in_hand is not None and rules is not None and rules.per_user > 0
+        return super().check_action(action, parameters)
 
     @property
     def rests(self) -> bool:
@@ -476,8 +547,13 @@ class BoardScreen(Screen[None]):
     def _read_wanted(self, event: ListPane.Wanted) -> None:
         self.read(event.pane, patient=not event.anew)
 
-    def watch_runs_state(self, runs_state: RunsState) -> None:
+    def watch_runner_rules(self) -> None:
+        self.refresh_bindings()
+
+    def watch_runs_state(self, before: RunsState, runs_state: RunsState) -> None:
         self._show_runs_state()
+        if before.runners != runs_state.runners:
+            self.refresh_bindings()
         if runs_state.failure is None:
             self.forget_failure(SCHEDULER)
         else:

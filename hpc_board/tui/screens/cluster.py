@@ -1,6 +1,5 @@
 """The state of the GPUs: free devices, waiting jobs, and the user's own runs."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -13,15 +12,17 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.runner import Runner
 from hpc_board.model.gpu import Availability, Gpu, GpuStatus
-from hpc_board.report.formatting import span_text
+from hpc_board.report.formatting import count_text, span_text
 from hpc_board.report.run_words import times, why
+from hpc_board.report.runners import place_text, reason_text
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import state
+from hpc_board.tui.formatting import holding, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -30,6 +31,7 @@ _PAUSE = timedelta(seconds=2)
 """The least interval of queries to the board, which limits queries to the schedulers itself."""
 
 _OWN_MAX = 6
+_RUNNERS_MAX = 6
 _BAR_CELLS = 8
 
 _COLUMNS = (
@@ -39,7 +41,7 @@ _COLUMNS = (
     Column("bar", "", 8, from_width=78),
     Column("free", "Free", 7, right=True),
     Column("queued", "Queued", 6, right=True),
-    Column("own", "Yours", 11),
+    Column("own", "Yours", 11, most=20),
     Column("state", "State", 12, grows=True),
     Column("asked", "Age", 6, right=True, from_width=70),
 )
@@ -52,6 +54,14 @@ class _Known(msgspec.Struct, frozen=True):
     at: datetime
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """The state of the GPUs, the user's own runs in flight, and the live runners of all users."""
+
+    statuses: tuple[GpuStatus, ...]
+    own: tuple[Run, ...]
+    runners: tuple[Runner, ...]
+
+
 class ClusterScreen(BoardScreen):
     """All GPUs of the settings; those of a silent cluster show their last known state with its age."""
 
@@ -59,10 +69,12 @@ class ClusterScreen(BoardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "ask_again", "Refresh", tooltip="Query the schedulers, at most every poll_seconds"),
         Binding("a", "everyones_runs", "All runs", tooltip="Show all users' runs on the selected GPU"),
+        HOLD_KEY,
     ]
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
-        "every `poll_seconds` of the settings. Enter shows the runs on a GPU."
+        "every `poll_seconds` of the settings. Enter shows the runs on a GPU. A runner is a job that holds a GPU for "
+        "one user, whose runs it judges one after another."
     )
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one(ListPane)
@@ -71,6 +83,7 @@ class ClusterScreen(BoardScreen):
         super().__init__(board, now, target)
         self._statuses: tuple[GpuStatus, ...] | None = None
         self._own: tuple[Run, ...] = ()
+        self._runners: tuple[Runner, ...] = ()
         self._known: dict[str, _Known] = {}
         self._answered_at: datetime | None = None
 
@@ -102,10 +115,10 @@ class ClusterScreen(BoardScreen):
         self.look_again()
 
     def action_ask_again(self) -> None:
-        def question() -> tuple[tuple[GpuStatus, ...], tuple[Run, ...]]:
+        def question() -> _Answer:
             statuses = tuple(self.board.gpus.statuses())
             own = tuple(run for run in self.board.runs.in_flight() if run.user == self.board.user)
-            return statuses, own
+            return _Answer(statuses, own, self.board.runners.live())
 
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
@@ -113,11 +126,15 @@ class ClusterScreen(BoardScreen):
         if (status := self.pane.selected) is not None:
             self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
 
-    def _take(self, answer: tuple[tuple[GpuStatus, ...], tuple[Run, ...]]) -> None:
+    @property
+    def gpu_in_hand(self) -> str | None:
+        status = self.pane.selected if self.is_mounted else None
+        return None if status is None else status.gpu.name
+
+    def _take(self, answer: _Answer) -> None:
         self._answered_at = self.now()
-        statuses, self._own = answer
-        self._statuses = statuses
-        for status in statuses:
+        self._statuses, self._own, self._runners = answer.statuses, answer.own, answer.runners
+        for status in answer.statuses:
             if not status.problem or status.availability.total is not None:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
@@ -133,6 +150,9 @@ class ClusterScreen(BoardScreen):
     def _runs_on(self, gpu: Gpu) -> list[Run]:
         return [run for run in self._own if run.gpu == gpu.name]
 
+    def _runners_on(self, gpu: Gpu) -> list[Runner]:
+        return [runner for runner in self._runners if runner.gpu == gpu.name]
+
     def _cells(self, status: GpuStatus) -> dict[str, Text]:
         known = self._known.get(status.gpu.name)
         counts = known.available if known else Availability(status.gpu.name)
@@ -145,7 +165,7 @@ class ClusterScreen(BoardScreen):
             "bar": _bar(counts, stale=stale),
             "free": toned(f"{_count(counts.free)}/{_count(counts.total)}", tone),
             "queued": toned(_count(counts.queued), Tone.WAITING if counts.queued and not stale else tone),
-            "own": _own_words(self._runs_on(status.gpu)),
+            "own": self._own_words(status.gpu),
             "state": _state_words(status),
             "asked": toned(span_text(self.now() - known.at) if known else "", Tone.WAITING if stale else Tone.MUTED),
         }
@@ -161,11 +181,39 @@ class ClusterScreen(BoardScreen):
             parts.append(toned(status.warning, Tone.WAITING, 1000))
         place = " · ".join(filter(None, (gpu.cluster.name, gpu.cluster.scheduler, _host(gpu), gpu.partition)))
         parts.append(facts([("Cluster", place), ("Requests", _request(gpu)), ("Device", _device(gpu))]))
+        runners = self._runners_on(gpu)
+        parts += [self._runner_line(runner) for runner in runners[:_RUNNERS_MAX]]
+        if len(runners) > _RUNNERS_MAX:
+            parts.append(toned(f"{len(runners) - _RUNNERS_MAX} more runners hold it or wait for it", Tone.MUTED))
         own = self._runs_on(gpu)
         parts += [self._run_line(run) for run in own[:_OWN_MAX]]
         if len(own) > _OWN_MAX:
             parts.append(toned(f"{len(own) - _OWN_MAX} more of your runs: Enter shows them", Tone.MUTED))
         return Group(*parts)
+
+    def _own_words(self, gpu: Gpu) -> Text:
+        own = self._runs_on(gpu)
+        running = sum(run.state is RunState.RUNNING for run in own)
+        waiting = len(own) - running
+        held = any(runner.user == self.board.user and runner.started_at is not None for runner in self._runners_on(gpu))
+        words = ["held" if held else "", f"{running} run" if running else "", f"{waiting} wait" if waiting else ""]
+        return toned(", ".join(filter(None, words)), Tone.OWN)
+
+    def _runner_line(self, runner: Runner) -> Text:
+        word, tone = holding(runner)
+        user = toned(runner.user or "the board", Tone.OWN if runner.user == self.board.user else Tone.PLAIN, 32)
+        line = Text.assemble(("Runner ", Tone.MUTED.value), f"{runner.id} ", user, " ", (word, tone.value))
+        span, runs = span_text(timedelta(seconds=runner.seconds)), ""
+        if runner.started_at is not None and runner.ends_at is not None:
+            span = f"since {self._clock(runner.started_at)} until {self._clock(runner.ends_at)}"
+            runs = count_text(runner.runs, "run")
+        words = " · ".join(filter(None, (span, runs, place_text(runner), reason_text(runner))))
+        return line.append(f" · {words}", Tone.MUTED.value)
+
+    def _clock(self, at: datetime) -> str:
+        """Return a time of day, after its date unless it is close: "11:36", "05-18 09:00"."""
+        form = "%H:%M" if abs(at - self.now()) < timedelta(hours=12) else "%m-%d %H:%M"
+        return at.astimezone().strftime(form)
 
     def _run_line(self, run: Run) -> Text:
         word, tone = state(run)
@@ -187,13 +235,6 @@ def _bar(counts: Availability, *, stale: bool) -> Text:
 
 def _count(count: int | None) -> str:
     return "?" if count is None else str(count)
-
-
-def _own_words(own: Sequence[Run]) -> Text:
-    running = sum(run.state is RunState.RUNNING for run in own)
-    waiting = len(own) - running
-    words = [f"{running} run" if running else "", f"{waiting} wait" if waiting else ""]
-    return toned(", ".join(filter(None, words)), Tone.OWN)
 
 
 def _state_words(status: GpuStatus) -> Text:

@@ -1,6 +1,6 @@
-"""The dialogs: a confirmation, lines of text, a path, a tree of files, the help, and the next steps after a run."""
+"""The dialogs: a confirmation, lines, a path, the hold of a GPU, the help, next steps after a run, a tree of files."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import ClassVar
@@ -10,20 +10,24 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text, TextType
-from textual import events, on
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, DirectoryTree, Input, Label, Static
 
+from hpc_board.domain.draft import Preview
+from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.domain.submission import EXTENSIONS
+from hpc_board.errors import BoardError
 from hpc_board.files import is_folder
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.next_steps import NextSteps
+from hpc_board.tui.messages import Answer
 from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.widgets.bars import KeyLine
-from hpc_board.tui.widgets.form import PathInput, expanded
+from hpc_board.tui.widgets.form import PathInput, PreviewPane, expanded
 
 
 class Confirm(ModalScreen[bool]):
@@ -203,6 +207,119 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
 
     def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
+
+
+class HoldTimes(msgspec.Struct, frozen=True):
+    """The times after which a runner ends: all in all, and without a run."""
+
+    seconds: int
+    idle_seconds: int
+
+
+class HoldGpu(ModalScreen[HoldTimes | None]):
+    """The times for which to hold a GPU, within the bounds of the settings, and the batch script behind a key.
+
+    `script` returns the batch script for these times; it is called in a thread.
+    """
+
+    CSS_PATH = "hold_gpu.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "accept", "Hold", priority=True),
+        Binding("ctrl+g", "preview", "Script", priority=True),
+        Binding("escape", "back", "Back"),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, gpu: str, rules: RunnerRules, script: Callable[[HoldTimes], Preview]) -> None:
+        super().__init__()
+        self._gpu = gpu
+        self._rules = rules
+        self._script = script
+
+    def compose(self) -> ComposeResult:
+        from hpc_board.board.runners import HOLD_SECONDS
+
+        rules = self._rules
+        about = (
+            "A job keeps the GPU for you and judges your runs one after another: only the first waits in the queue. "
+            "Others cannot use the GPU in the meantime."
+        )
+        with Vertical(id="box"):
+            yield Static(toned(f"Hold {self._gpu} for your next runs", Tone.STRONG), id="question", markup=False)
+            with Vertical(id="fields"):
+                yield Static(toned(about, Tone.MUTED, 300), id="about", markup=False)
+                for name, value, most, words in (
+                    ("For", min(HOLD_SECONDS // 60, rules.minutes), rules.minutes, ""),
+                    ("Idle", rules.idle_minutes, rules.idle_minutes, " without a run"),
+                ):
+                    with Horizontal(classes="field"):
+                        yield Label(name)
+                        yield Input(str(value), type="integer", max_length=5, compact=True, id=name.lower())
+                        yield Static(toned(f"min{words}, at most {most}", Tone.MUTED), classes="bound", markup=False)
+                yield Static(id="words", markup=False)
+            yield PreviewPane(id="preview")
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        self.query(Input).first().focus()
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        return {"preview": "Times" if self.has_class("-preview") else "Script"}
+
+    def action_accept(self) -> None:
+        if (times := self._times()) is not None:
+            self.dismiss(times)
+
+    async def action_preview(self) -> None:
+        if self.has_class("-preview"):
+            self._show_times()
+        elif (times := self._times()) is not None:
+            await self.query_one(PreviewPane).show((), "Rendering the script …")
+            self.add_class("-preview")
+            self.query_one("#script").focus()
+            self._find_script(times)
+
+    def action_back(self) -> None:
+        if self.has_class("-preview"):
+            self._show_times()
+        else:
+            self.dismiss()
+
+    def _show_times(self) -> None:
+        self.remove_class("-preview")
+        self.query(Input).first().focus()
+
+    def _times(self) -> HoldTimes | None:
+        """Return the times in the fields; None, with the reason shown, if one is out of its bounds."""
+        seconds = []
+        for name, most in (("for", self._rules.minutes), ("idle", self._rules.idle_minutes)):
+            field = self.query_one(f"#{name}", Input)
+            minutes = int(field.value) if field.value.strip().isdecimal() else 0
+            if not 1 <= minutes <= most:
+                self._show_times()
+                words = f"{name.capitalize()}: enter 1 to {most} minutes."
+                self.query_one("#words", Static).update(toned(words, Tone.WAITING))
+                field.focus()
+                return None
+            seconds.append(60 * minutes)
+        return HoldTimes(*seconds)
+
+    @work(thread=True, exclusive=True, group="script")
+    def _find_script(self, times: HoldTimes) -> None:
+        try:
+            self.post_message(Answer("script", value=self._script(times)))
+        except BoardError as error:
+            self.post_message(Answer("script", failure=error))
+
+    @on(Answer)
+    async def _show_script(self, event: Answer[Preview]) -> None:
+        pane, error = self.query_one(PreviewPane), event.failure
+        if error is not None:
+            await pane.show((), f"No script. {error.message} {error.hint}")
+        elif event.value is not None:
+            await pane.show([event.value])
 
 
 _NAMES_FROM = 100

@@ -37,7 +37,7 @@ from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.local_files import recent_folders, remember, remember_sent
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
@@ -61,6 +61,7 @@ class SubmitScreen(BoardScreen):
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
         Binding("s", "send(False)", "Submit", tooltip="Submit (on the GPUs or a button)", id="submit.send_letter"),
         Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (on the GPUs or a button)"),
+        HOLD_KEY,
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers and the board again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
@@ -296,7 +297,15 @@ class SubmitScreen(BoardScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"dismiss": "Back"}
+        return {**super().key_labels, "dismiss": "Back"}
+
+    @property
+    def gpu_in_hand(self) -> str | None:
+        """Return the GPU under the cursor in the list of GPUs, else the first ticked one."""
+        if not self.is_mounted:
+            return None
+        under_cursor, ticked = self.gpu_list.under_cursor, self._choice.gpus
+        return under_cursor if self.gpu_list.has_focus or not ticked else ticked[0]
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)

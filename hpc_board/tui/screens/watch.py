@@ -31,7 +31,7 @@ from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import WATCHED, Line, cells
-from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
@@ -97,6 +97,7 @@ class WatchScreen(BoardScreen):
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "pause", "Pause", tooltip="Pause submissions, or resume them"),
+        HOLD_KEY,
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
@@ -164,7 +165,12 @@ class WatchScreen(BoardScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"pause": "Resume" if self._paused else "Pause"}
+        return {**super().key_labels, "pause": "Resume" if self._paused else "Pause"}
+
+    @property
+    def gpu_in_hand(self) -> str | None:
+        run = self.pane.selected if self.is_mounted else None
+        return self._watched.gpus[0] if run is None else run.gpu
 
     def action_pause(self) -> None:
         self._paused = not self._paused

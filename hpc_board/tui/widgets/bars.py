@@ -12,12 +12,15 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError
 from hpc_board.report.formatting import span_text
+from hpc_board.tui.formatting import held_text, holding
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, coded, plain_text, toned
 
 _ASKED_FROM_WIDTH = 70
+_HOLDING_FROM_WIDTH = 80
 _ALL_FROM_WIDTH = 100
 
 FRESH = timedelta(seconds=5)
@@ -25,7 +28,7 @@ FRESH = timedelta(seconds=5)
 
 
 class TitleBar(Horizontal):
-    """The path of the screen on the left, the user and their runs in flight on the right."""
+    """The path of the screen on the left, the user with their held GPUs and runs in flight on the right."""
 
     def compose(self) -> ComposeResult:
         yield _Path(id="where", markup=False)
@@ -41,16 +44,19 @@ class TitleBar(Horizontal):
     def show_runs_state(
         self, user: str, runs_state: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
     ) -> None:
-        """Show the user, the number of runs in flight and the age of the scheduler's answer.
+        """Show the user, their held GPUs, the number of runs in flight and the age of the scheduler's answer.
 
         `waiting` is the duration of a long wait and its addressee; on a narrow terminal it replaces the rest.
         """
         width = self.app.size.width
         words = [toned(user, Tone.PLAIN, 32)]
+        if runs_state.runners and (waiting is None or width >= _ALL_FROM_WIDTH):
+            words.append(_holding(runs_state.runners, now, brief=width < _HOLDING_FROM_WIDTH))
         if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
             words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
             age = timedelta() if runs_state.asked_at is None else now - runs_state.asked_at
-            if waiting is None and age >= FRESH and width >= _ASKED_FROM_WIDTH:
+            asked_from = _ALL_FROM_WIDTH if runs_state.runners else _ASKED_FROM_WIDTH
+            if waiting is None and age >= FRESH and width >= asked_from:
                 words.append(toned(f"updated {span_text(age)} ago", Tone.MUTED))
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
@@ -58,6 +64,13 @@ class TitleBar(Horizontal):
         line, static = Text(" · ", Tone.MUTED.value).join(words), self.query_one("#runs-state", Static)
         if static.content != line:
             static.update(line)
+
+
+def _holding(runners: Sequence[Runner], now: datetime, *, brief: bool) -> Text:
+    """Return the state of the runner that ends first, and the number of the others."""
+    first = min(runners, key=lambda runner: (runner.started_at is None, runner.left_seconds(now)))
+    more = f" +{len(runners) - 1}" if len(runners) > 1 else ""
+    return Text(f"{held_text(first, now, brief=brief)}{more}", holding(first)[1].value)
 
 
 class _Path(Static):

@@ -291,6 +291,17 @@ class GpuList(OptionList):
         if gpus:
             self.highlighted = min(place or 0, len(gpus) - 1)
 
+    @property
+    def under_cursor(self) -> str | None:
+        """Return the name of the GPU under the cursor, if any."""
+        place = self.highlighted
+        return self._offered[place] if place is not None and place < len(self._offered) else None
+
+    @on(OptionList.OptionHighlighted)
+    def _refresh_keys(self) -> None:
+        """Let the line of keys offer those of the GPU under the cursor."""
+        self.screen.refresh_bindings()
+
     def show_age(self, now: datetime) -> None:
         """Show the age of the schedulers' answers, which all clients of the board share."""
         if self._asked_at is not None:

@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[3]
 SNAPSHOTS = ROOT / "tests/tui/__snapshots__/test_snapshots"
 AROUND_BOARDS = "../test_board_snapshots/test_a_screen_looks_as_designed"
 AROUND_RUNS = "../test_run_snapshots/test_a_screen_looks_as_designed"
+HELD = "../test_run_snapshots/test_a_held_gpu_looks_as_designed"
 AROUND_ADMIN = "../test_admin_snapshots/test_a_page_looks_as_designed"
 PICTURES = {
     "admin.svg": f"{AROUND_ADMIN}[boards-80x24].svg",
@@ -23,7 +24,8 @@ PICTURES = {
     "code.svg": f"{AROUND_BOARDS}[code-80x24].svg",
     "palette.svg": "test_every_action_is_found_by_its_name[tasks].svg",
     "run-roof.svg": "../test_run_snapshots/test_the_roofs_look_as_designed[80x24].svg",
-    "cluster.svg": f"{AROUND_RUNS}[cluster-80x24].svg",
+    "cluster.svg": f"{HELD}[cluster-80x24].svg",
+    "hold.svg": f"{HELD}[times_to_hold_a_gpu-80x24].svg",
     "feed.svg": f"{AROUND_BOARDS}[feed-80x24].svg",
     "compare.svg": f"{AROUND_BOARDS}[comparison_of_times-80x24].svg",
     "tasks.svg": "test_a_screen_looks_as_designed[tasks-80x24].svg",
