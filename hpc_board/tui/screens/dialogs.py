@@ -315,6 +315,8 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
 
     @on(Answer)
     async def _show_script(self, event: Answer[Preview]) -> None:
+        if not self.is_current:
+            return
         pane, error = self.query_one(PreviewPane), event.failure
         if error is not None:
             await pane.show((), f"No script. {error.message} {error.hint}")

@@ -364,8 +364,7 @@ class PreviewPane(Vertical):
             return
         self._reason = reason
         tabs = self.query_one(Tabs)
-        before = [preview.gpu.name for preview in self._previews]
-        names = [preview.gpu.name for preview in previews]
+        before, names = _in_tabs(self._previews), _in_tabs(previews)
         self._previews = tuple(previews)
         if names != before:
             await tabs.clear()
@@ -396,6 +395,11 @@ class PreviewPane(Vertical):
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
         source.show_source(preview.script, "sh", [line for remark in remarks for line in remark.lines])
+
+
+def _in_tabs(previews: Sequence[Preview]) -> list[str]:
+    """Return the names of the GPUs with a tab; a single one needs none."""
+    return [preview.gpu.name for preview in previews] if len(previews) > 1 else []
 
 
 def unusual(gpu: Gpu, script: str) -> tuple[Remark, ...]:
