@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.run import NEVER_STARTS, RunState, Status
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -40,8 +40,9 @@ class Runner(msgspec.Struct, frozen=True):
 
     @property
     def takes_runs(self) -> bool:
-        """Return whether the job is in the queue or runs, and is not to end."""
-        return self.state in (RunState.QUEUED, RunState.RUNNING) and not self.status.cancel_requested
+        """Return whether the job runs, or is in the queue and may start, and is not to end."""
+        may_start = self.state is RunState.QUEUED and not self.status.reason.startswith(NEVER_STARTS)
+        return (may_start or self.state is RunState.RUNNING) and not self.status.cancel_requested
 
     @property
     def is_ending(self) -> bool:

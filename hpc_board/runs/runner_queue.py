@@ -45,8 +45,8 @@ class RunnerQueue(msgspec.Struct, frozen=True):
         parts = parts or (WITHDRAWN, QUEUE, TAKEN, DONE)
         found: dict[str, str] = {}
         for part in parts:
-            # The runner makes some of its folders when it starts.
-            with suppress(FileNotFoundError):
+            # The runner makes some of its folders when it starts. A link in the place of one is none of them.
+            with suppress(FileNotFoundError, NotADirectoryError):
                 found |= {entry.name: part for entry in self.folders.files.entries(self._path(part), most=None)}
         return found
 
@@ -65,7 +65,7 @@ class RunnerQueue(msgspec.Struct, frozen=True):
         """Take a run out of the queue; return False if the runner has taken it."""
         try:
             self.folders.files.rename(self._path(QUEUE, name), self._path(WITHDRAWN, name))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 

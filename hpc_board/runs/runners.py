@@ -13,7 +13,18 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState, Status, grouped_by_array, next_status
+from hpc_board.domain.pause import Pause
+from hpc_board.domain.run import (
+    NEVER_STARTS,
+    JobState,
+    JobStatus,
+    Retry,
+    Run,
+    RunState,
+    Status,
+    grouped_by_array,
+    next_status,
+)
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
@@ -47,7 +58,7 @@ AUTO_IDLE_SECONDS = 60
 AHEAD_MAX = 2
 """The number of runs that each runner of a served board has in hand and ahead, so that it never waits for a pass."""
 
-_REFUSED_PAUSE = timedelta(minutes=10)
+_REFUSED_PAUSE_SECONDS = 600.0
 _LOOKED_AT = 20
 
 _MARGIN_SECONDS = 30
@@ -291,7 +302,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         return [runner for runner in own if runner.takes_runs]
 
     def _was_refused(self, runner: Runner) -> bool:
-        return runner.state is RunState.ERROR and utc_now() - runner.status.at < _REFUSED_PAUSE
+        pause = Pause(runner.status.at.timestamp(), _REFUSED_PAUSE_SECONDS)
+        return runner.state is RunState.ERROR and not pause.is_over(utc_now().timestamp())
 
     def _wait_for(self, own: Sequence[Runner], waiting: Sequence[Run]) -> dict[int, str]:
         """Return the reason of each of these runs that waits until the board's runners have fewer ahead.
@@ -416,7 +428,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             JobState.UNKNOWN, run.status.job_id, node=runner.status.node, source=f"runner {runner.id}"
         )
         in_hand = JobState.RUNNING
-        before_it = f"runner {runner.id} ended before it: {_why(runner)}"
+        how = "waits in vain" if runner.status.reason.startswith(NEVER_STARTS) else "ended before it"
+        before_it = f"runner {runner.id} {how}: {_why(runner)}"
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
                 return _Back(before_it)

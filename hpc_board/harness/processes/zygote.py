@@ -39,7 +39,7 @@ def modules_in(texts: Iterable[str], device: str) -> list[str]:
     text = "\n".join(texts)
     wanted = [] if device == "cpu" else ["torch"]
     for name in ("numpy", "torch"):
-        if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):
+        if name not in wanted and re.search(rf"^[ \t]*(?:import|from)[ \t]+{name}\b", text, re.MULTILINE):
             wanted.append(name)
     return wanted
 

@@ -11,6 +11,7 @@ import pytest
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import InputError, StorageError
+from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
@@ -146,10 +147,13 @@ def test_runs_at_a_runner_whose_folder_is_gone_go_elsewhere_once_it_has_ended(
     assert held.now(in_hand).status.runner == 1
 
 
-@pytest.mark.parametrize("part", [WITHDRAWN, QUEUE])
-def test_a_part_of_the_folder_that_is_gone_keeps_no_run(held: Held, part: str) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("part", [WITHDRAWN, QUEUE, DONE])
+def test_a_part_of_the_folder_that_is_gone_keeps_no_run(held: Held, part: str, is_link: bool) -> None:
     run = held.submit(Mode.TEST)
     (held.folder / part).rename(held.folder / "gone")
+    if is_link:
+        (held.folder / part).symlink_to(held.folder / "gone")
     held.world.scheduler.status = JobStatus(JobState.ENDED, "101", "NonZeroExitCode")
     held.world.advance()
     held.world.scheduler.status = None
@@ -231,3 +235,22 @@ def test_an_entry_that_was_withdrawn_and_added_again_counts_as_waiting(held: Hel
 
 def test_a_clock_that_was_set_back_gives_a_runner_no_more_time(held: Held) -> None:
     assert held.runner.left_seconds(utc_now() - timedelta(hours=1)) == held.runner.seconds
+
+
+def test_a_runner_that_will_never_start_keeps_no_run(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    assert held.world.advance.advance_runners("main") == []
+    run = held.submit(Mode.TEST)
+    assert held.now(run).status.runner == 1
+    held.world.scheduler.status = JobStatus(JobState.PENDING, "101", "will never start: its time limit is too long")
+    held.world.advance()
+    held.world.scheduler.status = None
+    held.world.advance()
+    assert (held.now(run).status.runner, held.now(run).status.job_id) == (None, "102")
+    reasons = [status.reason for status in held.world.store.runs.history(run.id)]
+    assert "runner 1 waits in vain: will never start: its time limit is too long" in reasons
+    assert held.submit(Mode.TEST).status.runner is None
+
+
+def test_a_submission_of_empty_lines_holds_up_no_client() -> None:
+    assert modules_in(["\n" * 1_000_000 + "import numpy"], "cpu") == ["numpy"]
