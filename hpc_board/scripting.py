@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from hpc_board.errors import InputError
-from hpc_board.model.result import Verdict
 
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
@@ -332,7 +331,6 @@ def _of(type_: type[T], value: object, **others: Any) -> T:
 
 def _run(found: "WholeRun") -> Run:
     run, result = found.run, found.result
-    unranked = result.score_s if result is not None and run.verdict is Verdict.PASS else None
     return _of(
         Run,
         run,
@@ -342,7 +340,6 @@ def _run(found: "WholeRun") -> Run:
         verdict=str(run.verdict) if run.verdict else None,
         message=run.explanation,
         submitted_at=run.created_at,
-        score_s=unranked if run.score_s is None else run.score_s,
         low_s=run.interval and run.interval.low_s,
         high_s=run.interval and run.interval.high_s,
         rank=found.placing and found.placing.rank,

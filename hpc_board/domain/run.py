@@ -161,8 +161,9 @@ class Run(msgspec.Struct, frozen=True):
     since; `options` are the user's for the job; `retry` counts the jobs that the cluster failed before this one, whose
     `token` and `nonce` were others; `milestone` is the name under which an author shows it beside the
     ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner.
-    `verdict`, `message` and `score_s` are set once the run is finished; `interval`, that of the score, if it has one;
-    `ended_at` if its job's own clock is plausible.
+    `verdict` and `message` are set once the run is finished; `score_s` if it passed in mode `benchmark` or `ranked`, of
+    which only the latter counts in standings; `interval`, that of the score, if it has one; `ended_at` if its job's own
+    clock is plausible.
     """
 
     id: int

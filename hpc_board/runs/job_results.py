@@ -117,12 +117,12 @@ class JobResults(msgspec.Struct, frozen=True):
                     run, RunState.OUT_OF_MEMORY, reason=exceeded, source=last_words(log).removeprefix("; ")
                 )
                 return
-        ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
+        scored = result.verdict is Verdict.PASS and run.mode in (Mode.BENCHMARK, Mode.RANKED)
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         job_id, runner = run.status.job_id or result.job_id, run.status.runner
         status = Status(RunState.FINISHED, utc_now(), job_id, node, runner=runner)
-        score = score_s(result.cases, task.ranking_by) if ranked else None
-        interval = score_interval(result.cases, task.ranking_by) if ranked else None
+        score = score_s(result.cases, task.ranking_by) if scored else None
+        interval = score_interval(result.cases, task.ranking_by) if scored else None
         try:
             self.store.runs.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
         except ResultError as error:

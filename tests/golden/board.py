@@ -351,7 +351,7 @@ def _other_modes() -> Iterable[Sent]:
     yield Sent("ada", "scan", "test", [_run("H100", result=tests)], name="tested", note="only tests")
     timed_cases = [timed(index, spec, 26_000.0 + index) for index, spec in enumerate(_SCAN_SPECS)]
     benchmark = result("benchmark", "pass", timed_cases)
-    yield Sent("ada", "scan", "benchmark", [_run("H100", result=benchmark)], name="benchmarked")
+    yield Sent("ada", "scan", "benchmark", [_run("H100", result=benchmark, score_s=26_001e-9)], name="benchmarked")
     profiled = [case("benchmark", index, spec) for index, spec in enumerate(_SCAN_SPECS)]
     told = log("Name      Self CUDA\nscan_1    12.0 us\n")
     profile = result("profile", "pass", profiled, profile=told)

@@ -142,7 +142,7 @@ class RunView(View, frozen=True):
     verdict: str | None
     """the [verdict](results.md#verdicts); `null` for a run that is not `finished`"""
     score_s: Seconds | None
-    """the score of a ranked run that passed"""
+    """the score of a run that passed in mode `benchmark` or `ranked`; only a ranked one has a `rank`, too"""
     rank: int | None
     """the rank on the leaderboard"""
     job: JobView

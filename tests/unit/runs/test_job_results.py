@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
+from hpc_board import scripting
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, RunState
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.plain import plain
+from hpc_board.report.run_table import runs_table
+from hpc_board.report.runs import run_outcome
+from hpc_board.report.views.runs import RunView
 from hpc_board.runs import job_folder
 from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
@@ -98,6 +103,24 @@ def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
     placing = world.store.standings.placing(ended)
     assert placing is not None
     assert placing.rank == 1
+
+
+def test_a_passing_benchmark_has_the_same_score_in_json_python_and_text_and_no_rank(world: World) -> None:
+    run, task = world.run(mode=Mode.BENCHMARK), a_task()
+    world.advance.launch([run])
+    right = right_result(run, task)
+    one_process = replace(timing(1990.0, 2000.0, 2010.0), worker_runs=(3,))
+    timed = tuple(replace(case, timing=one_process) for case in right.cases if case.phase == "benchmark")
+    told = replace(right, mode="benchmark", cases=timed, score_s=1.0)
+    world.leave(run, job_folder.RESULT, told.to_json().encode())
+    world.advance()
+    whole = world.store.runs.whole(run.id)
+    value, listed = scripting._run(whole), RunView.of(whole.run, whole.placing, [])
+    assert value.score_s == listed.score_s == pytest.approx(2e-6)
+    assert (value.rank, listed.rank) == (None, None)
+    assert "Score 2.00 µs." in plain(run_outcome(whole.run, whole.result), None)
+    assert "2.00 µs" in plain([runs_table([whole.run], now=None)], None)
+    assert world.store.standings.list(run.task, run.task_version, run.gpu) == ()
 
 
 def test_a_score_is_stored_with_its_interval(world: World) -> None:
