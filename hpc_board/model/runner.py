@@ -18,7 +18,7 @@ QUEUE, TAKEN, DONE, WITHDRAWN = "queue", "taken", "done", "withdrawn"
 """The folders of entries: waiting ones, those that the runner took, ended, and withdrawn, by a client or the runner."""
 
 STATE = "state.json"
-"""The runner's own description in QUEUE: a client of NFS reads a folder anew only after a change that it has made."""
+"""The runner's own description in QUEUE."""
 
 RELEASE = "release"
 """The file in QUEUE that tells the runner to take no more runs."""

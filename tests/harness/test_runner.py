@@ -13,7 +13,7 @@ from hpc_board.harness.confine.sandbox import landlock_abi
 from hpc_board.harness.processes.tree import children_of, descendants_of, ended
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
-from hpc_board.model.runner import QUEUE, RELEASE, STOP, TAKEN, WITHDRAWN, End, Entry, decoded, encoded
+from hpc_board.model.runner import QUEUE, RELEASE, STATE, STOP, TAKEN, WITHDRAWN, End, Entry, decoded, encoded
 from hpc_board.model.task import Mode
 from tests.conftest import skip_without
 from tests.harness.evaluations import RIGHT, a_task, await_step, judged_in, make_job_folder, result_in
@@ -121,6 +121,22 @@ def test_a_stop_that_comes_after_the_end_of_its_run_changes_nothing(tmp_path: Pa
         second = runner.add()
         assert runner.await_end_of(second).state == "ended"
     assert result_in(second).provenance["runner_place"] == 2
+
+
+def test_an_idle_runner_changes_the_folder_of_its_queue_also_between_its_descriptions(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, idle_seconds=60)
+    seen: list[tuple[int, int]] = []
+
+    def is_changed_without_a_description() -> bool:
+        folder, described = ((runner.folder / name).stat() for name in (QUEUE, f"{QUEUE}/{STATE}"))
+        seen.append((folder.st_mtime_ns, described.st_ino))
+        before, now = seen[-2:] if len(seen) > 1 else seen * 2
+        return now[0] != before[0] and now[1] == before[1]
+
+    run = runner.add()
+    with runner.running():
+        runner.await_end_of(run)
+        awaited(is_changed_without_a_description)
 
 
 def test_a_run_ends_at_its_own_time_limit(runner: RunnerFolder) -> None:
