@@ -6,10 +6,10 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hpc_board.errors import BoardError
+    from hpc_board.errors import BoardError, WaitExpired
     from hpc_board.scripting import Board
 
-__all__ = ["Board", "BoardError", "__version__"]
+__all__ = ["Board", "BoardError", "WaitExpired", "__version__"]
 
 __version__ = "0.1.0"
 
@@ -20,8 +20,8 @@ def __getattr__(name: str) -> object:
         from hpc_board.scripting import Board
 
         return Board
-    if name == "BoardError":
-        from hpc_board.errors import BoardError
+    if name in ("BoardError", "WaitExpired"):
+        from hpc_board import errors
 
-        return BoardError
+        return getattr(errors, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

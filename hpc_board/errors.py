@@ -14,7 +14,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class BoardError(Exception):
@@ -124,10 +124,14 @@ class AnswerTooLarge(SchedulerError):
 
 
 class WaitExpired(BoardError):
-    """The time given to wait is over; the runs go on."""
+    """The time given to wait is over; the runs go on.
+
+    `runs` has them as they are, for a caller in Python.
+    """
 
     exit_code = 4
     title = "Gave up waiting"
+    runs: Sequence[Any] = ()
 
 
 class Refused(BoardError):

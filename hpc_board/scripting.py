@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
@@ -265,14 +266,66 @@ class Board:
         """Wait until the runs have ended, and return them as they are then.
 
         Raises:
-            WaitExpired: `timeout_seconds` have passed; the runs go on.
+            WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
         """
         numbers = [run.id for run in runs]
         with self._session():
-            if numbers:
-                for _ in self._board.runs.wait(numbers, timeout_seconds=timeout_seconds):
-                    pass
+            try:
+                if numbers:
+                    for _ in self._board.runs.wait(numbers, timeout_seconds=timeout_seconds):
+                        pass
+            except WaitExpired as error:
+                error.runs = self._runs_numbered(numbers)
+                raise
             return self._runs_numbered(numbers)
+
+    def as_completed(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Iterator[Run]:
+        """Yield each of the runs when it has ended.
+
+        Raises:
+            WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
+        """
+        numbers = [*dict.fromkeys(run.id for run in runs)]
+        if not numbers:
+            return
+        left = set(numbers)
+        try:
+            # No session is kept between two runs: the block of the loop may take long.
+            for found in self._board.runs.wait(numbers, timeout_seconds=timeout_seconds):
+                for ended in [run.id for run in found if run.state.ended and run.id in left]:
+                    left.discard(ended)
+                    yield self.run(ended)
+        except WaitExpired as error:
+            with self._session():
+                error.runs = self._runs_numbered(numbers)
+            raise
+
+    def runs(
+        self,
+        *,
+        note: str = "",
+        task: str | None = None,
+        gpu: str | None = None,
+        mode: str | None = None,
+        limit: int | None = None,
+    ) -> Runs:
+        """Return your runs, or the newest `limit` ones: those with `note` in a note, of a task, a GPU and a mode.
+
+        Raises:
+            InputError: there is no such task, GPU or mode, or the limit is negative.
+        """
+        from hpc_board.board.parts import in_parts
+        from hpc_board.runs.drafts import mode_called
+
+        if limit is not None and limit < 0:
+            raise InputError(f"{limit} is not a number of runs", hint="Use 0 or more; None returns all.")
+        kind = None if mode is None else mode_called(mode)
+        with self._session():
+            name = None if task is None else self._board.tasks.get(task).name
+            on = None if gpu is None else self._board.gpus.get(gpu).name
+            read = partial(self._board.runs.list, note=note, task=name, gpu=on, mode=kind)
+            found = in_parts(lambda size, last: read(limit=size, before=None if last is None else last.id), limit)
+            return self._runs_numbered(run.id for run in reversed(found))
 
     def run(self, number: int) -> Run:
         """Return the run with this number.

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import hpc_board
-from hpc_board import Board, BoardError, scripting
+from hpc_board import Board, BoardError, WaitExpired, scripting
+from hpc_board.board import parts
 from hpc_board.domain.score_interval import Interval
-from hpc_board.errors import WaitExpired
+from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory, state_file
 from tests.conftest import short_folder, skip_without
@@ -137,10 +139,50 @@ def test_texts_are_submitted_waited_for_and_cancelled() -> None:
         ("one.py", "CPU", "test", "both", False),
         ("two.py", "CPU", "test", "both", False),
     ]
-    with pytest.raises(WaitExpired):
+    with pytest.raises(WaitExpired) as expired:
         board.wait(runs, timeout_seconds=0.1)
+    assert [(run.id, run.ended) for run in expired.value.runs] == [(run.id, False) for run in runs]
     assert len(board.cancel(runs)) == 2
     assert {run.state for run in board.wait(runs)} == {"cancelled"}
+
+
+def test_runs_come_as_they_end_and_an_expired_wait_keeps_those_that_have(recording: Recorded) -> None:
+    ended = recording.add(result=result_of(Verdict.PASS, row_case()), score_s=2.1e-3, file_name="ended.py")
+    board = Board()
+    (going,) = board.submit({"going.py": f"{KERNEL}\nimport time\n\ntime.sleep(600)\n"}, gpus="CPU")
+    both = [going, board.run(ended.id)]
+    came: list[scripting.Run] = []
+    with pytest.raises(WaitExpired) as expired:
+        came.extend(board.run(run.id) for run in board.as_completed([*both, going], timeout_seconds=0.1))
+    assert came == [both[1]]
+    assert [(run.id, run.score_s, run.ended) for run in expired.value.runs] == [
+        (going.id, None, False),
+        (ended.id, 2.1e-3, True),
+    ]
+    board.cancel([going])
+    assert {run.id for run in board.as_completed(both)} == {going.id, ended.id}
+    assert list(board.as_completed([])) == []
+
+
+def test_runs_are_found_again_by_their_note_task_gpu_and_mode(
+    recording: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_PART_ROWS", 2)
+    passed = result_of(Verdict.PASS, row_case())
+    of_other = recording.add(result=passed, user="bob")
+    own = [recording.add(result=passed, mode=mode) for mode in (Mode.RANKED, Mode.TEST, Mode.RANKED, Mode.BENCHMARK)]
+    board = Board()
+    recording.board.submissions.note(own[1].submission, "tile 64")
+    numbers = [run.id for run in own]
+    assert of_other.id not in numbers
+    assert [run.id for run in board.runs()] == numbers
+    assert [run.id for run in board.runs(limit=3)] == numbers[-3:]
+    assert [run.id for run in board.runs(note="TILE")] == [numbers[1]]
+    assert [run.id for run in board.runs(mode="ranked", task="vectoradd_py", gpu="cpu")] == [numbers[0], numbers[2]]
+    assert board.runs(gpu="H100") == ()
+    for wrong in ({"task": "none"}, {"gpu": "none"}, {"mode": "none"}, {"limit": -1}):
+        with pytest.raises(InputError):
+            board.runs(**wrong)
 
 
 def test_a_gpu_is_held_for_the_runs_of_a_block(recording: Recorded) -> None:
