@@ -87,6 +87,11 @@ recording-evening: .venv/.dev slurm ## docs/recordings/evening.cast: the app on 
 	HPC_BOARD_CAPTURES=build/evening $(BIN)/pytest -q tests/e2e/test_evening.py
 	cp build/evening/recording.cast docs/recordings/evening.cast
 
+.PHONY: recording-hold
+recording-hold: .venv/.dev slurm ## docs/recordings/hold.cast: a held GPU on a real Slurm, as tests/e2e/test_held_session.py drives it (a minute)
+	HPC_BOARD_CAPTURES=build/hold $(BIN)/pytest -q tests/e2e/test_held_session.py
+	cp build/hold/recording.cast docs/recordings/hold.cast
+
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py

@@ -21,6 +21,7 @@ from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
+TITLE = "hpc-board: an evening on Slurm"
 CAPTURES = os.environ.get("HPC_BOARD_CAPTURES", "")
 
 
@@ -41,14 +42,15 @@ def editor_of(files: BoardFiles) -> Path:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, files: BoardFiles) -> Iterator[Terminal]:
+def terminal(request: pytest.FixtureRequest, tmp_path: Path, files: BoardFiles) -> Iterator[Terminal]:
+    """A terminal whose recording has the title of the test's module."""
     captures = Path(CAPTURES) if CAPTURES else None
     if captures is not None:
         captures.mkdir(parents=True, exist_ok=True)
     with tmux_server(tmp_path) as tmux:
         shell = Terminal(tmux, files, captures, (120, 40))
         yield shell
-        shell.write_recording("hpc-board: an evening on Slurm")
+        shell.write_recording(request.module.TITLE)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from tests.unit.recorded import REPOSITORY
 
 COMMITTED = REPOSITORY / "docs/recordings/app.cast"
 EVENING = REPOSITORY / "docs/recordings/evening.cast"
+HOLD = REPOSITORY / "docs/recordings/hold.cast"
 SHOWN = (
     "Template of heat written to mine.py",
     "Ready: heat on CPU, mode ranked",
@@ -23,6 +24,16 @@ SHOWN_IN_THE_EVENING = (
     "Second place on H100",
     "First place on H100",
     "took first place on double, H100",
+)
+
+SHOWN_OF_A_HELD_GPU = (
+    "hpc-board hold H100 --for 30m --wait",
+    "Failed: wrong value",
+    "Passed: 2 tests.",
+    "First place on H100",
+    "watching: save the file to test it",
+    "H100 held",
+    "Runner 1: release requested",
 )
 
 
@@ -46,3 +57,10 @@ def test_the_recording_of_an_evening_on_slurm_goes_to_a_first_place() -> None:
     told = " ".join(texts(EVENING, 120, 40).split())
     assert "/tmp/" not in told
     assert [words for words in SHOWN_IN_THE_EVENING if words not in told] == []
+
+
+def test_the_recording_of_a_held_gpu_goes_from_hold_to_release() -> None:
+    assert HOLD.stat().st_size < 300_000
+    told = " ".join(texts(HOLD, 120, 40).split())
+    assert "/tmp/" not in told
+    assert [words for words in SHOWN_OF_A_HELD_GPU if words not in told] == []
