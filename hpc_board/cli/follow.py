@@ -48,10 +48,9 @@ def follow(board: Board, ids: Sequence[int], timeout_seconds: float | None) -> l
 
 
 def report_unsent(runs: Sequence[Run], *, served: bool) -> None:
-    """Report the runs that are not queued yet or will never start, each with its reason, and their next step."""
-    for run in runs:
-        if line := _blocked_line(run):
-            remark(line)
+    """Report the runs that are not queued yet or will never start, each reason once, and their next step."""
+    for line in _blocked_lines(runs):
+        remark(line)
     unsent = [run for run in runs if run.state.unsent]
     stored = [str(run.id) for run in unsent if not run.status.cancel_requested]
     cancelled = [str(run.id) for run in unsent if run.status.cancel_requested]
@@ -65,12 +64,20 @@ def report_unsent(runs: Sequence[Run], *, served: bool) -> None:
         remark(f"Cancel requested: run {', '.join(cancelled)}, completed by {senders} once the scheduler answers.")
 
 
-def _blocked_line(run: Run) -> str:
-    """Return the line for a run that is not queued yet or will never start, with the reason; empty for others."""
-    if run.state.unsent:
-        reason = f": {one_line(run.blocked_by, 500)}" if run.blocked_by else "."
-        return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
-    return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}" if run.never_starts else ""
+def _blocked_lines(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield a line for the runs on a GPU that are not queued yet or will never start for one reason."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for run in runs:
+        if run.state.unsent or run.never_starts:
+            alike.setdefault((run.gpu, run.blocked_by, run.never_starts), []).append(str(run.id))
+    for (gpu, blocked_by, never_starts), numbers in alike.items():
+        one = len(numbers) == 1
+        told = f"{'Run' if one else 'Runs'} {', '.join(numbers)} on {gpu}"
+        if never_starts:
+            yield f"{told} {one_line(never_starts, 500)}"
+        else:
+            reason = f": {one_line(blocked_by, 500)}" if blocked_by else "."
+            yield f"{told} {'is' if one else 'are'} not queued yet{reason}"
 
 
 def _senders(id_: str, *, served: bool) -> str:
@@ -107,10 +114,10 @@ def _remark_problem(problem: str) -> None:
 
 def _remark_blocked(reported: set[int], runs: Sequence[Run]) -> None:
     """Report each run that is blocked once."""
-    for run in runs:
-        if run.id not in reported and (run.blocked_by or run.never_starts):
-            reported.add(run.id)
-            _remark_problem(_blocked_line(run))
+    new = [run for run in runs if run.id not in reported and (run.blocked_by or run.never_starts)]
+    reported.update(run.id for run in new)
+    for line in _blocked_lines(new):
+        _remark_problem(line)
 
 
 def _detail(board: Board, run: Run) -> str:

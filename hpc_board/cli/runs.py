@@ -263,12 +263,13 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     from hpc_board.report.run_words import ended_before_text
 
     board = open_()
-    failures: list[BoardError] = []
+    failures: dict[int, BoardError] = {}
     cancelled: list[Run] = []
     for id_, answer in zip(ids, board.runs.cancel_each(ids), strict=True):
         if answer.error is not None:
-            print_error(answer.error)
-            failures.append(answer.error)
+            if answer.error.message not in [each.message for each in failures.values()]:
+                print_error(answer.error)
+            failures[id_] = answer.error
         if answer.run is None:
             continue
         cancelled.append(answer.run)
@@ -283,8 +284,10 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         click.echo(f"Run {id_}{words}")
     if as_json:
         print_json(listed_runs(board, cancelled))
+    if len(failures) > 1:
+        remark(f"Not cancelled: {', '.join(map(str, failures))}.")
     if failures:
-        raise click.exceptions.Exit(failures[0].exit_code)
+        raise click.exceptions.Exit(next(iter(failures.values())).exit_code)
 
 
 @command("hpc-board code 7", "hpc-board code 7 -o kernel.py")

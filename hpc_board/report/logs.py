@@ -16,6 +16,7 @@ _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
+_TRACEBACK = "\nTraceback (most recent call last):\n"
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
@@ -43,8 +44,11 @@ def job_log(run: Run, log: str) -> Iterator[Log]:
 
 
 def message_log(run: Run, title: str, message: str) -> Log:
-    """Return a message of many lines, without the middle of a very long one."""
+    """Return a message of many lines, without the middle of a very long one, or the error before its own traceback."""
     text = printable(message, len(message)).strip("\n")
+    error, traceback, rest = text.partition(_TRACEBACK)
+    if traceback and rest.endswith(f"\n{error}"):
+        text = f"{traceback}{rest}".strip("\n")
     return Log(title, _shortened(text, f"more: {json_command(run)}", head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
 
 

@@ -241,7 +241,9 @@ def _result_blocks(
             Tone.BAD,
         )
     peak, processors = device_peak(result), processors_of(result)
-    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result), peak=peak, processors=processors)
+    yield from _case_blocks(
+        run, cases, own_eval=_by_own_eval(result), peak=peak, processors=processors, told=_alike(result) > 1
+    )
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
 
@@ -274,17 +276,30 @@ def _by_own_eval(result: Result) -> bool:
 
 
 def _case_blocks(
-    run: Run, cases: Sequence[Case], *, own_eval: bool, peak: Peak | None = None, processors: int | None = None
+    run: Run,
+    cases: Sequence[Case],
+    *,
+    own_eval: bool,
+    peak: Peak | None = None,
+    processors: int | None = None,
+    told: bool = False,
 ) -> Iterator[Block]:
+    """Yield the tables of tests and benchmarks, and the details of the first failure.
+
+    The tables have no messages if the outcome has `told` the only one.
+    """
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
         yield _cases_heading("Tests", tests)
-        yield _tests_table(tests)
+        yield _tests_table(tests, told=told)
     if others:
         timed = any(case.timing for case in others)
         yield _cases_heading("Benchmarks", others)
-        yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
+        if timed:
+            yield _benchmarks_table(others, own_eval=own_eval, peak=peak, told=told)
+        else:
+            yield _tests_table(others, told=told)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
             yield from map(Paragraph, advice(others, processors))
@@ -346,7 +361,10 @@ def _passed_counts(result: Result) -> str:
 
 
 def _failed_text(run: Run, result: Result) -> str:
-    message = raised_at(run, result) + cause_first(telling_line(result.message, 2000))
+    line = telling_line(result.message, 2000)
+    cause = cause_first(line)
+    more = f" and {alike - 1} more" if (alike := _alike(result)) > 1 and cause != line else ""
+    message = f"{raised_at(run, result)}{cause}{more}"
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
@@ -357,7 +375,7 @@ def _failed_text(run: Run, result: Result) -> str:
     return f"{told}{';' if ':' in told else ':'} {message}" if message else f"{told}."
 
 
-def _tests_table(cases: Sequence[Case]) -> Table:
+def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
     """Return a row for each test; consecutive ones with the same failure share one."""
     specs = short_specs(case.spec for case in cases).texts
     groups = [tuple(group) for _, group in groupby(zip(cases, specs, strict=True), lambda each: _sameness(each[0]))]
@@ -367,7 +385,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         (Column("OUTCOME", toned=True), lambda group: verdict_text(group[0][0].verdict)),
         (
             Column("MESSAGE", flexible=True, least=20, wraps=True, optional=True),
-            lambda group: without_verdict(_cell(group[0][0]), group[0][0].verdict),
+            lambda group: "" if told else without_verdict(_cell(group[0][0]), group[0][0].verdict),
         ),
         (
             Column("CASE", flexible=True, optional=True),
@@ -392,11 +410,17 @@ def _sameness(case: Case) -> tuple[Any, ...]:
     return (case.verdict, telling_line(case.message)) if failed else (case.index,)
 
 
+def _alike(result: Result) -> int:
+    """Return the number of the failed cases if they failed alike, else 0."""
+    failed = [case for case in result.cases if case.verdict is not Verdict.PASS]
+    return len(failed) if len({_sameness(case) for case in failed}) == 1 else 0
+
+
 def _case_tone(case: Case) -> Tone:
     return Tone.PLAIN if case.verdict is Verdict.PASS else Tone.BAD
 
 
-def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
+def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None, told: bool) -> Table:
     """Return benchmarks with their times: without medians for a task's own eval, with shares of a known `peak`."""
     rowed = any(in_rows(case.timing) for case in cases)
     time = "MEAN" if own_eval else "TIME" if rowed else "MEDIAN"
@@ -420,7 +444,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         # Rows of calls have neither mean nor number.
         (number("MEAN", 1), of_time(lambda time: "" if own_eval or in_rows(time) else duration_text(time.mean_ns))),
         (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.runs))),
-        (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: _cell(row[0])),
+        (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: "" if told else _cell(row[0])),
     )
 
 

@@ -22,8 +22,10 @@ import pytest
 from click.testing import CliRunner
 
 from hpc_board.board import Board
+from hpc_board.board.runs import Runs
 from hpc_board.cli.main import cli, loaded
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Cancellation, RunState
+from hpc_board.errors import SchedulerError
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
@@ -915,6 +917,17 @@ def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(b
     assert "no run 99" in done.stderr
     assert done.exit_code == 2
     assert board.board.runs.get(1).state is RunState.CANCELLED
+
+
+@pytest.mark.files_alone("the failing scheduler is in this process")
+def test_one_reason_for_which_several_runs_are_not_cancelled_is_printed_once(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Cancellation(error=SchedulerError("scancel did not answer"))
+    monkeypatch.setattr(Runs, "cancel_each", lambda _, runs: tuple(silent for _ in runs))
+    done = call(board, "cancel", "1", "2", "3")
+    assert done.stderr == "error: The scheduler failed: scancel did not answer.\nNot cancelled: 1, 2, 3.\n"
+    assert done.exit_code == 3
 
 
 def test_somebody_elses_run_is_not_cancelled(board: Recorded) -> None:

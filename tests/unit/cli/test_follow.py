@@ -46,6 +46,16 @@ def test_report_unsent_has_the_reason_and_the_next_step(
     assert capsys.readouterr().err.splitlines() == [f"Run 12 on H100 is not queued yet{reason}", next_step]
 
 
+def test_one_reason_of_several_runs_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [run_of(RunState.SUBMITTING, status=UNANSWERED, id=id_) for id_ in range(12, 18)]
+    report_unsent([*runs, run_of(RunState.SUBMITTING, status=UNANSWERED, id=18, gpu="A100")], served=True)
+    *lines, _ = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "Runs 12, 13, 14, 15, 16, 17 on H100 are not queued yet: sbatch timed out",
+        "Run 18 on A100 is not queued yet: sbatch timed out",
+    ]
+
+
 @pytest.mark.parametrize(
     ("width", "line"),
     [

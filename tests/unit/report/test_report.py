@@ -128,7 +128,7 @@ def test_a_cell_holds_the_line_that_says_most_and_the_whole_message_stands_once_
     assert "1  exception  ValueError: bad  a\n" in text
     assert "2  exception  KeyError: 'x'    b\n" in text
     assert text.count("line 3") == 1
-    assert "--- test 1 ---\nValueError: bad\nTraceback" in text
+    assert "--- test 1 ---\nTraceback" in text
 
 
 @pytest.mark.parametrize("width", [12, 20, 33, 47])
@@ -686,9 +686,24 @@ def test_the_headline_of_an_exception_has_the_last_line_of_the_users_file() -> N
 
 def test_consecutive_cases_with_one_failure_share_a_row_so_that_a_small_screen_has_the_traceback() -> None:
     passed = Case("test", 3, "size: 4; seed: 3", Verdict.PASS)
-    result = result_of(Verdict.EXCEPTION, *map(_raised, range(3)), passed, *map(_raised, range(4, 6)))
+    other = Case("test", 6, "size: 7; seed: 6", Verdict.EXCEPTION, "another")
+    result = result_of(Verdict.EXCEPTION, *map(_raised, range(3)), passed, *map(_raised, range(4, 6)), other)
     text = text_of(run_overview(finished(result), result))
     assert "1 to 3  exception  KeyError: 'boom'  1 and 2 more\n" in text
     assert "     4  pass                         4\n" in text
     assert "5 to 6  exception  KeyError: 'boom'  5 and 1 more\n" in text
     assert text[: text.index("--- test 1 ---")].count("\n") < 24
+
+
+def test_a_failure_of_all_cases_is_told_in_the_outcome_and_ends_its_traceback() -> None:
+    raised = [_raised(index) for index in range(6)]
+    message = "test case 1 (size: 1; seed: 0): KeyError: 'boom'"
+    result = replace(result_of(Verdict.EXCEPTION, *raised), message=message)
+    text = text_of(run_overview(finished(result), result))
+    assert "KeyError: 'boom', in test case 1 (size: 1; seed: 0) and 5 more\n" in text
+    assert "1 to 6  exception  1 and 5 more\n" in text
+    assert text.count("KeyError: 'boom'") == 2
+    two = replace(result, cases=(raised[0], replace(raised[1], message="ValueError: another")))
+    text = text_of(run_overview(finished(two), two))
+    assert "(size: 1; seed: 0)\n" in text
+    assert "1  exception  KeyError: 'boom'     1\n" in text
