@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 
 class BoardError(Exception):
-    """An error that a user can act on: a message, and a hint with the remedy."""
+    """An error that a user can act on: a message, and a hint with the remedy; `kind` is its class for scripts."""
 
+    kind = "failure"
     exit_code = 3
     title = "hpc-board could not continue"
 
@@ -32,6 +33,7 @@ class BoardError(Exception):
 class InputError(BoardError):
     """A command, file or setting that cannot be used as it is."""
 
+    kind = "input"
     exit_code = 2
     title = "Invalid input"
 
@@ -65,6 +67,7 @@ class DocumentError(InputError):
 class StorageError(InputError):
     """The board's folder or database cannot be read or written."""
 
+    kind = "storage"
     title = "The board cannot be written"
 
 
@@ -80,6 +83,7 @@ class SchedulerError(BoardError):
     A `throttled` error is that of a controller that asks for fewer questions.
     """
 
+    kind = "scheduler"
     title = "The scheduler failed"
 
     def __init__(self, message: str, *, hint: str = "", throttled: bool = False) -> None:
@@ -90,6 +94,7 @@ class SchedulerError(BoardError):
 class SchedulerRefused(SchedulerError):
     """The scheduler understood the request and refused it, or is not available: settings or request are wrong."""
 
+    kind = "rejected"
     exit_code = 2
     title = "The scheduler rejected the job"
 
@@ -129,6 +134,7 @@ class WaitExpired(BoardError):
     `runs` has them as they are, for a caller in Python.
     """
 
+    kind = "timeout"
     exit_code = 4
     title = "Gave up waiting"
     runs: Sequence[Any] = ()
@@ -137,5 +143,6 @@ class WaitExpired(BoardError):
 class Refused(BoardError):
     """The rules of the board do not allow this."""
 
+    kind = "refused"
     exit_code = 5
     title = "Refused"

@@ -15,6 +15,7 @@ from hpc_board.report.views import (
     MEANINGS,
     View,
     diagnostics,
+    errors,
     leaderboards,
     moderation,
     runs,
@@ -90,6 +91,7 @@ PRINTED = (
     (("admin rerun",), list[moderation.RerunCandidateView], "with `--dry-run`"),
     (("admin stats",), usage.StatisticsView, ""),
     (("admin sync",), list[leaderboards.SyncedView], ""),
+    ((), errors.FailureView, "any command that fails before it has printed its object"),
 )
 """The commands that print JSON, the type of their objects, and the case where they do, in the order of the page."""
 
@@ -99,7 +101,7 @@ def json_page() -> str:
     commands = ["## Commands\n", "| command | prints |", "|---|---|"]
     for names, type_, when in PRINTED:
         words = ", ".join(f"`{name}`" for name in names)
-        commands.append(f"| {words}{' ' * bool(when)}{when} | {_words(type_)} |")
+        commands.append(f"| {words}{' ' * bool(words and when)}{when} | {_words(type_)} |")
     return "\n".join([_INTRODUCTION, *commands, "", "## Objects", "", "\n".join(_objects())])
 
 

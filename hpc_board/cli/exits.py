@@ -54,6 +54,7 @@ class Program(Group):
     """
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
+    _words: Sequence[str] = ()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -72,6 +73,7 @@ class Program(Group):
         kwargs["standalone_mode"] = False
         if not standalone_mode:
             return super().main(*args, **kwargs)
+        self._words = [*(kwargs.get("args") or (args[0] if args else None) or sys.argv[1:])]
         try:
             sys.exit(super().main(*args, **kwargs))
         except click.exceptions.NoArgsIsHelpError as error:
@@ -79,6 +81,7 @@ class Program(Group):
             sys.exit(error.exit_code)
         except click.ClickException as error:
             _print_usage_error(error)
+            self._print_failure("usage", error.format_message(), _hint_of(error), error.exit_code)
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("Aborted.", err=True)
@@ -100,9 +103,25 @@ class Program(Group):
             return super().invoke(ctx)
         except BoardError as error:
             print_error(error)
+            from hpc_board.cli.output import HAS_PRINTED
+
+            if HAS_PRINTED not in ctx.meta:
+                self._print_failure(error.kind, error.message, error.hint, error.exit_code)
             raise click.exceptions.Exit(error.exit_code) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def _print_failure(self, kind: str, message: str, hint: str, exit_code: int) -> None:
+        """Print the JSON of an error to stdout, if the command line has `--json`; its text is on stderr."""
+        options = self._words[: self._words.index("--")] if "--" in self._words else self._words
+        if "--json" not in options:
+            return
+        from hpc_board.cli.output import print_json
+        from hpc_board.model.text import printable
+        from hpc_board.report.views.errors import ErrorView, FailureView
+
+        told = ErrorView(kind=kind, message=printable(message), hint=printable(hint), exit_code=exit_code)
+        print_json(FailureView(error=told))
 
 
 def print_error(error: BoardError) -> None:
@@ -130,10 +149,16 @@ def _print_usage_error(error: click.ClickException) -> None:
     # click has each of several choices on a line of its own.
     message = wrapped(printable(error.format_message().replace("\n\t", " "), _USAGE_CHARACTERS_MAX), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
-    if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name in _LISTED:
-        click.echo(f"{_HINT} {wrapped(_LISTED[error.param.name], _HINT_COLUMNS)}", err=True, color=color)
+    if hint := _hint_of(error):
+        click.echo(f"{_HINT} {wrapped(hint, _HINT_COLUMNS)}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)
+
+
+def _hint_of(error: click.ClickException) -> str:
+    """Return the place that lists the values of a missing argument; empty for any other error."""
+    missing = error.param if isinstance(error, click.MissingParameter) else None
+    return _LISTED.get((missing and missing.name) or "", "")
 
 
 def exit_code_of(runs: "Sequence[Run]") -> int:

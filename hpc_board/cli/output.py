@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from hpc_board.domain.run import Run
     from hpc_board.report.views.runs import RunView, WholeRunView
 
+HAS_PRINTED = "hpc_board.has_printed_json"
+"""The key in click's context of a command that has printed its JSON, and prints no other."""
+
 READ_SECONDS = 2.0
 """The time for all questions to schedulers of a command that only reads."""
 
@@ -69,6 +72,8 @@ def print_json(view: Any) -> None:
     import json
 
     click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
+    if ctx := click.get_current_context(silent=True):
+        ctx.meta[HAS_PRINTED] = True
 
 
 def print_found(view: Any, *blocks: Block, as_json: bool) -> None:

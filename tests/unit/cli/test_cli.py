@@ -25,7 +25,7 @@ from hpc_board.board import Board
 from hpc_board.board.runs import Runs
 from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.run import Cancellation, RunState
-from hpc_board.errors import SchedulerError
+from hpc_board.errors import SchedulerError, WaitExpired
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
@@ -917,6 +917,50 @@ def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(b
     assert "no run 99" in done.stderr
     assert done.exit_code == 2
     assert board.board.runs.get(1).state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "message", "hint", "exit_code"),
+    [
+        ("run 99 --json", "input", "there is no run 99", "`hpc-board runs` lists your runs.", 2),
+        ("run --json", "usage", "Missing argument 'ID'.", "`hpc-board runs` lists your runs.", 2),
+        ("runs --json --bogus", "usage", "No such option '--bogus'.", "", 2),
+        ("cancel x --json", "usage", "Invalid value for 'ID...': 'x' is not a run number.", "", 2),
+        ("note 1 text --json", "refused", "", "", 5),
+    ],
+)
+def test_an_error_is_one_json_object_with_json_and_text_for_people(
+    board: Recorded, argv: str, kind: str, message: str, hint: str, exit_code: int
+) -> None:
+    board.add(user="somebody")
+    done = call(board, *argv.split())
+    (key, told), *others = json.loads(done.stdout).items()
+    assert (key, others) == ("error", [])
+    assert (told["kind"], told["hint"] if hint else "", told["exit_code"], done.exit_code) == (
+        kind,
+        hint,
+        exit_code,
+        exit_code,
+    )
+    assert told["message"].startswith(message)
+    assert done.stderr.startswith("error: ")
+    text = call(board, *argv.replace("--json", "").split())
+    assert (text.stdout, text.exit_code) == ("", exit_code)
+
+
+def test_a_word_behind_the_end_of_options_asks_for_no_json(board: Recorded) -> None:
+    assert call(board, "note", "99", "--", "--json").stdout == ""
+
+
+@pytest.mark.files_alone("the wait is of this process")
+def test_a_wait_that_expires_prints_the_run_as_its_only_json(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    def expired(*_: object, **__: object) -> NoReturn:
+        raise WaitExpired("not finished after 0 s")
+
+    monkeypatch.setattr(Runs, "wait", expired)
+    run = board.add(status_of(RunState.LOST))
+    done = call(board, "watch", str(run.id), "--timeout", "0", "--json")
+    assert (json.loads(done.stdout)["id"], done.exit_code) == (run.id, 4)
 
 
 @pytest.mark.files_alone("the failing scheduler is in this process")
