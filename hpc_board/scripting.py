@@ -324,7 +324,7 @@ class Board:
             name = None if task is None else self._board.tasks.get(task).name
             on = None if gpu is None else self._board.gpus.get(gpu).name
             read = partial(self._board.runs.list, note=note, task=name, gpu=on, mode=kind)
-            found = in_parts(lambda size, last: read(limit=size, before=None if last is None else last.id), limit)
+            found = in_parts(lambda size, before: read(limit=size, before=before[-1].id if before else None), limit)
             return self._runs_numbered(run.id for run in reversed(found))
 
     def run(self, number: int) -> Run:

@@ -172,10 +172,15 @@ class Moderation:
         self._context.require(Role.ADMIN, "readmit submissions")
         self._decisions.readmit(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason))
 
-    def decisions(self, *, user: str | None = None, board: str | None = None, limit: int = 50) -> tuple[Decision, ...]:
-        """Return decisions, newest first: by or about `user`, and about `board`, with those about submissions."""
+    def decisions(
+        self, *, user: str | None = None, board: str | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Decision, ...]:
+        """Return decisions, newest first: by or about `user`, and about `board`, with those about submissions.
+
+        These are `limit` ones from the place `offset` on.
+        """
         self._context.require(Role.ADMIN, "read the audit log")
-        return self._decisions.log(user=user, board=board, limit=limit)
+        return self._decisions.log(user=user, board=board, limit=limit, offset=offset)
 
 
 def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:

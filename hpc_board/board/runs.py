@@ -281,6 +281,10 @@ class Runs:
         """Return the cases of a finished run without their samples; cheaper than the whole result."""
         return self._context.store.runs.cases(self.get(run).id)
 
+    def cases_each(self, runs: Sequence[int]) -> tuple[tuple[Case, ...], ...]:
+        """Return the cases of each of these runs, as `cases` does."""
+        return tuple(map(self.cases, runs))
+
     def progress(self, run: int) -> Sequence[Progress]:
         """Return the progress lines of the harness, oldest first; malformed lines are skipped.
 

@@ -107,3 +107,7 @@ class Standings:
         stored = self._runs.get(run.id)
         placing = self._context.store.standings.placing(stored)
         return self._context.installation.changes.of_placing(stored, placing)
+
+    def placing_each(self, runs: Sequence[int]) -> tuple[Placing | None, ...]:
+        """Return the effect of each of these runs, as `placing` does."""
+        return tuple(self.placing(self._runs.get(number)) for number in runs)

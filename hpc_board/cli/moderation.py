@@ -1,5 +1,6 @@
 """Moderation by admins (limits, bans, removals, reruns), and notes of users."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -12,11 +13,12 @@ from hpc_board.cli.options import (
     Open,
     command,
     gpus_option,
+    limit_option,
     submission_argument,
     submission_numbers,
     task_names,
 )
-from hpc_board.cli.output import listed_runs, print_blocks, print_done, print_found, print_json, remark
+from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_done, print_found, print_json, remark
 from hpc_board.domain.moderation import GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import (
@@ -245,10 +247,11 @@ def _named(submissions: tuple[int, ...]) -> str:
 @command("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
 @click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
 @click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
-@click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of entries.")
-def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
+@limit_option("entries", 50)
+def log(open_: Open, *, user: str | None, name: str | None, limit: int | None, as_json: bool) -> None:
     """Show the audit log, newest first."""
-    found = open_().moderation.decisions(user=user, board=name, limit=limit)
+    read = partial(open_().moderation.decisions, user=user, board=name)
+    found = listed_rows(lambda size, newer: read(limit=size, offset=len(newer)), limit, 50, as_json=as_json)
     print_found(views_of(DecisionView, found), decisions_table(found), as_json=as_json)
 
 

@@ -238,6 +238,12 @@ def timeout_option(text: str) -> Decorator:
     return click.option("--timeout", "timeout_seconds", metavar="SECONDS", type=SECONDS, help=text)
 
 
+def limit_option(rows: str, default: int) -> Decorator:
+    """Return the option for the number of rows of a list, which `output.listed_rows` reads."""
+    text = f"Number of {rows}; default: {default}, with --json all."
+    return click.option("--limit", metavar="N", type=Number(1_000_000), help=text)
+
+
 def submission_argument(name: str = "submission", metavar: str = "SUBMISSION", *, several: bool = False) -> Decorator:
     """Return the argument for the number of a submission, or of `several`."""
     return click.argument(

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -17,15 +17,22 @@ from hpc_board.report.blocks import Block, Tone
 from hpc_board.report.plain import cells, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hpc_board.domain.draft import Preview
     from hpc_board.domain.run import Run
     from hpc_board.report.views.runs import RunView, WholeRunView
+
+T = TypeVar("T")
 
 HAS_PRINTED = "hpc_board.has_printed_json"
 """The key in click's context of a command that has printed its JSON, and prints no other."""
 
 READ_SECONDS = 2.0
 """The time for all questions to schedulers of a command that only reads."""
+
+_ASKED_RUNS = 100
+"""The number of runs whose cases are asked for at once."""
 
 _WHOLE = r"`[^`]*`\S*|(?<=: )hpc-board .*|\S+"
 """A pattern of a word, or of a command, which must not be broken: a user pastes it."""
@@ -117,15 +124,37 @@ def print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
         click.echo(script.encode(), nl=False)
 
 
+def listed_rows(
+    read: "Callable[[int, list[T]], Sequence[T]]", limit: int | None, default: int, *, as_json: bool
+) -> "list[T]":
+    """Return the rows of a list, as `in_parts` reads them: `limit` ones, else all as JSON, or `default` ones as text.
+
+    A remark tells of further ones.
+    """
+    from hpc_board.board.parts import in_parts
+
+    most = limit if limit is not None or as_json else default
+    if most is None:
+        return in_parts(read, None)
+    found = in_parts(read, most + 1)
+    if len(found) > most:
+        remark(f"More than {most:,}: `--limit N` lists N, `--json` all.")
+    return found[:most]
+
+
 def listed_runs(board: Board, runs: "Iterable[Run]") -> "list[RunView]":
     """Return the objects of a list of runs."""
     from hpc_board.report.views.results import CaseView
     from hpc_board.report.views.runs import RunView
 
-    return [
-        RunView.of(run, board.standings.placing(run), [CaseView.of(case) for case in board.runs.cases(run.id)])
-        for run in runs
-    ]
+    views, left = [], list(runs)
+    while left:
+        # A service answers each question, and bounds the answer.
+        part, left = left[:_ASKED_RUNS], left[_ASKED_RUNS:]
+        numbers = [run.id for run in part]
+        known = zip(part, board.standings.placing_each(numbers), board.runs.cases_each(numbers), strict=True)
+        views += [RunView.of(run, placing, list(map(CaseView.of, cases))) for run, placing, cases in known]
+    return views
 
 
 def whole_run(board: Board, id_: int, *, samples: bool = False) -> "WholeRunView":

@@ -10,12 +10,12 @@ from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     NUMBER,
-    Number,
     Open,
     command,
     force_option,
     going_run_numbers,
     gpu_names,
+    limit_option,
     mode_option,
     outcome_called,
     outcome_names,
@@ -25,6 +25,7 @@ from hpc_board.cli.options import (
     timeout_option,
 )
 from hpc_board.cli.output import (
+    listed_rows,
     listed_runs,
     output_width,
     print_blocks,
@@ -85,7 +86,7 @@ _TELLING_BYTES = 16 * 2**20
     help="Order: run (newest first), user, task, gpu, outcome or score.",
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
-@click.option("--limit", metavar="N", type=Number(1_000_000), default=50, show_default=True, help="Number of runs.")
+@limit_option("runs", 50)
 def runs(
     open_: Open,
     *,
@@ -99,7 +100,7 @@ def runs(
     job: str | None,
     sort: str,
     reverse: bool,
-    limit: int,
+    limit: int | None,
     as_json: bool,
 ) -> None:
     """List your runs, the newest first.
@@ -123,7 +124,6 @@ def runs(
         everyone=everyone,
         user=user,
         task=task,
-        limit=limit,
         note=note,
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
@@ -131,9 +131,16 @@ def runs(
         job=job,
         order=order,
     )
-    found = read(gpu=gpu)
+
+    def rows_on(gpu: str | None) -> list[Run]:
+        def behind(size: int, before: list[Run]) -> tuple[Run, ...]:
+            return read(gpu=gpu, limit=size, behind=order.position(before[-1]) if before else None)
+
+        return listed_rows(behind, limit, 50, as_json=as_json)
+
+    found = rows_on(gpu)
     if gpu is not None and not found:
-        found = read(gpu=board.gpus.get(gpu).name)  # looked up last: a GPU that left the settings may have runs
+        found = rows_on(board.gpus.get(gpu).name)  # looked up last: a GPU that left the settings may have runs
     if task is not None and not found:
         board.tasks.get(task)  # raises for an unknown name; a task that left the settings may have runs
     if as_json:

@@ -1,6 +1,7 @@
 """`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +12,11 @@ from hpc_board.cli.options import (
     command,
     gpu_names,
     gpus_option,
+    limit_option,
     submission_argument,
     task_names,
 )
-from hpc_board.cli.output import print_blocks, print_json, refresh, remark, table_time
+from hpc_board.cli.output import listed_rows, print_blocks, print_json, refresh, remark, table_time
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
@@ -22,6 +24,9 @@ from hpc_board.model.names import listed
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block
 from hpc_board.report.standings import board_report, leaders_report, rank_report, versions_table
+
+if TYPE_CHECKING:
+    from hpc_board.domain.feed import FeedEntry
 
 _ROWS = 20
 _ROWS_MAX = 1_000_000
@@ -274,7 +279,7 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
 @click.option("--user", metavar="NAME", help="Only changes by this user.")
-@click.option("--limit", metavar="N", type=Number(1_000_000), default=20, show_default=True, help="Number of entries.")
+@limit_option("entries", _ROWS)
 @click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")
 def feed(
     open_: Open,
@@ -282,7 +287,7 @@ def feed(
     name: str | None,
     gpu: str | None,
     user: str | None,
-    limit: int,
+    limit: int | None,
     before: int | None,
     as_json: bool,
 ) -> None:
@@ -294,7 +299,11 @@ def feed(
 
     board = open_()
     refresh(board)
-    entries = board.standings.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
+
+    def older(size: int, newer: "list[FeedEntry]") -> "Sequence[FeedEntry]":
+        return board.standings.feed(task=name, gpu=gpu, user=user, before=newer[-1].id if newer else before, limit=size)
+
+    entries = listed_rows(older, limit, _ROWS, as_json=as_json)
     if as_json:
         from hpc_board.report.views.standings import FeedView
 

@@ -28,6 +28,7 @@ from hpc_board.model.names import suggestion
 from hpc_board.store import decisions, ranking, usage
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, plain_text, time_text
+from hpc_board.store.rows import row_id
 from hpc_board.store.sqlite import Row
 from hpc_board.store.submissions import stored_submission
 
@@ -86,7 +87,7 @@ SELECT * FROM log
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
  ORDER BY at DESC, number DESC
- LIMIT :limit
+ LIMIT :limit OFFSET :offset
 """.replace(
     "{differences}",
     " || ".join(
@@ -259,13 +260,14 @@ class ModerationGateway:
             row = {"submission": submission, "action": NOTE, "text": plain_text(text), "by_user": plain_text(by_user)}
             db.insert("remarks", {**row, "at": time_text(at)})
 
-    def log(self, *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
+    def log(self, *, user: str | None, board: str | None, limit: int, offset: int = 0) -> tuple[Decision, ...]:
         """Return the newest decisions, changes of boards, and begins and ends of runners, newest first.
 
         Only those by or about `user` or their submissions, and about `board` or submissions to it.
         """
         with self._file.reading() as db:
-            return tuple(map(_decision, db.query(_LOG, {"user": user, "board": board, "limit": limit})))
+            given = {"user": user, "board": board, "limit": limit, "offset": row_id(offset)}
+            return tuple(map(_decision, db.query(_LOG, given)))
 
     # Users
 

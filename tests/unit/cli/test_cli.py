@@ -21,7 +21,7 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.board import Board
+from hpc_board.board import Board, parts
 from hpc_board.board.runs import Runs
 from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.run import Cancellation, RunState
@@ -917,6 +917,34 @@ def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(b
     assert "no run 99" in done.stderr
     assert done.exit_code == 2
     assert board.board.runs.get(1).state is RunState.CANCELLED
+
+
+@pytest.mark.slow
+def test_json_has_all_rows_of_a_list_and_a_shorter_list_says_so(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_PART_ROWS", 7)
+    passed = result_of(Verdict.PASS, timed_case(0))
+    for number in range(52, 0, -1):
+        board.add(result=passed, score_s=number * 1e-3)
+    for words, default, order in (
+        (("runs",), 50, [*range(52, 0, -1)]),
+        (("runs", "--sort", "score"), 50, [*range(52, 0, -1)]),
+        (("feed",), 20, None),
+        (("admin", "log"), 50, None),
+    ):
+        for number in range(1, 53) if words[0] == "admin" else ():
+            board.board.moderation.remove([number], "too fast")
+        whole = json.loads((done := call(board, *words, "--json")).stdout)
+        assert (len(whole), done.stderr) == (52, "")
+        assert order is None or [run["id"] for run in whole] == order
+        assert len({json.dumps(row) for row in whole}) == 52
+        some = call(board, *words, "--limit", "8", "--json")
+        assert json.loads(some.stdout) == whole[:8]
+        assert some.stderr == "More than 8: `--limit N` lists N, `--json` all.\n"
+        assert call(board, *words, "--limit", "52").stderr == ""
+        text = call(board, *words)
+        assert text.stderr == f"More than {default}: `--limit N` lists N, `--json` all.\n"
 
 
 @pytest.mark.parametrize(
