@@ -134,11 +134,15 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """A further job for a run, with its token and nonce; `status` is the run's new one, `created`."""
+    """A further job for a run, with its token and nonce; `status` is the run's new one, `created`.
+
+    `failed` says that the cluster failed the job before, which the user's retries count.
+    """
 
     token: str
     nonce: str
     status: Status
+    failed: bool = True
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -158,9 +162,9 @@ class Run(msgspec.Struct, frozen=True):
     after a dot if the run is made for a job array, which has the name before the dot. `nonce` comes back in the result.
     `trust` names the account of the job: `self-run` (the participant's own) or `verified`. `account` owns the jobs if
     it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
-    since; `options` are the user's for the job; `retry` counts the jobs that the cluster failed before this one, whose
-    `token` and `nonce` were others; `milestone` is the name under which an author shows it beside the
-    ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner.
+    since; `options` are the user's for the job; `retry` counts the jobs before this one, whose `token` and `nonce` were
+    others, and `failures` those that the cluster failed; `milestone` is the name under which an author shows it beside
+    the ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner.
     `verdict` and `message` are set once the run is finished; `score_s` if it passed in mode `benchmark` or `ranked`, of
     which only the latter counts in standings; `interval`, that of the score, if it has one; `ended_at` if its job's own
     clock is plausible.
@@ -195,6 +199,7 @@ class Run(msgspec.Struct, frozen=True):
     remarks: Remarks = NO_REMARKS
     options: JobOptions = NO_OPTIONS
     retry: int = 0
+    failures: int = 0
     fresh: bool = False
 
     @property

@@ -55,10 +55,11 @@ class Runner(msgspec.Struct, frozen=True):
         return None if self.started_at is None else self.started_at + timedelta(seconds=self.seconds)
 
     def held_seconds(self, now: datetime) -> float:
-        """Return the time for which the job has had its GPU."""
+        """Return the time for which the job has had its GPU, at most its time limit: its end may be seen late."""
         if self.started_at is None:
             return 0.0
-        return max(0.0, ((self.status.at if self.state.ended else now) - self.started_at).total_seconds())
+        until = self.status.at if self.state.ended else now
+        return min(self.seconds, max(0.0, (until - self.started_at).total_seconds()))
 
     def left_seconds(self, now: datetime) -> float:
         """Return the time that is left, all of it before the start and after a clock was set back."""

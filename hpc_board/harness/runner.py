@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,7 @@ class _Runner:
         self._before_sha256 = ""
         self._retired = ""
         self._described = -_BEAT_SECONDS
+        self._started_at = _now()
         self._marked = -_MARK_SECONDS
 
     def serve(self) -> None:
@@ -149,15 +150,15 @@ class _Runner:
                 self._retired = "its time is over"
             elif waiting:
                 self._take(waiting[0])
-                self._describe("", 0)
+                self._describe(0)
                 idle_since = time.monotonic()
             elif idle_seconds >= self._queue["idle_seconds"]:
                 self._retired = f"it was idle for {idle_seconds:.0f} s"
             else:
-                self._describe("", _BEAT_SECONDS)
+                self._describe(_BEAT_SECONDS)
                 self._mark()
                 time.sleep(min(_IDLE_PAUSE_SECONDS_MAX, 0.01 + idle_seconds / 100))
-        self._describe("", 0)
+        self._describe(0)
 
     def _end_those_before(self) -> None:
         """Record the end of the run in hand when the scheduler restarted the job: no end of a job will explain it."""
@@ -196,7 +197,7 @@ class _Runner:
                 self._retired = f"the run cannot be taken: {error.strerror}"
             return
         self._place += 1
-        self._describe(name, 0)
+        self._describe(0)
         end = self._judged(name, entry)
         if end is None:
             taken.rename(path)
@@ -274,7 +275,7 @@ class _Runner:
                 # A supervisor that ended well has left a whole result before it had the signal.
                 return End(end.state, end.reason or how) if code else End("ended", how), code
             except DeadlinePassed:
-                self._describe(name, _BEAT_SECONDS)
+                self._describe(_BEAT_SECONDS)
             if end.state == "ended":
                 if self._interruption.status:
                     end = End("runner_ended", _TOLD_TO_END)
@@ -366,15 +367,12 @@ class _Runner:
             return bool(found == self._spec["sha256"]["harness"])
         return False
 
-    def _describe(self, entry: str, seconds: float) -> None:
+    def _describe(self, seconds: float) -> None:
         """Write the state file if the last one is at least `seconds` old; it explains, and decides nothing."""
         if time.monotonic() - self._described < seconds:
             return
         self._described = time.monotonic()
-        now = datetime.now(timezone.utc)
-        ends_at = now + timedelta(seconds=max(0.0, self._left_seconds()))
-        at, until = now.isoformat(timespec="milliseconds"), ends_at.isoformat(timespec="milliseconds")
-        state = State(at=at, ends_at=until, place=self._place, entry=entry, retired=self._retired)
+        state = State(self._started_at, _now(), self._place, self._retired)
         with suppress(OSError):
             draft = self._folder / QUEUE / f".{STATE}"
             draft.write_bytes(encoded(state))
@@ -390,6 +388,10 @@ class _Runner:
             with suppress(OSError):
                 (self._folder / QUEUE / _MARK).touch()
                 (self._folder / QUEUE / _MARK).unlink()
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def _shared_objects() -> frozenset[str]:

@@ -60,16 +60,14 @@ class End(Value):
 
 
 class State(Value):
-    """A runner as it described itself `at` that time of its own clock; it ends by `ends_at`, also in ISO 8601.
+    """A runner as it described itself `at` that time of its own clock, in ISO 8601, after its start at `started_at`.
 
-    `place` is the number of runs that it has taken, `entry` the one in hand, "" without one. A runner that has
-    `retired`, for that reason, takes no more.
+    `place` is the number of runs that it has taken. A runner that has `retired`, for that reason, takes no more.
     """
 
+    started_at: str
     at: str
-    ends_at: str
     place: int
-    entry: str
     retired: str
 
 

@@ -547,11 +547,9 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
-    if run.retry:
-        yield (
-            "retries",
-            f"{run.retry}: the cluster failed {'one job' if run.retry == 1 else f'{run.retry} jobs'} before this one",
-        )
+    if run.failures:
+        jobs = "one job" if run.failures == 1 else f"{run.failures} jobs"
+        yield "retries", f"{run.failures}: the cluster failed {jobs} before this one"
     if run.options.given:
         yield "options", one_line(run.options.text, 1_000)
     yield from _remark_facts(run)

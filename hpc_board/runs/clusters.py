@@ -377,10 +377,10 @@ class ClusterTable(msgspec.Struct, frozen=True):
             SchedulerError: the scheduler did not answer.
         """
         own = [run for run in runs if run.status.runner is None]
-        if len(own) < len(runs):
-            self.runners().cancel([run for run in runs if run.status.runner is not None])
         if own:
             self.schedulers[own[0].cluster].cancel([self.job_key(run) for run in own])
+        if len(own) < len(runs):
+            self.runners().cancel([run for run in runs if run.status.runner is not None])
 
     def job_ids(self, runs: "Sequence[Run]") -> dict[int, str]:
         """Return the scheduler's job ids of `runs`, which are all of one cluster, by run number.
@@ -389,7 +389,9 @@ class ClusterTable(msgspec.Struct, frozen=True):
             SchedulerError: the scheduler did not answer.
         """
         own = [run for run in runs if run.status.runner is None]
-        known = {} if len(own) == len(runs) else self.runners().find([run for run in runs if run not in own])
+        known = (
+            {} if len(own) == len(runs) else self.runners().find([run for run in runs if run.status.runner is not None])
+        )
         scheduler = self.schedulers[runs[0].cluster]
         if not isinstance(scheduler, Arrays):
             ids = {run.id: scheduler.find(self.job_key(run)) for run in own}

@@ -151,7 +151,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         """
         history = self.store.runs.history(run.id)
         seen = _requeues([*since_created(history)][::-1])
-        return run.retry + _requeues(history) - seen + (seen if restarts is None else restarts)
+        return run.failures + _requeues(history) - seen + (seen if restarts is None else restarts)
 
     def _requeue_counted(self, run: Run, news: JobStatus) -> JobStatus:
         """Return `news` of a requeued job with its count, or as an end if it was requeued more often than allowed."""
@@ -183,7 +183,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         if run.status.cancel_requested:
             return news
         reason = ""
-        held = NOT_LAUNCHED in run.status.reason and run.retry < self.clusters.retries(run)
+        held = NOT_LAUNCHED in run.status.reason and run.failures < self.clusters.retries(run)
         if held and (news.state is JobState.CANCELLED or (news.state is JobState.PENDING and news.launch_failed)):
             reason = f"the job {NOT_LAUNCHED}"
         elif news.state is JobState.CANCELLED or (
@@ -252,7 +252,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         # A job that is held after its launch failed was put back once more, and did not run again.
         restarts = None if news.restarts is None else max(0, news.restarts - (NOT_LAUNCHED in news.reason))
         over = status.reason.startswith(REQUEUED)
-        if not over and retries > run.retry and retries > (tries := self._tries(run, restarts)):
+        if not over and retries > run.failures and retries > (tries := self._tries(run, restarts)):
             failed[run.id] = status, tries
         elif status.state.ended:
             log = self.clusters.log_end(run)

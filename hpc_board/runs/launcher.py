@@ -78,6 +78,22 @@ class Launcher(msgspec.Struct, frozen=True):
                 others.append(run)
         return others
 
+    def to_held(self, runs: Sequence[Run]) -> tuple[list[Run], list[BoardError]]:
+        """Give new runs to the runners of their users, and return the others, and the errors.
+
+        A runner needs no scheduler: neither a pause of it nor the limits on a user's jobs keep a run from there.
+        """
+        new = [run for run in runs if run.state is RunState.CREATED and not run.fresh]
+        live = self.store.runners.live(new[0].cluster) if new else ()
+        holders = {(runner.user, runner.gpu) for runner in live if runner.takes_runs}
+        prepared_jobs = []
+        for run in new:
+            if (run.user, run.gpu) in holders:
+                with suppress(BoardError):  # it is met again when the run is sent
+                    prepared_jobs.append(self._prepare(run))
+        given, errors = self._give(prepared_jobs)
+        return [run for run in runs if run.id not in given], errors
+
     def in_turn(self, runs: Sequence[Run], in_flight: Sequence[Run]) -> list[Run]:
         """Return the runs of a cluster to send now, oldest first, where `in_flight` are all of its own.
 
@@ -373,7 +389,7 @@ class Launcher(msgspec.Struct, frozen=True):
         batches = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         status = Status(RunState.CREATED, utc_now(), reason=f"the cluster takes arrays of {size}")
         self.store.runs.retry_each(
-            {number: Retry(token, drawn_nonce(), status) for number, token in drawn_tokens(batches).items()}
+            {number: Retry(token, drawn_nonce(), status, False) for number, token in drawn_tokens(batches).items()}
         )
         return [[self.store.runs.get(number) for number in batch] for batch in batches]
 

@@ -269,13 +269,18 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if asks:
                 with writing(self.folder):
                     self._table.backoff(cluster).begin(utc_now())
-            unheld = self._runners.advance(live, asks=asks) if live else []
+            # No command that sends a job is killed, see below.
+            sends = not (has_budget() and self._table.kind(cluster).shared)
+            unheld = self._runners.advance(live, asks=asks, sends=sends) if live else []
             # The job of a submission without an answer may have ended, and be forgotten by its scheduler.
             perhaps_sent = [run for run in runs if run.state is not RunState.CREATED]
             self._results.read_all(cluster, perhaps_sent, watched=chosen is not None)
             if any(run.status.runner is not None for run in runs) and (asks or not self._table.is_far(cluster)):
                 runs, failed = self._polling.look_at_runners(runs)
                 unheld += failed
+            if live and not (has_budget() and self._table.is_far(cluster)):
+                runs, unsent_there = self._launcher.to_held(runs)
+                unheld += unsent_there
             waiting = [run for run in runs if self._launcher.may_send(run, asks=asks)]
             # The result of one may just have been read.
             waiting = [run for run in waiting if run.state is RunState.CREATED or not self._reload(run).state.ended]
@@ -342,12 +347,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             # Another process may have sent them between their rows and this lock.
             in_flight, numbers = self.store.runs.in_flight(cluster=cluster), {run.id for run in runs}
             unsent = [run for run in in_flight if run.id in numbers and run.state.unsent]
+            unsent, failed = self._launcher.to_held(unsent)
             if unsent and self._table.backoff(cluster).rests(utc_now()):
-                return self._launcher.put_off(unsent, self._silence(cluster))
+                return failed + self._launcher.put_off(unsent, self._silence(cluster))
             errors, silent_seconds = self._launcher.send(self._launcher.in_turn(unsent, in_flight))
             if silent_seconds is not None and (silent_seconds >= SILENCE_SECONDS or any(map(is_throttled, errors))):
                 self._table.note_silence(cluster, silent_seconds, errors)
-        return errors
+        return failed + errors
 
     def advance_runners(self, cluster: str) -> list[BoardError]:
         """Send new runners of a cluster, and have those retire that are to end; return the errors.
@@ -409,7 +415,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             for run in sent:
                 errors[run.id] = InputError(
                     f"run {run.id} is on cluster {cluster}, which is no longer in the settings",
-                    hint=f"Restore the cluster, or end job {run.status.job_id} with the scheduler's own command.",
+                    hint=f"Restore the cluster, or end job {_own_job(run)} with the scheduler's own command.",
                 )
             return errors
         going = self.store.runs.request_end([run.id for run in sent], _cancel_reason(user))
@@ -520,6 +526,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
+
+
+def _own_job(run: Run) -> str:
+    """Return the id of the job that judges a run: the runner's, if it is at one."""
+    return run.status.job_id if run.status.runner is None else run.status.job_id.rpartition(".")[0]
 
 
 def _cancel_reason(user: str) -> str:

@@ -1,5 +1,6 @@
 """The queue of a runner as clients see it: files in the runner's folder, by the protocol of `model/runner.py`."""
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from hpc_board.model.runner import (
 )
 from hpc_board.model.text import one_line
 from hpc_board.runs.job_folder import Folders
+from hpc_board.transport import ENTRIES_MAX
 
 _FILE_BYTES_MAX = 64 * 1024
 _REASON_MAX = 200
@@ -37,18 +39,27 @@ class RunnerQueue(msgspec.Struct, frozen=True):
     folders: Folders
     runner: Runner
 
-    def names(self, *parts: str) -> dict[str, str]:
-        """Return the names of all files in these parts of the folder, by default all, each with the last that has it.
+    def parts(self, names: Collection[str]) -> dict[str, str]:
+        """Return these files' parts of the folder; a file in no part is missing, one in several has the last.
 
         They are in the order of a run's way, but for WITHDRAWN: a withdrawn entry may have been added again.
         """
-        parts = parts or (WITHDRAWN, QUEUE, TAKEN, DONE)
         found: dict[str, str] = {}
-        for part in parts:
+        for part in (WITHDRAWN, QUEUE, TAKEN, DONE):
             # The runner makes some of its folders when it starts. A link in the place of one is none of them.
             with suppress(FileNotFoundError, NotADirectoryError):
-                found |= {entry.name: part for entry in self.folders.files.entries(self._path(part), most=None)}
+                entries = self.folders.files.entries(self._path(part))
+                if len(entries) < ENTRIES_MAX:
+                    there = {entry.name for entry in entries}.intersection(names)
+                else:
+                    # A submission that may write there has filled it.
+                    there = {name for name in names if self.folders.files.is_file(self._path(part, name))}
+                found |= dict.fromkeys(there, part)
         return found
+
+    def has_begun(self) -> bool:
+        """Return whether the runner has described itself."""
+        return self.folders.files.is_file(self._path(QUEUE, STATE))
 
     def add(self, name: str, entry: Entry) -> None:
         """Append a run to the queue."""
@@ -57,7 +68,7 @@ class RunnerQueue(msgspec.Struct, frozen=True):
     def lacks(self, name: str) -> bool:
         """Return whether a run is in no part of the folder; False if that cannot be told now."""
         try:
-            return name not in self.names()
+            return name not in self.parts([name])
         except OSError:
             return False
 
@@ -88,13 +99,17 @@ class RunnerQueue(msgspec.Struct, frozen=True):
         except NotRegularFileError as error:
             raise ValueError(str(error)) from error
 
+    def state(self) -> State | None:
+        """Return the runner's description of itself, None if there is none that can be read."""
+        try:
+            return decoded(self.folders.files.read(self._path(QUEUE, STATE), _FILE_BYTES_MAX), State)
+        except (OSError, ValueError):
+            return None
+
     def retired(self) -> str:
         """Return the reason for which the runner takes no more runs; empty if it has told none."""
-        try:
-            state = decoded(self.folders.files.read(self._path(QUEUE, STATE), _FILE_BYTES_MAX), State)
-        except (OSError, ValueError):
-            return ""
-        return one_line(state.retired, _REASON_MAX)
+        state = self.state()
+        return "" if state is None else one_line(state.retired, _REASON_MAX)
 
     def _path(self, *parts: str) -> Path:
         return self.folders.of_runner(self.runner).joinpath(*parts)

@@ -3,6 +3,7 @@
 The caller of each method holds the lock of the cluster.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
+from hpc_board.domain.result_checks import plausible_moment
 from hpc_board.domain.run import (
     NEVER_STARTS,
     JobState,
@@ -24,6 +26,7 @@ from hpc_board.domain.run import (
     Status,
     grouped_by_array,
     next_status,
+    silence_words,
 )
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
@@ -125,24 +128,34 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     # Jobs
 
-    def advance(self, live: Sequence[Runner], *, asks: bool) -> list[BoardError]:
+    def advance(self, live: Sequence[Runner], *, asks: bool, sends: bool = True) -> list[BoardError]:
         """Send the jobs of new runners, and have those retire that are to end; return the errors.
 
-        `asks` is whether the scheduler may be asked.
+        `asks` is whether the scheduler may be asked, and `sends` whether jobs may be sent now. After a silence the
+        others wait for a later pass.
         """
         errors: list[BoardError] = []
         for runner in live:
+            began = time.monotonic()
             try:
-                self._advance(runner, asks=asks)
-            except (SchedulerError, InputError) as error:
+                self._advance(runner, asks=asks, sends=sends)
+            except (SchedulerRefused, InputError) as error:
                 errors.append(error)
+            except SchedulerError as error:
+                errors.append(error)
+                self.clusters.note_silence(runner.cluster, time.monotonic() - began, [error])
+                break
         return errors
 
-    def _advance(self, runner: Runner, *, asks: bool) -> None:
+    def _advance(self, runner: Runner, *, asks: bool, sends: bool) -> None:
         if runner.state is RunState.CREATED and runner.status.cancel_requested:
             self._move(runner, RunState.CANCELLED, "released before its job was sent")
         elif runner.state is RunState.CREATED:
-            if not self.clusters.backoff(runner.cluster).rests(utc_now()):
+            backoff = self.clusters.backoff(runner.cluster)
+            if backoff.rests(utc_now()):
+                words = silence_words(runner.cluster, backoff.silent_since or utc_now())
+                self._move(runner, RunState.CREATED, words)
+            elif sends:
                 self._send(runner)
         elif runner.state is RunState.SUBMITTING:
             if asks:
@@ -154,6 +167,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             self._note_retirement(runner)
 
     def _send(self, runner: Runner) -> None:
+        state = RunState.CREATED
         try:
             gpu = self.clusters.gpus.get(runner.gpu)
             if gpu is None:
@@ -171,15 +185,18 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 script.time_limit_seconds,
                 comment=job_folder.comment(script, f"runner {runner.id}"),
             )
-            self._move(runner, RunState.SUBMITTING)
+            state = RunState.SUBMITTING
+            self._move(runner, state)
             job_id = self.clusters.schedulers[runner.cluster].submit(job)
-        except StorageError:
+        except StorageError as error:
+            self._move(runner, state, error.message, error.hint)
             raise
         except (InputError, SchedulerRefused) as error:
             self._move(runner, RunState.ERROR, error.message, error.hint)
             raise
         except SchedulerError as error:
-            self._move(runner, RunState.SUBMITTING, "the scheduler has not confirmed the job", error.message)
+            words = error.message if state is RunState.CREATED else "the scheduler has not confirmed the job"
+            self._move(runner, state, words, error.message)
             raise
         self._record(runner, Status(RunState.QUEUED, utc_now(), job_id))
         self.clusters.settle(runner.cluster, news=True)
@@ -193,9 +210,11 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             self._move(runner, RunState.ERROR, "the scheduler has no job of the runner; hold the GPU again")
 
     def _release(self, runner: Runner) -> None:
-        hears = runner.state is not RunState.QUEUED
+        queue = self._queue(runner)
         try:
-            self._queue(runner).release()
+            queue.release()
+            # The scheduler may have started the job since it was asked.
+            hears = runner.state is not RunState.QUEUED or queue.has_begun()
         except FileNotFoundError:
             hears = False
         except OSError as error:
@@ -205,12 +224,10 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         if not hears:
             self.clusters.schedulers[runner.cluster].cancel([self._key(runner)])
 
-    def _note_retirement(self, runner: Runner) -> str:
-        """Record that a runner takes no more runs, if it has said so, and return its reason."""
-        retired = self._queue(runner).retired()
-        if retired and runner.state is RunState.RUNNING:
+    def _note_retirement(self, runner: Runner) -> None:
+        """Record that a runner takes no more runs, if it has said so."""
+        if retired := self._queue(runner).retired():
             self._move(runner, RunState.COLLECTING, retired)
-        return retired
 
     def keys(self, live: Sequence[Runner]) -> list[JobKey]:
         """Return the keys of the jobs of these runners."""
@@ -221,25 +238,47 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         changed = False
         for runner in live:
             if runner.token in news:
+                self._note_start(runner)
                 status = self._status(runner, news[runner.token])
                 if status != runner.status:
                     self._record(runner, status)
                 changed = changed or status.state is not runner.state
         return changed
 
+    def _note_start(self, runner: Runner) -> None:
+        """Record the start of a runner by its own clock, if no client has seen it running."""
+        told = self._queue(runner).state() if runner.state is RunState.QUEUED else None
+        at = told and plausible_moment(told.started_at, runner.created_at, utc_now())
+        if at:
+            self._record(runner, replace(runner.status, state=RunState.RUNNING, at=at, reason=""))
+
     def _status(self, runner: Runner, news: JobStatus) -> Status:
-        """Return the status of a runner after the answer `news`; one that has retired by itself is finished."""
+        """Return the status of a runner after the answer `news`; one that has retired by itself is finished.
+
+        A runner that is missing from one answer still takes runs. Where the scheduler never tells its end, it is lost
+        after a while, if it has retired or is to end.
+        """
+        told = self._queue(runner).state() if news.state is not JobState.PENDING else None
+        retired = one_line(told.retired, _REASON_MAX) if told is not None else ""
+        if news.unlisted and (retired or runner.status.cancel_requested):
+            news = replace(news, state=JobState.MISSING)
         status = next_status(runner.status, news, utc_now(), result_grace=timedelta(0))
-        if news.state in (JobState.PENDING, JobState.UNKNOWN):
-            return status
-        retired = self._queue(runner).retired()
-        if not retired:
+        if news.state is JobState.MISSING and not status.state.ended:
+            status = replace(status, state=runner.state, at=runner.status.at, reason=runner.status.reason)
+        if told is None or not retired or news.state is JobState.UNKNOWN:
             return status
         if status.state is RunState.RUNNING:
             since = runner.status.at if runner.state is RunState.COLLECTING else utc_now()
             return replace(status, state=RunState.COLLECTING, at=since, reason=retired)
-        state = RunState.FINISHED if news.state is JobState.ENDED else status.state
-        return replace(status, state=state, reason=retired, source=news.source)
+        finished = news.state in (JobState.ENDED, JobState.MISSING) and status.state.ended
+        at = plausible_moment(told.at, runner.created_at, utc_now()) if status.state.ended else None
+        return replace(
+            status,
+            state=RunState.FINISHED if finished else status.state,
+            at=at or status.at,
+            reason=retired,
+            source=news.source,
+        )
 
     def _key(self, runner: Runner) -> JobKey:
         script = self.clusters.folders_on(runner.cluster).of_runner(runner) / job_folder.SCRIPT
@@ -261,16 +300,18 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
         A served board gives each of its runners few runs ahead, so that users keep their turns; the others wait.
         """
-        waiting: dict[tuple[str, str], list[Run]] = {}
-        held = {(runner.user, runner.gpu) for runner in self.store.runners.live(runs[0].cluster)} if runs else set()
+        live = self.store.runners.live(runs[0].cluster) if runs else ()
+        held = {(runner.user, runner.gpu) for runner in live}
+        waiting: dict[tuple[str, str, str], list[Run]] = {}
         for run in runs:
-            if run.state is RunState.CREATED and not (run.fresh or run.options.given or (run.user, run.gpu) in held):
-                waiting.setdefault((run.gpu, run.account or run.user), []).append(run)
+            if run.state is RunState.CREATED and not run.fresh and (run.user, run.gpu) not in held:
+                waiting.setdefault((run.gpu, run.account or run.user, run.harness_sha256), []).append(run)
         behind: dict[int, str] = {}
-        for (name, account), members in waiting.items():
+        for (name, *_), members in waiting.items():
             gpu = self.clusters.gpus.get(name)
             if gpu is not None and self.clusters.kind(members[0].cluster).shared:
-                behind |= self._wait_for(self._own_runners(gpu, account, members), members)
+                fitting = self._with_request(gpu, members)
+                behind |= self._wait_for(self._own_runners(gpu, live, fitting), fitting) if fitting else {}
         self.store.runs.record_each(
             {
                 run.id: run.moved(run.state, reason=behind[run.id]).status
@@ -280,14 +321,28 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         )
         return [run for run in runs if run.id not in behind]
 
-    def _own_runners(self, gpu: Gpu, account: str, waiting: Sequence[Run]) -> list[Runner]:
+    def _with_request(self, gpu: Gpu, runs: Sequence[Run]) -> list[Run]:
+        """Return those of `runs` that a runner on `gpu` may judge, and that have not come back from one."""
+        request, requests = job_folder.runner_request(gpu), dict[str, str]()
+        former = {number for number, _ in self.store.runners.former([run.id for run in runs])}
+        scripts = self.store.submissions.scripts([run.id for run in runs])
+        for text in set(scripts.values()):
+            with suppress(msgspec.DecodeError, RecursionError):  # a damaged script is its run's error later
+                requests[text] = job_folder.request(msgspec.json.decode(text, type=job_folder.Script), gpu)
+        return [run for run in runs if run.id not in former and requests.get(scripts.get(run.id, "")) == request]
+
+    def _own_runners(self, gpu: Gpu, live: Sequence[Runner], waiting: Sequence[Run]) -> list[Runner]:
         """Return the board's runners for these runs, after it has started those that are worth it."""
-        harness = waiting[0].harness_sha256
+        account, harness = waiting[0].account or waiting[0].user, waiting[0].harness_sha256
+        now = utc_now()
 
         def fits(runner: Runner) -> bool:
             return (runner.user, runner.account, runner.gpu, runner.harness_sha256) == ("", account, gpu.name, harness)
 
-        own = [runner for runner in self.store.runners.live(gpu.cluster.name) if fits(runner) and not runner.is_ending]
+        def has_time(runner: Runner) -> bool:
+            return runner.left_seconds(now) >= LEAST_SECONDS + _MARGIN_SECONDS
+
+        own = [runner for runner in live if fits(runner) and not runner.is_ending and has_time(runner)]
         wanted = min(self.rules.auto, len(waiting) // AUTO_LEAST) - len(own)
         refused = [each for each in self.store.runners.newest(_LOOKED_AT) if fits(each) and self._was_refused(each)]
         for _ in range(0 if refused else wanted):
@@ -333,7 +388,13 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         folder gone, is not among them.
         """
         given: dict[int, tuple[Run, PreparedJob, Runner]] = {}
-        live = [runner for runner in self.store.runners.live(works[0].run.cluster) if runner.takes_runs]
+        users = {"", *(work.run.user for work in works)}
+        live = [
+            runner
+            for runner in self.store.runners.live(works[0].run.cluster)
+            # It may have retired since the last pass, and no client may wait for the next one.
+            if runner.takes_runs and runner.user in users and not self._queue(runner).retired()
+        ]
         former = self.store.runners.former([work.run.id for work in works]) if live else ()
         for work in works if live else ():
             runner = self._runner_for(work, [each for each in live if (work.run.id, each.id) not in former])
@@ -379,8 +440,6 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
             and _least_seconds(work.script) + _MARGIN_SECONDS <= runner.left_seconds(now)
-            # It may have retired since the last pass, and no client may wait for the next one.
-            and not self._queue(runner).retired()
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
@@ -404,20 +463,20 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
         for runner in runners.values():
             queue = self._queue(runner)
+            members = [run for run in runs if run.status.runner == runner.id]
             try:
-                parts = queue.names()
+                parts = queue.parts([*map(self._entry, members)])
             except OSError:
                 continue
-            for run in runs:
-                if run.status.runner == runner.id:
-                    with suppress(OSError):
-                        status = self._status_at(queue, run, parts)
-                        if isinstance(status, JobStatus):
-                            news[run.token] = status
-                        elif run.status.cancel_requested:
-                            news[run.token] = JobStatus(JobState.CANCELLED, run.status.job_id)
-                        else:
-                            back[run.id] = status
+            for run in members:
+                with suppress(OSError):
+                    status = self._status_at(queue, run, parts)
+                    if isinstance(status, JobStatus):
+                        news[run.token] = status
+                    elif run.status.cancel_requested:
+                        news[run.token] = JobStatus(JobState.CANCELLED, run.status.job_id)
+                    else:
+                        back[run.id] = status
         return news, back
 
     def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> "JobStatus | _Back":
@@ -436,7 +495,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             if not runner.state.ended:
                 return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
         if part == WITHDRAWN:
-            return _Back(f"runner {runner.id} has too little time left")
+            return _Back(f"taken out of the queue of runner {runner.id}")
         if part == DONE:
             try:
                 end = queue.end_of(name)
@@ -450,6 +509,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             in_hand = JobState.COMPLETING
         if not runner.state.ended:
             return replace(at_runner, state=JobState.UNKNOWN if part is None else in_hand)
+        grace = self.clusters.kind(run.cluster).result_grace
+        if part in (None, QUEUE) and utc_now() - runner.status.at < grace:
+            return at_runner  # a network file system may be late
         if part in (None, QUEUE) and run.state in (RunState.SUBMITTING, RunState.QUEUED):
             # A part of the folder is gone, and the runner with it. Another job folder keeps it apart in any case.
             return _Back(before_it, begun=True)
@@ -468,7 +530,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         if renamed:
             tokens = drawn_tokens([run.id for run in group] for group in grouped_by_array(renamed))
             self.store.runs.retry_each(
-                {number: Retry(token, drawn_nonce(), statuses[number]) for number, token in tokens.items()}
+                {number: Retry(token, drawn_nonce(), statuses[number], False) for number, token in tokens.items()}
             )
 
     def find(self, runs: Sequence[Run]) -> dict[int, str]:
@@ -494,20 +556,21 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             SchedulerError: the machine of a queue did not answer, or the queue cannot be written.
         """
         runners = self.store.runners.numbered({run.status.runner for run in runs if run.status.runner is not None})
+        errors: list[SchedulerError] = []
         for run in runs:
-            runner = runners.get(run.status.runner or 0)
-            if runner is None:
-                continue
+            runner = runners[run.status.runner or 0]
             queue, name = self._queue(runner), self._entry(run)
             try:
                 if queue.withdraw(name):
                     self.store.runs.move(run, RunState.CANCELLED, reason=run.status.reason)
-                elif name in queue.names(TAKEN):
+                elif queue.parts([name]).get(name) == TAKEN:
                     queue.stop(name)
             except OSError as error:
-                if isinstance(error.__cause__, SchedulerError):
-                    raise error.__cause__ from None
-                raise SchedulerError(f"the queue of runner {runner.id} cannot be written: {error.strerror}") from error
+                words = f"the queue of runner {runner.id} cannot be written: {error.strerror or error}"
+                cause = error.__cause__
+                errors.append(cause if isinstance(cause, SchedulerError) else SchedulerError(words))
+        if errors:
+            raise errors[0]
 
     def _entry(self, run: Run) -> str:
         return entry_name(run.id, self.clusters.folders_of(run).of(run).name)

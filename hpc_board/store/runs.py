@@ -128,6 +128,7 @@ class RunGateway:
                         "token": retry.token,
                         "nonce": retry.nonce,
                         "at": status["at"],
+                        "failed": retry.failed,
                     },
                 )
                 db.insert("events", status)

@@ -190,14 +190,15 @@ _FACTS = {
         by_user TEXT NOT NULL,
         at MOMENT NOT NULL
     """,
-    # The further jobs of runs whose jobs the cluster failed: each has its own name and nonce.
-    # `number` counts from 1 for each run.
+    # The further jobs of runs: each has its own name and nonce. `number` counts from 1 for each run; `failed` says that
+    # the cluster failed the job before.
     "retries": """
         run INTEGER NOT NULL REFERENCES runs (id),
         number INTEGER NOT NULL,
         token TOKEN NOT NULL UNIQUE,
         nonce TEXT NOT NULL,
         at MOMENT NOT NULL,
+        failed BOOLEAN NOT NULL,
         PRIMARY KEY (run, number)
     """,
     # The runs whose job folders were removed, with the end of the job's output.
@@ -316,7 +317,9 @@ _VIEWS = (
     SELECT runs.id, runs.submission, submissions.task, submissions.task_version, submissions.user,
            submissions.file_name, runs.gpu, runs.cluster, runs.partition, submissions.mode,
            COALESCE(retries.token, runs.token) AS token, COALESCE(retries.nonce, runs.nonce) AS nonce,
-           COALESCE(retries.number, 0) AS retry, runs.trust, runs.emulated, runs.harness_sha256,
+           COALESCE(retries.number, 0) AS retry,
+           (SELECT COUNT(*) FROM retries WHERE run = runs.id AND failed) AS failures,
+           runs.trust, runs.emulated, runs.harness_sha256,
            submissions.code_sha256, submissions.note, submissions.milestone, runs.account, runs.options, runs.fresh,
            submissions.submitted_at AS created_at,
            events.state, events.at, events.job_id, events.node, events.reason, events.evidence,

@@ -56,7 +56,9 @@ class Database:
     @cached_property
     def _tables(self) -> "sqlite_utils.Database":
         """The tables for writing; a command that only reads does not load the library."""
-        with _not_installed("numpy", "pandas"):
+        # A program that uses the Python interface may want all of sqlite-utils, and import them in its threads.
+        names = () if "hpc_board.scripting" in sys.modules else ("numpy", "pandas")
+        with _not_installed(*names):
             import sqlite_utils
 
         return sqlite_utils.Database(self.connection, execute_plugins=False)

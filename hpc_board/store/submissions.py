@@ -177,6 +177,15 @@ class SubmissionGateway:
                 raise InputError(f"{error} in the database is damaged; rerun the submission") from error
             return JobParts(task, code, row["script"], boards.is_closed(db, run.task))
 
+    def scripts(self, runs: Collection[int]) -> dict[int, str]:
+        """Return the batch scripts of these runs as JSON, by the runs' numbers."""
+        statement = (
+            "SELECT runs.id AS run, scripts.script FROM runs JOIN scripts ON scripts.sha256 = runs.script_sha256 "
+            "WHERE runs.id IN (SELECT value FROM json_each(?))"
+        )
+        with self._file.reading() as db:
+            return {row["run"]: row["script"] for row in db.query(statement, [json.dumps([*runs])])}
+
     def knows_task(self, name: str) -> bool:
         """Return whether a task of this name has submissions or a board, without making a database."""
         if not self._file.is_there():

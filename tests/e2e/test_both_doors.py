@@ -19,8 +19,7 @@ from tests.accounts import command_as, needs_accounts
 from tests.commands import printed_json, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import RIGHT, board_files
-from tests.e2e.test_account_of_jobs import PYTHON
-from tests.e2e.test_served_board import ADA, BOB, OWNER, TEACHER, Player, environment
+from tests.e2e.test_served_board import ADA, BOB, OWNER, PYTHON, TEACHER, Player, environment
 from tests.e2e.test_service_setup import unit_in
 from tests.slurm.lab import SlurmLab
 from tests.slurm.sshd import Sshd, skip_without_sshd

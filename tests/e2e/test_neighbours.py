@@ -11,8 +11,7 @@ import yaml
 from tests.accounts import needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import board_files
-from tests.e2e.test_account_of_jobs import PYTHON
-from tests.e2e.test_served_board import ADA, BOB, OWNER, Player, environment, service, socket_place
+from tests.e2e.test_served_board import ADA, BOB, OWNER, PYTHON, Player, environment, service, socket_place
 from tests.slurm.lab import SlurmLab
 from tests.waiting import awaited
 

@@ -131,7 +131,7 @@ class RunView(View, frozen=True):
         "removed": "remarks.removal",
         "score_low_s": "interval.low_s",
         "score_high_s": "interval.high_s",
-        "retries": "retry",
+        "retries": "failures",
         "runner": "status.runner",
     }
     id: int

@@ -58,7 +58,7 @@ def test_a_queue_that_cannot_be_read_sends_no_run_again(held: Held, monkeypatch:
     def unreadable(*_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(RunnerQueue, "names", unreadable)
+    monkeypatch.setattr(RunnerQueue, "parts", unreadable)
     for _ in range(2):
         with pytest.raises(StorageError):
             held.world.advance()
@@ -90,7 +90,7 @@ def test_a_run_that_may_be_in_a_queue_is_left_to_a_later_pass(held: Held, monkey
         raise OSError(errno.ETIMEDOUT, "Connection timed out")
 
     monkeypatch.setattr(RunnerQueue, "add", fails)
-    monkeypatch.setattr(RunnerQueue, "names", fails)
+    monkeypatch.setattr(RunnerQueue, "parts", fails)
     run = held.world.run(Mode.TEST)
     (error,) = held.world.advance.launch([run])
     assert error.message == "run 1 is not sent yet: runner 1 cannot take it: Connection timed out"
@@ -149,7 +149,10 @@ def test_runs_at_a_runner_whose_folder_is_gone_go_elsewhere_once_it_has_ended(
 
 @pytest.mark.parametrize("is_link", [False, True])
 @pytest.mark.parametrize("part", [WITHDRAWN, QUEUE, DONE])
-def test_a_part_of_the_folder_that_is_gone_keeps_no_run(held: Held, part: str, is_link: bool) -> None:
+def test_a_part_of_the_folder_that_is_gone_keeps_no_run(
+    held: Held, monkeypatch: pytest.MonkeyPatch, part: str, is_link: bool
+) -> None:
+    monkeypatch.setattr(SlurmKind, "result_grace", timedelta(0))
     run = held.submit(Mode.TEST)
     (held.folder / part).rename(held.folder / "gone")
     if is_link:

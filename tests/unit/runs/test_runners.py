@@ -10,7 +10,7 @@ import pytest
 from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
-from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import (
     DONE,
@@ -31,6 +31,7 @@ from hpc_board.runs import job_folder
 from hpc_board.runs.runner_queue import RunnerQueue
 from hpc_board.runs.runners import AUTO_IDLE_SECONDS, LEAST_SECONDS
 from hpc_board.schedulers import Job
+from hpc_board.schedulers.slurm import with_options
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runners import NewRunner
 from tests.harness.evaluations import a_task
@@ -94,7 +95,8 @@ class Held:
         (self.folder / TAKEN / self.name(run)).unlink()
 
     def retire(self, reason: str) -> None:
-        state = State("2026-01-01T00:00:00+00:00", "2026-01-01T00:30:00+00:00", 1, "", reason)
+        now = datetime.now(UTC).isoformat()
+        state = State(now, now, 1, reason)
         (self.folder / QUEUE / STATE).write_bytes(encoded(state))
 
     def name(self, run: Run) -> str:
@@ -480,3 +482,127 @@ def test_users_take_turns_at_a_runner_of_a_served_board(tmp_path: Path) -> None:
     board.world.store.runs.move(board.world.store.runs.get(first[0].id), RunState.CANCELLED)
     board.world.advance()
     assert board.at_runners([late, *first[2:]]) == [1, *[None] * 4]
+
+
+def test_a_released_runner_that_began_since_the_last_question_keeps_its_run(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.world.advance.advance_runners("main")
+    run = held.submit(Mode.TEST)
+    (held.folder / TAKEN).mkdir()
+    held.move(run, QUEUE, TAKEN)
+    held.retire("")
+    held.world.store.runners.request_end(1, "released by ada")
+    held.world.advance.advance_runners("main")
+    assert held.world.scheduler.cancelled == []
+    assert (held.folder / QUEUE / RELEASE).exists()
+
+
+def test_a_run_goes_to_a_held_gpu_though_the_scheduler_accepts_no_job_or_rests(held: Held) -> None:
+    held.world.scheduler.submit_error = NotAccepting("QOSMaxSubmitJobPerUserLimit", full=True)
+    fresh = held.world.run(Mode.TEST, fresh=True)
+    held.world.advance.launch([fresh])
+    assert held.now(fresh).status.reason.startswith("not accepted at the moment")
+    assert held.submit(Mode.TEST).status.runner == 1
+    held.world.advance._table.note_silence("main", 100)
+    assert held.submit(Mode.TEST).status.runner == 1
+
+
+def test_a_runner_that_is_missing_from_one_answer_keeps_its_queue(held: Held) -> None:
+    run = held.submit(Mode.TEST)
+    held.world.scheduler.status = JobStatus(JobState.MISSING)
+    held.world.advance()
+    held.world.advance()
+    assert (held.runner.state, held.now(run).status.runner) == (RunState.RUNNING, 1)
+    held.world.scheduler.status = RUNNING
+    held.world.advance()
+    assert (held.runner.status.ended_in_queue_at, held.now(run).status.runner) == (None, 1)
+
+
+def test_a_runner_whose_end_the_scheduler_never_tells_is_given_up(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpc_board.domain.run.MISSING_GRACE", timedelta(0))
+    held.retire("it was idle for 300 s")
+    held.world.scheduler.status = JobStatus(JobState.UNKNOWN, "101", unlisted=True, source="sacct did not answer")
+    held.world.advance()
+    assert (held.runner.state, held.runner.status.reason) == (RunState.FINISHED, "it was idle for 300 s")
+
+
+def test_the_times_of_a_runner_that_no_client_has_seen_are_its_own(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.world.advance.advance_runners("main")
+    began = datetime.now(UTC)
+    ended = began + timedelta(milliseconds=5)
+    state = State(began.isoformat(), ended.isoformat(), 3, "it was idle for 300 s")
+    (held.folder / QUEUE / STATE).write_bytes(encoded(state))
+    held.world.scheduler.status = JobStatus(JobState.ENDED, "101", source="sacct: COMPLETED")
+    held.world.advance()
+    assert (held.runner.state, held.runner.started_at, held.runner.status.at) == (RunState.FINISHED, began, ended)
+    assert held.runner.held_seconds(ended + timedelta(hours=8)) == pytest.approx(0.005)
+
+
+def test_a_runner_whose_folder_cannot_be_written_is_not_sent_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(tmp_path)
+
+    def unreachable(*_: object) -> None:
+        raise SchedulerError("the login node does not answer")
+
+    monkeypatch.setattr(job_folder.Folders, "write_runner", unreachable)
+    (error,) = held.world.advance.advance_runners("main")
+    assert error.message == "the login node does not answer"
+    assert (held.runner.state, held.runner.status.reason) == (RunState.CREATED, error.message)
+    assert held.world.scheduler.sent == []
+
+
+def test_runs_that_a_runner_may_not_judge_do_not_wait_for_it(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=True)
+    assert board.at_runners(board.submit(3)) == [1, 1, None]
+    script = job_folder.script(a_task(), with_options(GPU, sbatch=("--gres=gpu:h100:2",)), Mode.TEST)
+    others = [board.world.run(Mode.TEST, script=msgspec.json.encode(script).decode()) for _ in range(3)]
+    board.world.advance.launch(others)
+    assert [board.world.store.runs.get(run.id).state for run in others] == [RunState.QUEUED] * 3
+    assert board.at_runners(others) == [None] * 3
+
+
+def test_coming_back_from_a_runner_takes_no_retry_of_the_user(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlurmKind, "result_grace", timedelta(0))
+    held.world.advance = replace(held.world.advance, gpus={"H100": replace(GPU, retries=1)})
+    run = held.submit(Mode.TEST)
+    held.end(run, "time_over", "the time of its runner was over")
+    held.world.advance()
+    assert (held.now(run).retry, held.now(run).failures) == (1, 0)
+    held.world.scheduler.status = JobStatus(JobState.NODE_FAIL, node="n1")
+    held.world.advance()
+    held.world.advance()
+    assert (held.now(run).retry, held.now(run).failures) == (2, 1)
+
+
+def test_an_unwritable_queue_keeps_no_other_job_from_its_cancellation(held: Held) -> None:
+    at_runner, fresh = held.submit(Mode.TEST), held.world.run(Mode.TEST, fresh=True)
+    held.world.advance.launch([fresh])
+    held.move(at_runner, QUEUE, TAKEN)
+    (held.folder / QUEUE / f"{held.name(at_runner)}{STOP}").mkdir()
+    errors = held.world.advance.cancel([held.now(at_runner), held.now(fresh)], "ada")
+    assert held.world.scheduler.cancelled == [held.now(fresh).status.job_id]
+    assert "the queue of runner 1 cannot be written" in errors[at_runner.id].message
+
+
+def test_a_folder_that_is_filled_hides_no_run(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpc_board.runs.runner_queue.ENTRIES_MAX", 3)
+    run = held.submit(Mode.TEST)
+    for number in range(5):
+        (held.folder / QUEUE / f"x{number}").touch()
+    held.world.advance()
+    assert (held.now(run).state, held.now(run).status.runner) == (RunState.QUEUED, 1)
+    held.move(run, QUEUE, TAKEN)
+    held.world.advance()
+    assert held.now(run).state is RunState.RUNNING
+
+
+def test_one_silence_ends_the_sending_of_runners(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.world.store.runners.add(replace(held.new, token="hb-2"), most=9)
+    held.world.scheduler.submit_error = SchedulerError("sbatch did not answer")
+    assert len(held.world.advance.advance_runners("main")) == 1
+    assert len(held.world.scheduler.sent) == 1
+    assert held.world.advance.silent_since("main") is not None

@@ -51,6 +51,7 @@ class World:
         *,
         fresh: bool = False,
         user: str = "ada",
+        script: str = "",
     ) -> Run:
         _, (run,) = self.store.submissions.add(
             NewSubmission(
@@ -71,7 +72,7 @@ class World:
                         "self-run",
                         False,
                         sha256_of(HARNESS),
-                        script=script_of(task or a_task(), mode),
+                        script=script or script_of(task or a_task(), mode),
                         account="" if user == "ada" else "ada",
                         fresh=fresh,
                     ),
