@@ -116,7 +116,7 @@ class _Runner:
         self._folder = folder
         self._harness = harness.resolve()
         self._spec, self._queue = spec, spec["queue"]
-        self._interruption = interruption
+        self._interruption, self._parent = interruption, os.getppid()
         self._environment = JobEnvironment.of(spec["job_environment"])
         self._ends: float = began + min(self._queue["time_limit_seconds"], self._environment.seconds_left(os.environ))
         self._home = Path(tempfile.mkdtemp(prefix=SCRATCH))
@@ -142,7 +142,7 @@ class _Runner:
             names = [path.name for path in (self._folder / QUEUE).iterdir()]
             waiting = sorted(filter(is_entry, names))
             idle_seconds = time.monotonic() - idle_since
-            if self._interruption.status:
+            if self._is_over():
                 self._retired = "its job was told to end"
             elif RELEASE in names:
                 self._retired = "it was released"
@@ -174,6 +174,10 @@ class _Runner:
         for zygote in self._zygotes.values():
             zygote.end()
         remove(self._home)
+
+    def _is_over(self) -> bool:
+        """Return whether the job was told to end, or its batch script killed: Slurm may not find this process then."""
+        return bool(self._interruption.status) or os.getppid() != self._parent
 
     def _left_seconds(self) -> float:
         return self._ends - time.monotonic()
@@ -277,7 +281,7 @@ class _Runner:
             except DeadlinePassed:
                 self._describe(_BEAT_SECONDS)
             if end.state == "ended":
-                if self._interruption.status:
+                if self._is_over():
                     end = End("runner_ended", _TOLD_TO_END)
                 elif (self._folder / QUEUE / f"{name}{STOP}").exists():
                     end = End("cancelled", "cancelled while it ran")

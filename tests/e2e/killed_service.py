@@ -12,12 +12,13 @@ from tests.values import replace
 
 
 def main() -> None:
-    """Serve the board of the settings file at the socket."""
-    settings, socket = map(Path, sys.argv[1:])
+    """Serve the board of the settings file at the socket; a further word has the seconds after which it looks."""
+    settings, socket = map(Path, sys.argv[1:3])
+    seconds = float(*sys.argv[3:] or ["1"])
     send_with_byte_code()
     service = Service(load(settings, os.environ), socket, advance_seconds=0.2)
     installation = service._installation
-    installation.__dict__["reconciler"] = replace(installation.reconciler, lookup_delay=timedelta(seconds=1))
+    installation.__dict__["reconciler"] = replace(installation.reconciler, lookup_delay=timedelta(seconds=seconds))
     service.run()
 
 

@@ -239,6 +239,20 @@ def test_a_restarted_runner_names_a_run_that_was_told_to_end_with_it(runner: Run
     assert [result_in(job).provenance["runner_place"] for job in (hanging, behind)] == [1, 2]
 
 
+def test_a_runner_whose_batch_script_is_killed_ends_with_its_run(tmp_path: Path) -> None:
+    runner = RunnerFolder(tmp_path, idle_seconds=60)
+    hanging, behind = runner.add(HANGS, a_task(limits=PATIENT)), runner.add()
+    with runner.running() as shell:
+        await_step(hanging, "test", 1)
+        below = descendants_of(shell.pid)
+        shell.kill()
+        shell.wait(timeout=60)
+        awaited(lambda: all(map(ended, below)))
+    assert runner.await_end_of(hanging).state == "runner_ended"
+    assert result_in(hanging).interrupted
+    assert (runner.folder / QUEUE / runner.name_of(behind)).exists()
+
+
 def test_an_entry_that_is_damaged_is_set_aside(runner: RunnerFolder) -> None:
     damaged, behind = runner.add(), runner.add()
     name = runner.name_of(damaged)
