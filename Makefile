@@ -113,7 +113,7 @@ bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controll
 	$(BIN)/python scripts/bench_slurm.py
 
 .PHONY: bench-runner
-bench-runner: .venv/.dev ## runs that wait at a runner of this machine, beside the same runs as jobs of their own (15 minutes)
+bench-runner: .venv/.dev slurm ## runs at held GPUs and other runners, here and on a real Slurm, beside the same runs as jobs of their own (half an hour)
 	$(BIN)/python scripts/bench_runner.py
 
 .PHONY: bench-store
