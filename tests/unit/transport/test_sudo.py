@@ -182,7 +182,7 @@ assert decoded(files.read(runner / DONE / first, 1000), End) == End("ended", "ex
 assert [names(folder) for folder in (QUEUE, TAKEN, DONE, WITHDRAWN)] == [{STATE}, set(), {first}, {"empty", second}]
 files.remove(runner / QUEUE / STATE)
 SudoHost(account).run(["mv", f"{WITHDRAWN}/{second}", QUEUE], timeout_seconds=60, cwd=str(runner))
-assert judge().place == 1
+assert judge().place == 2
 assert names(DONE) == {first, second}
 SudoHost(account).run(["sh", "-c", "umask 027; echo > 3"], timeout_seconds=60, cwd=str(runner / QUEUE))
 files.rename(runner / QUEUE / "3", runner / WITHDRAWN / "3")
