@@ -26,6 +26,7 @@ import yaml
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
+from hpc_board.domain.runner import Runner
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.harness.progress import past
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
@@ -359,9 +360,7 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
 
 
 def _collected(site: Site, run: Run) -> bool:
-    with suppress(SchedulerError):
-        site.board.runs.advance()
-    return site.now(run).state is RunState.FINISHED
+    return _carried_on(site) and site.now(run).state is RunState.FINISHED
 
 
 def test_a_controller_that_is_silent_while_a_job_is_cancelled(site: Site) -> None:
@@ -666,6 +665,66 @@ def put_back(site: Site, run: Run) -> None:
 def urgent(site: Site, command: str) -> None:
     """Submit a job that takes the whole node h100-1 from the jobs there."""
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
+
+
+# Runners
+
+
+def a_run_in_hand(site: Site, calls_seconds: int) -> tuple[Runner, Run, Run]:
+    """A runner on the H100, the run that it has in hand, whose calls take so long, and the run behind that."""
+    runner = site.board.runners.hold("H100")
+    (in_hand,) = site.submit("H100", kernel=HANGING.replace("120", str(calls_seconds)), task="slow")
+    (behind,) = site.submit("H100")
+    assert site.now(behind).status.runner == runner.id
+    site.until(in_hand, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    return site.board.context.store.runners.get(runner.id), in_hand, behind
+
+
+def of_runner(site: Site, runner: Runner) -> RunState:
+    return site.board.context.store.runners.get(runner.id).state
+
+
+def test_a_runner_that_is_preempted_is_not_put_back(site: Site) -> None:
+    gpus = settings_of(site.files)["gpus"]
+    change_settings(site.files, H100={**gpus["H100"], "retries": 1, "sbatch": ["--requeue"]})
+    runner, in_hand, behind = a_run_in_hand(site, 2)
+    urgent(site, "sleep 1")
+    for run in (in_hand, behind):
+        ended = site.until(run, RunState.FINISHED)
+        assert (ended.verdict, ended.status.runner) == (Verdict.PASS, None)
+    assert of_runner(site, runner) is RunState.PREEMPTED
+    reasons = [status.reason for status in site.board.runs.whole(in_hand.id).history]
+    assert [each for each in reasons if each.startswith("retry")] == [
+        "retry 1 of 1 after preempted on h100-1: its runner ended: its job was told to end"
+    ]
+
+
+def test_a_node_that_dies_under_a_runner(site: Site) -> None:
+    runner, in_hand, behind = a_run_in_hand(site, 120)
+    folder = site.folder(in_hand).with_name(runner.token)
+    with killed(site.lab, "slurmd.h100-1"):
+        kill_job(folder, with_step=True)
+        sent = site.until(behind, RunState.QUEUED, fits=lambda run: run.status.runner is None)
+        assert (sent.retry, of_runner(site, runner)) == (0, RunState.NODE_FAIL)
+        site.later(RESULT_GRACE)
+        assert site.until(in_hand, RunState.NODE_FAIL).status.runner == runner.id
+    assert site.until(behind, RunState.FINISHED).verdict is Verdict.PASS
+
+
+def test_a_runner_whose_submission_had_no_answer_is_found(site: Site) -> None:
+    with site.lab.stopped("slurmctld"), pytest.raises(SchedulerError, match="timed out"):
+        site.board.runners.hold("CPU")
+    (runner,) = site.board.runners.live()
+    assert runner.state is RunState.SUBMITTING
+    awaited(lambda: _carried_on(site) and of_runner(site, runner) is RunState.RUNNING)
+    (run,) = site.submit("CPU")
+    assert site.until(run, RunState.FINISHED).status.runner == runner.id
+
+
+def _carried_on(site: Site) -> bool:
+    with suppress(SchedulerError):
+        site.board.runs.advance()
+    return True
 
 
 def change_cpu(site: Site, **keys: Any) -> None:

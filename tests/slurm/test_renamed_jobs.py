@@ -65,6 +65,17 @@ def test_a_run_waits_runs_and_is_judged_under_another_name(site: faults.Site) ->
         assert site.until(run, RunState.FINISHED).verdict is Verdict.PASS
 
 
+def test_a_runner_judges_and_is_released_under_another_name(site: faults.Site) -> None:
+    runner = site.board.runners.hold("H100")
+    (run,) = site.submit("H100")
+    ended = site.until(run, RunState.FINISHED)
+    assert (ended.verdict, ended.status.runner) == (Verdict.PASS, runner.id)
+    site.board.runners.release(runner.id)
+    (waiting,) = site.submit("H100")
+    assert site.until(waiting, RunState.FINISHED).status.runner is None
+    assert site.board.context.store.runners.get(runner.id).state is RunState.FINISHED
+
+
 def test_a_check_says_what_the_site_does_to_jobs(site: faults.Site, request: pytest.FixtureRequest) -> None:
     done = site.files.run("admin", "check", "CPU", "--json")
     (found,) = json.loads(done.stdout)
