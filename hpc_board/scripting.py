@@ -6,7 +6,7 @@ of the package are internal.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from hpc_board.errors import InputError, WaitExpired
+from hpc_board.errors import InputError, StorageError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
@@ -253,14 +253,20 @@ class Board:
             InputError: there is no such GPU, or the settings permit no such time.
             Refused: you may hold no GPU, or no further one.
             SchedulerRefused: the scheduler refused the job.
+            BoardError: the board cannot be written, or the release failed; message or hint has the runner's number.
         """
         with self._session():
             runner = self._board.runners.hold(gpu, seconds, idle_seconds).id
         try:
             yield
         finally:
-            with self._session(), suppress(InputError):  # it may have ended by itself
-                self._board.runners.release(runner)
+            with self._session():
+                try:
+                    self._board.runners.release(runner)
+                except InputError as error:
+                    # It may have ended by itself.
+                    if isinstance(error, StorageError) or not self._board.runners.get(runner).state.ended:
+                        raise
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.

@@ -1,26 +1,33 @@
 """The runners of a board: a user holds a GPU by one, and releases it."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hpc_board.board.context import harness
-from hpc_board.domain.clock import utc_now
+from hpc_board.domain.clock import span_words, utc_now
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
-from hpc_board.errors import InputError, Refused, SchedulerRefused
+from hpc_board.errors import InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.runners import new_runner
+from hpc_board.runs.runners import LEAST_SECONDS, new_runner
 from hpc_board.schedulers import Job
+from hpc_board.store.runners import unknown_runner
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
 
 HOLD_SECONDS = 1800
 """The time for which a GPU is held by default, if the settings permit as much."""
+
+LEAST_HOLD_SECONDS = LEAST_SECONDS + 30
+"""The least time for which a GPU is held: a runner with less left takes no run."""
 
 _RECENT_MAX = 1000
 
@@ -57,15 +64,15 @@ class Runners:
         """Start a runner that holds a GPU for the user's runs, and return it.
 
         It ends after `seconds`, by default HOLD_SECONDS, after `idle_seconds` without a run, by default those of the
-        settings, or when it is released.
+        settings, or when it is released. If the scheduler does not answer, the runner is not queued yet, and a later
+        pass completes it.
 
         Raises:
             InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
             Refused: the user may hold no GPU, or holds as many as the settings permit; or another process serves the
                 board.
-            SchedulerRefused: the scheduler refused the job.
-            SchedulerError: the scheduler did not answer; the job is looked for later.
-            StorageError: the board cannot be written.
+            SchedulerRefused: the scheduler refused the job; no GPU is held.
+            StorageError: the board cannot be written; the hint names a runner that is stored nevertheless.
         """
         self._context.installation.require_unserved("holds GPUs")
         found, held_seconds, idle = self._checked(gpu, seconds, idle_seconds)
@@ -76,12 +83,13 @@ class Runners:
             # One that has just retired leaves its place.
             self._context.reconciler.advance_runners(found.cluster.name)
         runner = self._context.store.runners.add(new, most=self.rules().per_user)
-        errors = self._context.reconciler.advance_runners(runner.cluster)
-        now = self._context.store.runners.get(runner.id)
+        with _naming(f"Runner {runner.id} is stored, and may start later; `hpc-board release {runner.id}` ends it."):
+            # The errors are those of all runners of the cluster, also of other users; this one's row has its own.
+            self._context.reconciler.advance_runners(runner.cluster)
+            now = self._context.store.runners.get(runner.id)
         if now.state is RunState.ERROR:
-            raise SchedulerRefused(now.status.reason, hint=now.status.source)
-        if errors:
-            raise errors[0]
+            hint = "\n".join(filter(None, (now.status.source, f"No {now.gpu} is held.")))
+            raise SchedulerRefused(now.status.reason, hint=hint)
         return now
 
     def _checked(self, gpu: str, seconds: int | None, idle_seconds: int | None) -> tuple[Gpu, int, int]:
@@ -98,6 +106,12 @@ class Runners:
         found, most = self._context.gpu(gpu), 60 * rules.minutes
         chosen = min(HOLD_SECONDS, most) if seconds is None else seconds
         idle = min(60 * rules.idle_minutes, chosen) if idle_seconds is None else idle_seconds
+        if 0 < chosen < LEAST_HOLD_SECONDS:
+            least, setting = span_words(timedelta(seconds=LEAST_HOLD_SECONDS)), f"`runners.minutes` is {rules.minutes}"
+            raise InputError(
+                f"a GPU cannot be held for {chosen} s: a hold needs at least {least} for a run.",
+                hint="Choose a longer time." if most >= LEAST_HOLD_SECONDS else f"Ask the board's admin: {setting}.",
+            )
         for given, bound, words in ((chosen, most, "minutes"), (idle, 60 * rules.idle_minutes, "idle_minutes")):
             if not 0 < given <= bound:
                 raise InputError(
@@ -110,24 +124,38 @@ class Runners:
     def release(self, runner: int) -> Runner:
         """End a runner of the user, or any for an admin: after the run in hand, or at once if its job waits.
 
-        Runs that wait at it get jobs of their own.
+        Runs that wait at it get jobs of their own. If the scheduler does not answer, a later pass ends it.
 
         Raises:
-            InputError: there is no such runner, or it has ended.
+            InputError: there is no such runner, it has ended, or its cluster has left the settings.
             Refused: it is another user's, or another process serves the board.
-            SchedulerError: the scheduler did not answer; the request is stored, and carried out later.
+            StorageError: the board cannot be written; the hint tells whether the request is stored.
         """
         self._context.installation.require_unserved("releases GPUs")
-        found = self._context.store.runners.get(runner)
-        if found.user != self._context.user and not self._context.is_admin:
-            raise Refused(f"runner {runner} belongs to {found.user}.", hint="`hpc-board status` lists yours.")
+        found = self.get(runner)
         if found.state.ended:
             raise InputError(f"runner {runner} has ended: {found.status.reason or found.state}.")
         self._context.store.runners.request_end(runner, f"released by {self._context.user}")
-        errors = self._context.reconciler.advance_runners(found.cluster)
-        if errors:
-            raise errors[0]
-        return self._context.store.runners.get(runner)
+        with _naming(f"The request to end runner {runner} is stored; a later pass carries it out."):
+            errors = self._context.reconciler.advance_runners(found.cluster)
+            if found.cluster not in self._context.clusters.schedulers:
+                raise errors[0]
+            return self._context.store.runners.get(runner)
+
+    def get(self, number: int) -> Runner:
+        """Return a runner of the user, or any for an admin, as it is now.
+
+        Raises:
+            InputError: there is no such runner.
+            Refused: it is another user's.
+        """
+        if not self._context.has_database():
+            raise unknown_runner(number)
+        found = self._context.reading.runners.get(number)
+        if found.user != self._context.user and not self._context.is_admin:
+            owner = found.user or "the board"
+            raise Refused(f"runner {number} belongs to {owner}.", hint="`hpc-board status` lists yours.")
+        return found
 
     def live(self) -> tuple[Runner, ...]:
         """Return the runners of all users that have not ended, oldest first."""
@@ -139,3 +167,13 @@ class Runners:
             return ()
         user = None if self._context.is_admin else self._context.user
         return self._context.reading.runners.newest(max(0, min(limit, _RECENT_MAX)), user)
+
+
+@contextmanager
+def _naming(hint: str) -> Iterator[None]:
+    """Give a StorageError in the block this hint, besides its own."""
+    try:
+        yield
+    except StorageError as error:
+        error.hint = "\n".join(filter(None, (error.hint, hint)))
+        raise

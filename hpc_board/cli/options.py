@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpc_board.cli.global_options import config_of, is_verbose
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import BoardError, InputError, Refused
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
     from hpc_board.domain.runner import Runner
     from hpc_board.model.result import Verdict
-
-_RUNNERS_MAX = 1_000
-"""The number of newest runners among which those of an admin are looked for."""
 
 Open = Callable[[], "Board"]
 """A function that opens the board of the command line; commands find it in click's context."""
@@ -194,14 +191,14 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
     return board.runs.list() if board.exists else ()
 
 
-def newest_runners(board: "Board") -> "list[Runner]":
-    """Return the user's newest runners, newest first; an admin sees those of others, too."""
-    return [each for each in board.runners.recent(_RUNNERS_MAX) if each.user == board.user]
-
-
 def live_runners(board: "Board") -> "list[Runner]":
     """Return the user's runners that have not ended, newest first."""
-    return [each for each in newest_runners(board) if not each.state.ended]
+    try:
+        found = board.runners.live()[::-1]
+    except Refused:
+        # Users who have lost their role still see the GPUs that they hold.
+        found = board.runners.recent()
+    return [each for each in found if each.user == board.user and not each.state.ended]
 
 
 def _held(board: "Board") -> list[str]:

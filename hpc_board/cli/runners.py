@@ -12,7 +12,7 @@ from hpc_board.cli.output import now, print_found, print_json, print_previews, r
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import BoardError, InputError, WaitExpired
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.runners import held_facts, reason_text, released_text
+from hpc_board.report.runners import held_facts, reason_text, released_text, unqueued_text
 from hpc_board.report.views.runs import RunnerView
 
 _POLL_SECONDS = 0.5
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.5
     "seconds",
     metavar="TIME",
     type=LENGTH,
-    help="The longest time, such as 30m or 1h30m; default: 30m, or the settings' bound if it is less.",
+    help="The longest time, from 2m30s, such as 30m or 1h30m; default: 30m, or the settings' bound if it is less.",
 )
 @click.option(
     "--idle",
@@ -62,8 +62,8 @@ def hold(
     Runs with other job options than the GPU's own or with `submit --fresh` get jobs of their own, and so do runs when
     too little time is left.
 
-    The exit code is 0 once the job is in the queue; with --wait once it has the GPU, 3 if it ended before, 4 on
-    timeout.
+    The exit code is 0 once the job is in the queue, or stored to be sent later if the scheduler does not answer; with
+    --wait once it has the GPU, 3 if it ended before, 4 on timeout.
     """
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout requires --wait.")
@@ -81,7 +81,11 @@ def hold(
     if held.state.ended:
         raise click.exceptions.Exit(NO_VERDICT)
     name = one_line(held.gpu)
+    if held.state.unsent:
+        remark(unqueued_text(held, served=board.served))
     meanwhile = "go there" if held.started_at else "wait with it"
+    if not held.takes_runs:
+        meanwhile = "get jobs of their own until it is queued" if held.state.unsent else "get jobs of their own"
     remark(f"Your runs on {name} {meanwhile}: `hpc-board submit FILE --gpu {name}`.")
     remark(f"`hpc-board release {held.id}` ends it, `hpc-board status` shows it.")
 
@@ -93,14 +97,14 @@ def _granted(board: Board, runner: Runner, timeout_seconds: float | None) -> Run
         WaitExpired: `timeout_seconds` are over.
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    stays = f"`hpc-board status` shows it, `hpc-board release {runner.id}` ends it."
+    shown = f"`hpc-board status` shows it, `hpc-board release {runner.id}` ends it."
     told = ""
     try:
         while runner.started_at is None and not runner.state.ended:
             if deadline is not None and time.monotonic() >= deadline:
                 raise WaitExpired(
                     f"runner {runner.id} has no {one_line(runner.gpu)} after {timeout_seconds:g} s",
-                    hint=f"It keeps its place in the queue: {stays}",
+                    hint=f"It {_stays(runner)}: {shown}",
                 )
             time.sleep(_POLL_SECONDS)
             problem = ""
@@ -108,19 +112,19 @@ def _granted(board: Board, runner: Runner, timeout_seconds: float | None) -> Run
                 board.runs.advance()
             except BoardError as error:
                 problem = error.message
-            runner = _newest(board, runner)
+            runner = board.runners.get(runner.id)
             problem = problem or reason_text(runner)
             if problem not in ("", told):
                 told = problem
                 remark(f"Still waiting: {problem}")
     except KeyboardInterrupt:
-        remark(f"Stopped waiting. Runner {runner.id} keeps its place in the queue: {stays}")
+        remark(f"Stopped waiting. Runner {runner.id} {_stays(runner)}: {shown}")
         raise
     return runner
 
 
-def _newest(board: Board, runner: Runner) -> Runner:
-    return next((each for each in board.runners.recent() if each.id == runner.id), runner)
+def _stays(runner: Runner) -> str:
+    return "is stored, and not queued yet" if runner.state.unsent else "keeps its place in the queue"
 
 
 @command("hpc-board release", "hpc-board release 3", "hpc-board release H100")
@@ -128,7 +132,7 @@ def _newest(board: Board, runner: Runner) -> Runner:
 def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
     """End runners, so that others get their GPUs.
 
-    Without a name, your only runner. It judges the run in hand to its end; the runs that wait behind it get jobs of
+    Without a name, your only runner. It judges a run in hand to its end; the runs that wait behind it get jobs of
     their own. An admin may end the runner of any user by its number.
     """
     board = open_()

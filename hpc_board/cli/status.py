@@ -9,7 +9,7 @@ import msgspec
 
 from hpc_board.accounts import user_folder
 from hpc_board.board import Board
-from hpc_board.cli.options import Open, command, live_runners, newest_runners
+from hpc_board.cli.options import Open, command, live_runners
 from hpc_board.cli.output import listed_runs, now, print_blocks, print_json, refresh, table_time
 from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
@@ -22,6 +22,7 @@ from hpc_board.report.views.runs import LookView, RunnerView
 
 _FIRST_LOOK = timedelta(days=1)
 _RUNS_MAX = 1_000
+_RUNNERS_MAX = 1_000
 _BOARDS_MAX = 100
 _BYTES_MAX = 64 * 1024
 
@@ -63,7 +64,8 @@ def _newly_ended(board: Board) -> tuple[list[Run], list[Runner]]:
     looks = _looks(file)
     since = looks.pop(key, datetime.now(UTC) - _FIRST_LOOK)
     found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
-    held = [each for each in newest_runners(board) if each.state.ended and each.status.at > since]
+    newest = [each for each in board.runners.recent(_RUNNERS_MAX) if each.user == board.user]
+    held = [each for each in newest if each.state.ended and each.status.at > since]
     looks[key] = max([since, *(run.status.at for run in found), *(runner.status.at for runner in held)])
     with suppress(OSError):  # without space or permission the next look repeats this one
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -30,8 +30,9 @@ from hpc_board.domain.job_options import JobOptions, check, of_values
 from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
-from hpc_board.errors import InputError, WaitExpired
+from hpc_board.errors import BoardError, InputError, WaitExpired
 from hpc_board.files import decoded, shown_path
+from hpc_board.model.text import one_line
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import view_of
 from hpc_board.report.views.runs import SubmissionView
@@ -177,9 +178,13 @@ def submit(
         return
     held = None if hold is None else _hold(board, _only_gpu(board.submissions.preview(requests, array=array)), hold)
     runs = board.submissions.submit(requests, array=array, fresh=fresh)
-    _report_elsewhere(board, runs, held)
     if not piped:
         remember_submission(os.environ, *((file, each.data) for file, each in zip(files, sources, strict=True)))
+    try:
+        _report_elsewhere(board, runs, held)
+    except BoardError as error:
+        # The runs are stored: an error would have scripts submit them again.
+        remark(f"The state of your held GPU is not known: {error.message}")
     if wait:
         raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
     _print_accepted(board, runs, as_json=as_json)
@@ -200,14 +205,18 @@ def _only_gpu(previews: Sequence[Preview]) -> str:
 
 
 def _hold(board: Board, gpu: str, seconds: int) -> Runner | None:
-    """Hold a GPU, unless the user holds it already; return the new runner, if any."""
+    """Hold a GPU, unless the user has a runner on it already; return the new runner, if any."""
     from hpc_board.report.runners import runner_text
 
     refresh(board)
-    if any(runner.gpu == gpu and runner.takes_runs for runner in live_runners(board)):
+    there = [runner for runner in live_runners(board) if runner.gpu == gpu and not runner.is_ending]
+    if any(runner.takes_runs for runner in there):
         return None
-    held = board.runners.hold(gpu, seconds)
-    remark(f"Runner {held.id}: {runner_text(held, now())}.")
+    held = None if there else board.runners.hold(gpu, seconds)
+    runner = held or there[0]
+    remark(f"Runner {runner.id}: {runner_text(runner, now())}.")
+    if not runner.takes_runs:
+        remark(f"Until it takes runs, yours have jobs of their own. `hpc-board release {runner.id}` ends it.")
     return held
 
 
@@ -215,20 +224,44 @@ def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) ->
     """Report the runs that do not go to the user's runner on their GPU; release `held` if none of them went there."""
     apart = [run for run in runs if not (run.fresh or run.status.runner or run.state.unsent)]
     live = {runner.gpu: runner for runner in live_runners(board) if runner.takes_runs} if apart else {}
-    if not live:
-        return
-    from hpc_board.report.runners import left_text, runner_text
-
+    numbers: dict[tuple[int, str], list[str]] = {}
     for run in apart:
-        runner = live.get(run.gpu)
-        if runner is not None and not run.state.ended:
-            remark(
-                f"Run {run.id} on {run.gpu} has a job of its own: its job options differ from those of runner "
-                f"{runner.id}, or the {left_text(runner, now())} that are left are too little. "
-                f"`hpc-board release {runner.id}` frees that GPU."
-            )
-    if held is not None and len(apart) == len(runs):
-        remark(f"No run went to it: {runner_text(board.runners.release(held.id), now())}.")
+        if run.gpu in live and not run.state.ended:
+            runner = live[run.gpu]
+            numbers.setdefault((runner.id, f"on {one_line(run.gpu)}: {_cause(run, runner)}"), []).append(str(run.id))
+    is_for_nothing = held is not None and held.id in [each.id for each in live.values()] and len(apart) == len(runs)
+    for (number, words), members in numbers.items():
+        has = (
+            f"Runs {', '.join(members)} have jobs of their own" if members[1:] else f"Run {members[0]} has its own job"
+        )
+        frees = "" if is_for_nothing else f" `hpc-board release {number}` frees that GPU."
+        remark(f"{has} {words}.{frees}")
+    if held is not None and is_for_nothing:
+        _release(board, held)
+
+
+def _cause(run: Run, runner: Runner) -> str:
+    """Return the cause for which a runner did not take a run, or the possible ones."""
+    from hpc_board.board.runners import LEAST_HOLD_SECONDS
+    from hpc_board.report.runners import left_text
+
+    if run.harness_sha256 != runner.harness_sha256:
+        return f"runner {runner.id} is of another version of hpc-board"
+    differs = f"the job options or the settings differ from those of runner {runner.id}"
+    if runner.left_seconds(now()) < LEAST_HOLD_SECONDS:
+        return f"{differs}, or the {left_text(runner, now())} that it has left are too little"
+    return f"{differs}, or it could take no further run"
+
+
+def _release(board: Board, held: Runner) -> None:
+    """Release a runner that no run went to; report a failure as a remark."""
+    from hpc_board.report.runners import runner_text
+
+    try:
+        text = runner_text(board.runners.release(held.id), now())
+    except BoardError as error:
+        text = f"{error.message.rstrip('.')}. `hpc-board release {held.id}` ends it"
+    remark(f"No run went to runner {held.id}, so it is released: {text}.")
 
 
 def _options(plain: Mapping[str, str | None], extras: Sequence[str]) -> JobOptions:

@@ -59,8 +59,17 @@ def released_text(runner: Runner, now: datetime) -> str:
     if runner.state.ended:
         return f"Runner {runner.id} {runner_text(runner, now)}."
     if runner.started_at is None:
-        return f"Runner {runner.id}: release requested; its job has not started and is cancelled."
-    return f"Runner {runner.id}: release requested; it {cost_text(runner, now)}, and ends after the run in hand."
+        return f"Runner {runner.id}: release requested; its job has not started, and will be cancelled."
+    return f"Runner {runner.id}: release requested; it {cost_text(runner, now)}, and ends after any run in hand."
+
+
+def unqueued_text(runner: Runner, *, served: bool) -> str:
+    """Return the lines about a runner without a job in the queue: the reason, and the program that goes on with it."""
+    goes_on = "will send it" if runner.state is RunState.CREATED else "will look for its job, which may exist"
+    return (
+        f"{_because(f'Runner {runner.id} on {one_line(runner.gpu)} is not queued yet', runner)}\n"
+        f"Stored; {'the service' if served else '`hpc-board poll` or the app'} {goes_on}."
+    )
 
 
 def left_text(runner: Runner, now: datetime) -> str:
@@ -101,11 +110,14 @@ def _held_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
     if runner.takes_runs:
         return f"{gpu} held", f"{left_text(runner, now)} left"
     if runner.state is RunState.RUNNING:
-        return f"{gpu} held", _because("ends after the run in hand", runner)
+        return f"{gpu} held", _because("ends after any run in hand", runner)
     return (_because(f"{gpu} held, ending", runner),)
 
 
 def _ended_text(runner: Runner, now: datetime) -> str:
+    if runner.state is RunState.CANCELLED and runner.status.cancel_requested:
+        # A scheduler's words for the end of a job that the user released would tell of a cancel.
+        return f"{cost_text(runner, now)}; released"
     end = "ended" if runner.state is RunState.FINISHED else state_text(runner.state)
     return f"{cost_text(runner, now)}; {_because(end, runner)}"
 

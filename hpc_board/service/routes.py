@@ -78,6 +78,7 @@ ROUTES: Mapping[str, Route] = {
     "runners.hold": _PARTICIPANT_WRITES,
     # As with runs, a user who has lost the role may still release a GPU.
     "runners.release": _ANYONE_WRITES,
+    "runners.get": _ANYONE,
     "runners.live": _PARTICIPANT,
     "runners.recent": _ANYONE,
     "standings.removed": _PARTICIPANT,

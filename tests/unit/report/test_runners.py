@@ -59,7 +59,7 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
         (a_runner(RunState.RUNNING, started=-1155, node="n3"), "H100 held, 45 s left, 0 runs, job 4711 on node n3"),
         (
             a_runner(RunState.RUNNING, started=0, node="n3", runs=7, reason="released by ada", cancel_requested=True),
-            "H100 held, ends after the run in hand: released by ada, 7 runs, job 4711 on node n3",
+            "H100 held, ends after any run in hand: released by ada, 7 runs, job 4711 on node n3",
         ),
         (
             a_runner(RunState.COLLECTING, started=0, node="n3", runs=7, reason="it was idle for 300 s"),
@@ -76,6 +76,10 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
         (
             a_runner(RunState.CANCELLED, reason="released by ada"),
             "never held H100; cancelled: released by ada",
+        ),
+        (
+            a_runner(RunState.CANCELLED, reason="cancelled while it ran", cancel_requested=True),
+            "never held H100; released",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
