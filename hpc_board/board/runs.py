@@ -94,7 +94,7 @@ class Runs:
         def look() -> tuple[list[Run], list[int]]:
             runs = self.get_each(ids)
             self._context.store.file.rest()
-            return runs, [len(self._progress(run)) for run in runs]
+            return runs, [len(self._progress(run)) for run in runs if not run.state.ended]
 
         run_pass = partial(self._run_pass, ids)
         return changes(run_pass, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
@@ -169,7 +169,8 @@ class Runs:
 
     def get_each(self, runs: Sequence[int]) -> list[Run]:
         """Return the runs with these numbers, as `get` does."""
-        return [self.get(number) for number in runs]
+        found = self._context.store.runs.numbered(runs)
+        return [self.seen(found[number]) if number in found else self.get(number) for number in runs]
 
     def whole(self, run: int) -> WholeRun:
         """Return the run with this number and all its rows, read in one transaction.

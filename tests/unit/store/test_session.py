@@ -3,24 +3,28 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.errors import StorageError
+from hpc_board.errors import InputError, StorageError
 from hpc_board.model.task import Mode
+from hpc_board.runs.job_folder import PROGRESS, Folders
 from hpc_board.store import Store
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.e2e.boards import BoardFiles, board_files
 from tests.unit.store.test_store import TASK
+from tests.values import requested
 
 NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -252,6 +256,39 @@ def test_a_wait_lets_go_of_the_database_before_it_sleeps(files: BoardFiles) -> N
         assert descriptors(files.folder / "board" / "board.db") == 1
         for _ in board.runs.wait([1], timeout_seconds=60):
             assert descriptors(files.folder / "board" / "board.db") == 0
+
+
+def test_many_runs_are_read_by_one_question(files: BoardFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, connect = Board(settings.load(files.settings, {})), sqlite3.connect
+    opened: list[str] = []
+
+    def counting(database: str, **options: Any) -> sqlite3.Connection:
+        opened.append(database)
+        connection: sqlite3.Connection = connect(database, **options)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", counting)
+    assert [run.id for run in board.runs.get_each([1, 1, 1])] == [1, 1, 1]
+    assert len(opened) == 1
+    with pytest.raises(InputError, match="there is no run 99"):
+        board.runs.get_each([1, 99])
+
+
+def test_a_wait_reads_the_progress_of_runs_until_they_end(files: BoardFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, read = Board(settings.load(files.settings, {})), Folders.read
+    names: list[str] = []
+
+    def recording(folders: Folders, run: Run, name: str, *rest: Any, **options: Any) -> bytes:
+        names.append(name)
+        return read(folders, run, name, *rest, **options)
+
+    monkeypatch.setattr(Folders, "read", recording)
+    (run,) = board.submissions.submit([requested(files.kernel(), mode="test")])
+    list(board.runs.wait([run.id], timeout_seconds=60))
+    assert PROGRESS in names
+    names.clear()
+    list(board.runs.wait([run.id], timeout_seconds=60))
+    assert PROGRESS not in names
 
 
 def test_a_submission_reads_the_folder_of_its_task_alone(files: BoardFiles) -> None:
