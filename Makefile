@@ -104,6 +104,10 @@ bench-judge: .venv/.dev ## seconds of a judged run, beside KernelBot's
 bench-honest: .venv/.dev ## scores of 300 ranked runs of honest kernels, beside no, one and two busy processes (hours)
 	$(BIN)/python scripts/bench_honest.py
 
+.PHONY: bench-power
+bench-power: .venv/.dev ## differences that `compare` finds, by the noise of the machine (half a minute)
+	$(BIN)/python scripts/bench_power.py
+
 .PHONY: bench-lies
 bench-lies: .venv/.dev ## scores of lies about times around the examples of each task (an hour)
 	$(BIN)/python scripts/bench_lies.py

@@ -18,7 +18,7 @@ from hpc_board.store import Store
 from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
-    from hpc_board.boards.comparison import ChangesShown
+    from hpc_board.boards.comparison import ChangeSpreads
     from hpc_board.boards.editor import BoardUser, LeaderboardEditor
     from hpc_board.catalog.known_tasks import TaskCache
     from hpc_board.domain.run import Run
@@ -73,11 +73,11 @@ class Installation:
         return TaskCache()
 
     @cached_property
-    def changes(self) -> "ChangesShown":
+    def changes(self) -> "ChangeSpreads":
         """The significance of changes between runs."""
-        from hpc_board.boards.comparison import ChangesShown
+        from hpc_board.boards.comparison import ChangeSpreads
 
-        return ChangesShown(self.reading)
+        return ChangeSpreads(self.reading)
 
     def served_by_another(self) -> bool:
         """Return whether a service, another process, owns the board: only it sends and follows jobs."""

@@ -50,8 +50,8 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
     return found
 
 
-class ChangesShown:
-    """The significance of changes between ended runs of one version of a task; the scores of runs are kept."""
+class ChangeSpreads:
+    """The spreads of changes between ended runs of one version of a task; the scores of runs are kept."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,43 +59,43 @@ class ChangesShown:
         self._score = lru_cache(_SCORES_KEPT)(self._score_of)
         self._ranking_by = lru_cache(_RANKINGS_KEPT)(self._ranking_of)
 
-    def between(self, task: str, version: str, before: int | None, after: int) -> bool | None:
-        """Return whether the scores of the runs `before` and `after` differ; None where that is unknown."""
+    def between(self, task: str, version: str, before: int | None, after: int) -> float | None:
+        """Return the factor within which the change between two runs' scores may be noise; None if it is unknown."""
         if before is None:
             return None
         ranking_by = self._ranking_by(task, version)
         difference = score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
-        return difference.shown if difference is not None and difference.has_interval else None
+        return None if difference is None else difference.spread
 
     def of_feed(self, entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
-        """Return entries of a feed, the newest first, with the significance of the first COMPARED_MAX changes."""
-        shown = [
+        """Return entries of a feed, the newest first, with the spreads of the first COMPARED_MAX changes."""
+        spreads = [
             self.between(each.task, each.task_version, each.former_run, each.run) for each in entries[:COMPARED_MAX]
         ]
-        compared_ones = (replace(each, change_shown=known) for each, known in zip(entries, shown, strict=False))
+        compared_ones = (replace(each, change_spread=spread) for each, spread in zip(entries, spreads, strict=False))
         return (*compared_ones, *entries[COMPARED_MAX:])
 
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
-        """Return the placing of a run with the significance of its change."""
+        """Return the placing of a run with the spread of its change."""
         if placing is None:
             return None
         before = placing.former_run if placing.rank is not None else placing.best_run
-        return replace(placing, change_shown=self.between(run.task, run.task_version, before, run.id))
+        return replace(placing, change_spread=self.between(run.task, run.task_version, before, run.id))
 
     def of_newest(self, task: Task, rows: Sequence[Standing]) -> list[Standing]:
-        """Return a user's runs with the significance of the change of each from the fastest earlier one.
+        """Return a user's runs with the spread of the change of each from the fastest earlier one.
 
         It is unknown for runs before the newest COMPARED_MAX.
         """
         in_order = sorted(rows, key=lambda row: (row.submitted_at, row.run))
         first = len(in_order) - COMPARED_MAX
-        shown: dict[int, bool | None] = {}
+        spreads: dict[int, float | None] = {}
         fastest: Standing | None = None
         for index, row in enumerate(in_order):
             before = fastest.run if fastest is not None and index >= first else None
-            shown[row.run] = self.between(task.name, task.version, before, row.run)
+            spreads[row.run] = self.between(task.name, task.version, before, row.run)
             fastest = row if fastest is None or row.score_s < fastest.score_s else fastest
-        return [replace(row, change_shown=shown[row.run]) for row in rows]
+        return [replace(row, change_spread=spreads[row.run]) for row in rows]
 
     def _ranking_of(self, task: str, version: str) -> Ranking:
         return self._store.submissions.task(task, version).ranking_by

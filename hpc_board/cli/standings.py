@@ -319,8 +319,8 @@ def feed(
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
     """Compare two submissions.
 
-    Prints the difference in each case and its 95 % confidence interval, or "no difference shown" if the scatter of
-    the times is larger. For two profiles, it prints the metrics of each kernel.
+    Prints the difference in each case and its 95 % confidence interval, or "within noise" if the interval
+    includes no difference. For two profiles, it prints the metrics of each kernel.
     """
     from hpc_board.report.comparisons import comparison_report
 

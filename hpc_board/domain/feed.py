@@ -47,8 +47,8 @@ class News(msgspec.Struct, frozen=True):
 class FeedEntry(msgspec.Struct, frozen=True):
     """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU.
 
-    `former_run` is the user's best run before, None without one that counts. `change_shown` says whether the
-    measurements show the change from it, None where that is unknown.
+    `former_run` is the user's best run before, None without one that counts. `change_spread` is the
+    factor within which the change from it may be noise, None where that is unknown.
     """
 
     id: int
@@ -62,7 +62,7 @@ class FeedEntry(msgspec.Struct, frozen=True):
     emulated: bool
     news: News
     former_run: int | None = None
-    change_shown: bool | None = None
+    change_spread: float | None = None
 
 
 def news(

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.score_interval import Interval, full_score_text
-from hpc_board.domain.time_change import NO_DIFFERENCE, change_text
+from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 
@@ -16,8 +16,8 @@ class Standing(msgspec.Struct, frozen=True):
     """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
 
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
-    next better row. Among a user's newest runs, `change_shown` says whether the measurements show the change from the
-    fastest earlier one; it is None where that is unknown.
+    next better row. Among a user's newest runs, `change_spread` is the factor within which the change from the fastest
+    earlier one may be noise; it is None where that is unknown.
     """
 
     rank: int
@@ -32,7 +32,7 @@ class Standing(msgspec.Struct, frozen=True):
     harness: str = ISOLATED
     interval: Interval | None = None
     overlaps_above: bool = False
-    change_shown: bool | None = None
+    change_spread: float | None = None
 
 
 class Rows(StrEnum):
@@ -99,8 +99,9 @@ class Placing(msgspec.Struct, frozen=True):
 
     `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
     `first` says that it is the user's first run that passed there. `former_rank`, `former_s` and `former_run` are the
-    user's rank, score and run before a run that improved them. `change_shown` says whether the measurements show the
-    change from the former run, or from the best one for a run that is not the best; it is None where that is unknown.
+    user's rank, score and run before a run that improved them. `change_spread` is the factor within which
+    the change from the former run may be noise, or that from the best one for a run that is not the best; it is None
+    where that is unknown.
     """
 
     rank: int | None
@@ -111,7 +112,7 @@ class Placing(msgspec.Struct, frozen=True):
     former_rank: int | None = None
     former_s: float | None = None
     former_run: int | None = None
-    change_shown: bool | None = None
+    change_spread: float | None = None
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -156,17 +157,17 @@ def _gain(score_s: float, placing: Placing) -> str:
     """Return the change of the user's score and rank by a run; empty unless it improved a former score."""
     if placing.rank is None or placing.former_s is None or placing.former_s <= score_s:
         return ""
-    return f", {gain_text(score_s, placing.rank, placing.former_s, placing.former_rank, shown=placing.change_shown)}"
+    return f", {gain_text(score_s, placing.rank, placing.former_s, placing.former_rank, placing.change_spread)}"
 
 
-def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | None, *, shown: bool | None) -> str:
+def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | None, spread: float | None) -> str:
     """Return the change of a user's score and rank: "was 5.81 ms: 3.4x faster, 2nd to 1st".
 
-    `shown` is that of `change_text`.
+    `spread` is that of `change_text`.
     """
     climbed = former_rank is not None and rank < former_rank
     ranks = f", {ordinal(former_rank or 0)} to {ordinal(rank)}" if climbed else ""
-    return f"was {duration_text(former_s * 1e9)}: {change_text(former_s, score_s, shown=shown)}{ranks}"
+    return f"was {duration_text(former_s * 1e9)}: {change_text(former_s, score_s, spread)}{ranks}"
 
 
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
@@ -174,8 +175,8 @@ def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     whose = "your" if own else "the user's"
     if score_s <= placing.best_s:
         return f"as fast as {whose} best, which was submitted earlier (run {placing.best_run})"
-    change = change_text(placing.best_s, score_s, shown=placing.change_shown)
-    joint = "from" if change == NO_DIFFERENCE else "than"
+    change = change_text(placing.best_s, score_s, placing.change_spread)
+    joint = "of" if change.startswith(WITHIN_NOISE) else "than"
     return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
 
 

@@ -1,5 +1,7 @@
 """The change from one time to another in words, which every page, table and message has from here."""
 
+from hpc_board.model.score import figures
+
 FACTOR_MIN = 1.995
 """The least ratio of two times that is told as a factor, such as 2.0x; a smaller one is told in percent."""
 
@@ -9,26 +11,50 @@ COMPARED_MAX = 50
 A result takes 1 to 10 ms to read, by its samples.
 """
 
-NO_DIFFERENCE = "no difference shown"
+WITHIN_NOISE = "within noise"
 """The words for two times that differ by no more than their scatter."""
+
+_HALF_TOLD = 50
+"""The least half of an interval, in percent, that is only told to be too wide: "± 95 %" reads as a confidence."""
 
 _PERCENT_MIN = 0.1
 _ONE_DECIMAL = 9.95
 """The least figure that is told without a decimal: it is 10 when rounded."""
 
 
-def change_text(before: float, after: float, *, shown: bool | None = None) -> str:
-    """Return the change from the time `before` to `after`: "8.2 % faster", "25 % slower", "3.4x faster", "as fast".
+def exceeds(before: float, after: float, spread: float) -> bool:
+    """Return whether the ratio of two times is beyond the factor `spread`, within which it may be noise."""
+    return max(before, after) / min(before, after) > spread
 
-    The figure is the ratio of the longer time to the shorter one. `shown` says whether the measurements show a
-    difference; None where nothing is known of their scatter.
+
+def change_text(before: float, after: float, spread: float | None = None) -> str:
+    """Return the change from the time `before` to `after`: "8.2 % faster", "3.4x slower", "as fast".
+
+    The figure is the ratio of the longer time to the shorter one. With the factor `spread`, within which the ratio is
+    true, it has an error: "15.0 % faster (± 3.8 %)", "3.40x slower (± 0.2x)", or "within noise (4.1 ± 14 %)".
     """
-    if shown is False:
-        return NO_DIFFERENCE
-    if before == after:
-        return "as fast"
     ratio = max(before, after) / min(before, after)
-    return f"{_ratio_text(ratio)} {'faster' if after < before else 'slower'}"
+    how = "faster" if after < before else "slower"
+    if spread is None:
+        return "as fast" if before == after else f"{_ratio_text(ratio)} {how}"
+    half = 100 * (spread - 1)
+    if not exceeds(before, after, spread):
+        error = f"{figures(100 * (ratio - 1), 2)} ± {figures(half, 2)} %" if half < _HALF_TOLD else "too much scatter"
+        return f"{WITHIN_NOISE} ({error})"
+    # Above 100 % the interval is too asymmetric for one number on both sides.
+    if half * ratio >= 100:
+        least, most = ratio / spread, ratio * spread
+        return f"{figures(ratio, 2)}x {how} ({figures(least, 2)}x to {figures(most, 2)}x)"
+    # A figure beside its error has a digit more than in other texts.
+    if ratio >= FACTOR_MIN:
+        return f"{_three_digits(ratio)}x {how} (± {figures(half * ratio / 100, 2)}x)"
+    return f"{_three_digits(100 * (ratio - 1))} % {how} (± {figures(half * ratio, 2)} %)"
+
+
+def _three_digits(value: float) -> str:
+    """Return a value to three digits, a last zero among them: "2.00", "14.5", "145"."""
+    text = f"{value:#.3g}".rstrip(".")
+    return figures(value, 3) if "e" in text else text
 
 
 def _ratio_text(ratio: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from hpc_board.domain.comparison import Comparison, kernel_pairs
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FACTOR_MIN
-from hpc_board.model.result import Result
+from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
@@ -54,8 +54,8 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     else:
         return
     repeated = all(case.difference.repeated for case in comparison.cases)
-    within = "between processes" if repeated else "of calls within one process; mode ranked has several"
-    yield Paragraph(f"{interval}, from the scatter {within}.", Tone.QUIET)
+    within = "of both runs" if repeated else "within one process, of which mode ranked has several,"
+    yield Paragraph(f"{interval}, from the scatter {within} and the usual difference of two runs.", Tone.QUIET)
 
 
 def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
@@ -67,6 +67,10 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         if throttled:
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
             yield Paragraph(words, Tone.BAD)
+        busy = max((case.timing.busy_processors for case in result.cases if case.timing), default=0.0)
+        if busy >= BUSY_PROCESSORS:
+            words = f"Busy machine: other work used {figures(busy, 2)} processors in the run of submission "
+            yield Paragraph(f"{words}{run.submission}; its times are less certain.", Tone.BAD)
     if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]

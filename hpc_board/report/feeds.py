@@ -61,7 +61,7 @@ def _compared(entry: FeedEntry) -> str:
         words = "was" if news.kind is FeedKind.RECORD else "ahead of"
         return f"{words} {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
     if news.former_s is not None:
-        return gain_text(news.score_s, news.rank, news.former_s, news.former_rank, shown=entry.change_shown)
+        return gain_text(news.score_s, news.rank, news.former_s, news.former_rank, entry.change_spread)
     return ""
 
 

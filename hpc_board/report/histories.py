@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from hpc_board.domain.standing import Page, Standing
-from hpc_board.domain.time_change import COMPARED_MAX, NO_DIFFERENCE, change_text
+from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
@@ -36,7 +36,7 @@ def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
         report.append(history_plot(runs, _PLOT_COLUMNS, _PLOT_ROWS))
     report.append(_table(runs))
     if len(runs) > COMPARED_MAX:
-        report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{NO_DIFFERENCE}".', Tone.QUIET))
+        report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
 
 
@@ -75,7 +75,7 @@ def history_rows(runs: Sequence[Standing]) -> list[tuple[str, ...]]:
     fastest = math.inf
     rows: list[tuple[str, ...]] = []
     for run, best in zip(runs, bests(runs), strict=True):
-        change = "" if fastest == math.inf else change_text(fastest, run.score_s, shown=run.change_shown)
+        change = "" if fastest == math.inf else change_text(fastest, run.score_s, run.change_spread)
         rows.append(
             (
                 moment_text(run.submitted_at),

@@ -219,7 +219,7 @@ class Scattered(Timed):
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
         (found,) = super().compare(one, other, gpus)
-        wide = Difference(12.3e3, 9.84e3, 1.25, 0.1, 9, repeated=True)
+        wide = Difference(12.3e3, 9.84e3, 9, repeated=True)
         cases = tuple(
             CaseDifference(index, f"rows: {8192 + index}; columns: 257; steps: 16; seed: 3", wide) for index in range(2)
         )
@@ -240,5 +240,5 @@ async def test_a_narrow_comparison_keeps_both_times_and_the_ratio(width: int, *,
     assert "12.3 µs" in row
     assert "9.84 µs" in row
     assert "1.25x" in row
-    assert any("no difference" in line for line in lines) is has_words
+    assert any("within noise" in line for line in lines) is has_words
     assert any("(case: rows x columns x" in line for line in lines)

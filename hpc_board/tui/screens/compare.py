@@ -23,7 +23,7 @@ class CompareScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "Compares the submission marked last with the one marked first. ± is half the width of the 95 % confidence "
-        "interval; if the interval includes 0, no difference is shown."
+        "interval; if the interval includes 0, the difference is within noise."
     )
 
     times = getters.query_one("#times", Blocks)

@@ -230,13 +230,13 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
         ),
         (
             1e-3,
-            Placing(1, 9, 1e-3, 12, first=False, former_rank=2, former_s=1.1e-3, change_shown=False),
-            "First place on H100: 1.00 ms, was 1.10 ms: no difference shown, 2nd to 1st",
+            Placing(1, 9, 1e-3, 12, first=False, former_rank=2, former_s=1.1e-3, change_spread=1.15),
+            "First place on H100: 1.00 ms, was 1.10 ms: within noise (10 ± 15 %), 2nd to 1st",
         ),
         (
             12.34e-6,
-            Placing(None, 99, 11.4e-6, 7, first=False, change_shown=False),
-            "Successful on H100: 12.3 µs, no difference shown from the user's best, 11.4 µs (run 7)",
+            Placing(None, 99, 11.4e-6, 7, first=False, change_spread=1.15),
+            "Successful on H100: 12.3 µs, within noise (8.2 ± 15 %) of the user's best, 11.4 µs (run 7)",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
