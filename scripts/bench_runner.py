@@ -257,15 +257,16 @@ class Queue:
     def __init__(self, folder: Path, *, at_runner: bool) -> None:
         self.folder = folder
         self.scheduler = LocalScheduler(HERE, folder / "local" / "here")
-        own = "" if at_runner else str(bundled.folder("job_templates") / "job.sh.j2")
-        self.gpu = Gpu(GPU, HERE, Device.CPU, python=sys.executable, template=own)
+        self.request = "the same" if at_runner else ""
+        self.gpu = Gpu(GPU, HERE, Device.CPU, python=sys.executable)
         self.gate = folder / "runs" / "gate"
         self.gate.mkdir(parents=True)
         (self.gate / job_folder.SCRIPT).write_text("until [ -e go ]; do sleep 0.01; done\n")
-        self._submit(self.gate)
+        self._submit(self.gate, "")
 
-    def _submit(self, folder: Path) -> JobKey:
-        job = Job(f"{folder.name}-{os.getpid()}-{time.time_ns()}", folder, job_folder.SCRIPT, self.gpu, {}, 3600)
+    def _submit(self, folder: Path, request: str) -> JobKey:
+        name = f"{folder.name}-{os.getpid()}-{time.time_ns()}"
+        job = Job(name, folder, job_folder.SCRIPT, self.gpu, {}, 3600, request=request)
         return JobKey(job.name, self.scheduler.submit(job), BEGINNING)
 
     def judge(self, task: Task, mode: Mode, example: Path, runs: int) -> Batch:
@@ -275,7 +276,7 @@ class Queue:
             there = written(self.folder, task, self.gpu, mode, code=example.read_text(), file_name=example.name)
             # The same run each time: its folder has another name.
             folders.append(there.rename(there.with_name(f"run{number}")))
-            keys.append(self._submit(folders[-1]))
+            keys.append(self._submit(folders[-1], self.request))
         (self.gate / "go").touch()
         began = time.monotonic()
         while any(

@@ -273,7 +273,7 @@ class Processes:
         """Return the number of processes besides the zygote and those `trusted`, whatever their parents are by now."""
         self.reap()
         known = [each.pid for each in (*trusted, self._zygote) if each is not None]
-        return sum(not ended(pid) for pid in descendants_of(os.getpid(), known))
+        return sum(not ended(pid) for pid in descendants_of(os.getpid(), leaving_out=known))
 
     def siblings(self, worker: Child) -> list[int]:
         """Return the processes besides a worker that a submission has started."""

@@ -31,7 +31,6 @@ from hpc_board.harness.processes.signals import Interruption
 from hpc_board.harness.processes.spawn import NotForked, Zygote
 from hpc_board.harness.processes.tree import kill_orphans, signal_all
 from hpc_board.harness.result_file import RESULT, account
-from hpc_board.model.files import whole_file
 from hpc_board.model.job_environment import JobEnvironment, log_name
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import (
@@ -50,6 +49,7 @@ from hpc_board.model.runner import (
     decoded,
     encoded,
     is_entry,
+    record_end,
 )
 
 _HOME = "scratch"
@@ -167,7 +167,7 @@ class _Runner:
         self._place = len(names)
         for name in names:
             if (taken / name).exists() or b'"runner_ended"' in (done / name).read_bytes():
-                self._record_end(name, End("node_fail", "the scheduler has restarted its runner"))
+                record_end(self._folder, name, End("node_fail", "the scheduler has restarted its runner"))
 
     def close(self) -> None:
         """End the zygotes."""
@@ -206,13 +206,7 @@ class _Runner:
         if end is None:
             taken.rename(path)
         else:
-            self._record_end(name, end)
-
-    def _record_end(self, name: str, end: End) -> None:
-        with whole_file(self._folder / DONE / name, mode=0o640) as file:
-            file.write(encoded(end))
-        (self._folder / TAKEN / name).unlink(missing_ok=True)
-        (self._folder / QUEUE / f"{name}{STOP}").unlink(missing_ok=True)
+            record_end(self._folder, name, end)
 
     def _judged(self, name: str, entry: Entry) -> End | None:
         """Judge a run; retire if it leaves anything behind, or if the GPU has failed.

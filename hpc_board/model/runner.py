@@ -7,8 +7,10 @@ that succeeds has the run, on any file system, without a lock. The runner withdr
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
+from hpc_board.model.files import whole_file
 from hpc_board.model.value import Value
 
 FACTS = "job.json"
@@ -76,6 +78,11 @@ def entry_name(number: int, job: str) -> str:
     return f"{number:08d}.{job}"
 
 
+def number_of(name: str) -> int:
+    """Return the number in the file name of an entry."""
+    return int(name.partition(".")[0])
+
+
 def is_entry(name: str) -> bool:
     """Return whether a file in a folder of entries can be one."""
     return _NAME.fullmatch(name) is not None and not name.endswith(STOP)
@@ -104,6 +111,18 @@ def decoded(data: bytes, kind: type[ValueT]) -> ValueT:
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not the file of a runner: {error}") from error
     for name, types in kind.__annotations__.items():
-        if type(fields[name]) is not (list if types == list[str] else types):
+        found = fields[name]
+        is_list = types == list[str]
+        if type(found) is not (list if is_list else types) or (
+            is_list and any(type(each) is not str for each in found)
+        ):
             raise ValueError(f"not the file of a runner: {name}")
     return kind(**fields)
+
+
+def record_end(folder: Path, name: str, end: End, taken: str = TAKEN) -> None:
+    """Store the end of a run in a runner's folder, and take it from those `taken`."""
+    with whole_file(folder / DONE / name, mode=0o640) as file:
+        file.write(encoded(end))
+    (folder / taken / name).unlink(missing_ok=True)
+    (folder / QUEUE / f"{name}{STOP}").unlink(missing_ok=True)

@@ -485,6 +485,7 @@ class PreparedJob(msgspec.Struct, frozen=True):
     def job(self) -> Job:
         """The single job of the run."""
         script = self.script
+        request = f"{self.run.harness_sha256} {job_folder.request(script, self.gpu)}"
         return Job(
             self.run.token,
             self.path,
@@ -493,6 +494,7 @@ class PreparedJob(msgspec.Struct, frozen=True):
             script.options,
             script.time_limit_seconds,
             comment=job_folder.comment(script, f"run {self.run.id}", *self.named),
+            request="" if self.run.fresh else request,
         )
 
     @property

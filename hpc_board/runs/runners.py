@@ -38,8 +38,8 @@ from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable
 from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens
-from hpc_board.runs.runner_queue import RunnerQueue
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.runner_queue import REASON_MAX, RunnerQueue, job_state
 from hpc_board.store import Store
 from hpc_board.store.runners import NewRunner
 
@@ -66,11 +66,6 @@ _LOOKED_AT = 20
 
 _MARGIN_SECONDS = 30
 """The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
-
-_REASON_MAX = 200
-
-_ENDS = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
-"""The state of a job whose run ended so at a runner; for any other word it is NODE_FAIL."""
 
 _ENDS_IN_HAND = {
     RunState.CANCELLED: JobState.CANCELLED,
@@ -259,7 +254,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         after a while, if it has retired or is to end.
         """
         told = self._queue(runner).state() if news.state is not JobState.PENDING else None
-        retired = one_line(told.retired, _REASON_MAX) if told is not None else ""
+        retired = one_line(told.retired, REASON_MAX) if told is not None else ""
         if news.unlisted and (retired or runner.status.cancel_requested):
             news = replace(news, state=JobState.MISSING)
         status = next_status(runner.status, news, utc_now(), result_grace=timedelta(0))
@@ -285,7 +280,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         return JobKey(runner.token, runner.status.job_id, runner.created_at, str(script))
 
     def _queue(self, runner: Runner) -> RunnerQueue:
-        return RunnerQueue(self.clusters.folders_on(runner.cluster), runner)
+        folders = self.clusters.folders_on(runner.cluster)
+        return RunnerQueue(folders.files, folders.of_runner(runner))
 
     def _move(self, runner: Runner, state: RunState, reason: str = "", source: str = "") -> None:
         self._record(runner, replace(runner.status.moved(state, utc_now()), reason=reason, source=source))
@@ -470,7 +466,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 continue
             for run in members:
                 with suppress(OSError):
-                    status = self._status_at(queue, run, parts)
+                    status = self._status_at(runner, queue, run, parts)
                     if isinstance(status, JobStatus):
                         news[run.token] = status
                     elif run.status.cancel_requested:
@@ -479,9 +475,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                         back[run.id] = status
         return news, back
 
-    def _status_at(self, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> "JobStatus | _Back":
+    def _status_at(self, runner: Runner, queue: RunnerQueue, run: Run, parts: Mapping[str, str]) -> "JobStatus | _Back":
         """Return the status of a run at a runner, or the reason for which the run comes back."""
-        name, runner = self._entry(run), queue.runner
+        name = self._entry(run)
         part = parts.get(name)
         at_runner = JobStatus(
             JobState.UNKNOWN, run.status.job_id, node=runner.status.node, source=f"runner {runner.id}"
@@ -496,16 +492,11 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 return replace(at_runner, state=JobState.PENDING, reason=f"waits at runner {runner.id}", node="")
         if part == WITHDRAWN:
             return _Back(f"taken out of the queue of runner {runner.id}")
-        if part == DONE:
-            try:
-                end = queue.end_of(name)
-            except ValueError:
-                return replace(at_runner, state=JobState.ENDED, reason="its end at the runner cannot be read")
+        if part == DONE and (end := queue.end_of(name)) is not None:
             if end.state == "time_over":
                 return _Back(f"the time of runner {runner.id} was over before the run ended", begun=True)
             if end.state != "runner_ended":
-                state = _ENDS.get(end.state, JobState.NODE_FAIL)
-                return replace(at_runner, state=state, reason=one_line(end.reason, _REASON_MAX))
+                return replace(at_runner, state=job_state(end), reason=end.reason)
             in_hand = JobState.COMPLETING
         if not runner.state.ended:
             return replace(at_runner, state=JobState.UNKNOWN if part is None else in_hand)

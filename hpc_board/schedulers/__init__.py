@@ -51,7 +51,8 @@ class Job(msgspec.Struct, frozen=True):
 
     `indexes` make it a job array, all of whose tasks run the script in `folder`. The output of each goes into the
     folder that is called as `folder` with the task's index after a dot. At most `max_running` tasks run at a time, 0
-    for any number. `comment` tells the site's users and admins of the job.
+    for any number. `comment` tells the site's users and admins of the job. Runs whose jobs have the same `request` may
+    be judged by one runner; it is empty for a job that needs its own batch script.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Job(msgspec.Struct, frozen=True):
     indexes: Sequence[int] = ()
     max_running: int = 0
     comment: str = ""
+    request: str = ""
 
 
 class JobKey(msgspec.Struct, frozen=True):

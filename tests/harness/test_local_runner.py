@@ -15,14 +15,14 @@ from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.harness.processes.tree import children_of, ended
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Verdict
-from hpc_board.model.runner import QUEUE, TAKEN
+from hpc_board.model.runner import FACTS, QUEUE, TAKEN, End
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.local import runner as local_runner
 from hpc_board.schedulers.local.client import LocalScheduler
-from hpc_board.schedulers.local.queue import End, Entry
-from hpc_board.schedulers.local.runner import LocalRunner, Request
+from hpc_board.schedulers.local.queue import Entry, Pool, Slot
+from hpc_board.schedulers.local.runner import LocalRunner
 from tests.harness.evaluations import RIGHT, a_task, await_step, make_job_folder, result_in
 from tests.unit.schedulers.test_local_scheduler import BEGINNING, proc_file, working_folder
 from tests.values import replace
@@ -55,7 +55,9 @@ class Board:
         (self._gate / "go").touch()
 
     def submit(self, folder: Path, gpu: Gpu, seconds: int = 120) -> JobKey:
-        job = Job(f"{folder.name}-{self.suffix}", folder, job_folder.SCRIPT, gpu, {}, seconds)
+        script = job_folder.Script((folder / job_folder.SCRIPT).read_text(), {}, seconds)
+        request = job_folder.request(script, gpu)
+        job = Job(f"{folder.name}-{self.suffix}", folder, job_folder.SCRIPT, gpu, {}, seconds, request=request)
         return JobKey(job.name, self.scheduler.submit(job), BEGINNING)
 
     def run(self, submission: str = RIGHT, gpu: Gpu = CPU, seconds: int = 120, **more: Any) -> tuple[Path, JobKey]:
@@ -238,8 +240,10 @@ def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRunne
     folder.mkdir()
     (folder / job_folder.SCRIPT).write_text("exec sleep 1000\n")
     (folder / job_folder.HARNESS).touch()
+    (folder / FACTS).write_text('{"device": "cpu"}')
     device = os.open(os.devnull, os.O_RDONLY)
-    runner = LocalRunner(job_in(tmp_path), Request((), (), '{"device": "cpu"}'), {"PATH": os.environ["PATH"]}, device)
+    slot = Slot(Pool(tmp_path, "here", Device.CPU, tmp_path), "0")
+    runner = LocalRunner(job_in(tmp_path), tmp_path / "hb-1-runner", slot, device)
     yield runner
     os.close(device)
     runner._process.kill()
@@ -247,24 +251,25 @@ def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRunne
 
 
 def job_in(tmp_path: Path) -> Entry:
-    return Entry(1, "hb-1", "here", Device.CPU, str(tmp_path / "1"), job_folder.SCRIPT, 1, BEGINNING, {})
+    path = f"PATH={os.environ['PATH']}"
+    return Entry("hb-1", "1", str(tmp_path / "1"), job_folder.SCRIPT, 1, "like others", [path])
 
 
-@pytest.mark.parametrize(("cancelled", "state"), [(True, JobState.CANCELLED), (False, JobState.TIMEOUT)])
+@pytest.mark.parametrize(("cancelled", "state"), [(True, "cancelled"), (False, "timeout")])
 def test_a_runner_that_does_not_end_its_run_is_killed(
-    hung: LocalRunner, tmp_path: Path, cancelled: bool, state: JobState
+    hung: LocalRunner, tmp_path: Path, cancelled: bool, state: str
 ) -> None:
-    (hung.folder / TAKEN).mkdir()
+    (hung.queue.folder / TAKEN).mkdir()
 
     def unwanted() -> bool:
-        for path in filter(Path.exists, [hung.folder / QUEUE / "00000001.1"]):
-            path.rename(hung.folder / TAKEN / path.name)
+        for path in filter(Path.exists, [hung.queue.folder / QUEUE / "00000001.1"]):
+            path.rename(hung.queue.folder / TAKEN / path.name)
         return cancelled
 
     assert hung.judge(job_in(tmp_path), unwanted) == End(state, "its runner exited with status -9")
-    assert not hung.serves(hung.request)
+    assert not hung.serves(job_in(tmp_path))
 
 
 def test_a_run_is_not_given_to_a_runner_whose_queue_takes_no_file(hung: LocalRunner, tmp_path: Path) -> None:
-    (hung.folder / QUEUE).rmdir()
+    (hung.queue.folder / QUEUE).rmdir()
     assert hung.judge(job_in(tmp_path), lambda: False) is None

@@ -412,6 +412,13 @@ def test_a_run_that_leaves_the_gpu_changed_retires_its_runner(
 def test_the_file_of_an_entry_is_read_without_trust() -> None:
     entry = Entry("hb-1", "42.1", 60, 60, ["torch"])
     assert decoded(encoded(entry), Entry) == entry
-    for data in (b"", b"[]", b"{}", encoded(entry).replace(b"60", b'"60"'), b"[" * 100_000):
+    for data in (
+        b"",
+        b"[]",
+        b"{}",
+        encoded(entry).replace(b"60", b'"60"'),
+        encoded(entry).replace(b'"torch"', b"1"),
+        b"[" * 100_000,
+    ):
         with pytest.raises(ValueError, match=r"not the file of a runner|Expecting value"):
             decoded(data, Entry)

@@ -48,7 +48,7 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
     stopped: list[int] = []
     try:
         while True:
-            running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
+            running = [pid for pid in descendants_of(os.getpid(), leaving_out=keep) if pid not in stopped]
             if not running and all(map(all_stopped, stopped)):
                 break
             if time.monotonic() >= deadline:
@@ -262,11 +262,11 @@ def _with_hidden(parent: int, children: dict[int, list[int]]) -> list[int]:
     return list(dict.fromkeys([*children.get(parent, ()), *(_children(parent) or ())]))
 
 
-def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
-    """Return the processes below `top`, without `leaving_out` and their descendants."""
+def descendants_of(*tops: int, leaving_out: Sequence[int] = ()) -> list[int]:
+    """Return the processes below any of `tops`, without `leaving_out` and their descendants."""
     children = children_by_parent()
     found: dict[int, None] = {}
-    generation = [top]
+    generation = [*tops]
     while generation:
         next_generation = [pid for parent in generation for pid in _with_hidden(parent, children)]
         generation = [pid for pid in next_generation if pid not in leaving_out and pid not in found]
@@ -284,7 +284,7 @@ def below(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
     while waiting:
         children = _children(waiting.pop())
         if children is None:
-            return descendants_of(top, leaving_out)
+            return descendants_of(top, leaving_out=leaving_out)
         new = [pid for pid in children if pid not in leaving_out]
         found += new
         waiting += new

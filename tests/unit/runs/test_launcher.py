@@ -36,6 +36,16 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
 
 
+def test_the_jobs_of_runs_that_one_runner_may_judge_have_one_request_and_a_fresh_run_has_none(world: World) -> None:
+    world.advance.launch([world.run(), world.run(Mode.TEST), world.run(fresh=True)])
+    first, second, fresh = [job.request for job in world.scheduler.submitted]
+    assert first == second != ""
+    assert fresh == ""
+    other = replace(GPU, env={"GREETING": "hello"})
+    replace(world.advance, gpus={"H100": other}).launch([world.run()])
+    assert world.scheduler.submitted[-1].request not in (first, "")
+
+
 def test_accounts_that_are_too_long_leave_one_run_undecided_and_hinder_no_other(world: World) -> None:
     unclear = world.run()
     world.scheduler.loses_answer = True

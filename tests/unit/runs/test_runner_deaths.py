@@ -15,7 +15,7 @@ from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from hpc_board.runs.runner_queue import RunnerQueue
+from hpc_board.schedulers.runner_queue import RunnerQueue
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from tests.unit.runs.test_runners import Held
 from tests.values import replace

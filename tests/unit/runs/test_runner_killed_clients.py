@@ -16,7 +16,7 @@ from hpc_board.model.runner import DONE, QUEUE, TAKEN, End, Entry, decoded, enco
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.job_folder import Folders
-from hpc_board.runs.runner_queue import RunnerQueue
+from hpc_board.schedulers.runner_queue import RunnerQueue
 from hpc_board.store.runners import RunnerGateway
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task

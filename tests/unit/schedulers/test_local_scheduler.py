@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,11 +17,14 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.files import locked
 from hpc_board.harness.processes.tree import ended
 from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.runner import DONE, QUEUE, TAKEN, entry_name
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.local import client as local_client
 from hpc_board.schedulers.local.client import LOG_BYTES_MAX, LocalScheduler
-from hpc_board.schedulers.local.queue import Queue, Slot, slots
+from hpc_board.schedulers.local.queue import Entry, Pool, Slot, visible_devices
 from tests.values import replace
 
 HERE = Cluster("here", "local")
@@ -69,22 +71,17 @@ class Bench:
         job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
         return self.key(name, job_id)
 
-    @contextmanager
-    def queued(self, job: Job) -> Iterator[tuple[Queue, int]]:
-        """Add a job as a client that starts no spooler; yield the queue, which is locked, and the job's number."""
-        queue = Queue(self.folder, os.uname().nodename)
-        with queue.locked():
-            yield (
-                queue,
-                queue.add(
-                    name=job.name,
-                    pool=Device.CPU,
-                    folder=job.folder,
-                    script=job.script,
-                    time_limit_seconds=60,
-                    environment=path(),
-                ),
-            )
+    def pool(self, host: str = os.uname().nodename) -> Pool:
+        """The jobs of a machine for its CPU."""
+        return Pool(self.folder / host / "cpu", host, Device.CPU, self.folder / "devices")
+
+    def queued(self, job: Job, pool: Pool, number: int = 1) -> JobKey:
+        """Add a job as a client that starts no spooler, and return its key."""
+        pool.make()
+        environment = [f"PATH={os.environ['PATH']}"]
+        entry = Entry(job.name, str(number), str(job.folder), job.script, 60, "", environment)
+        pool.queue.add(entry_name(number, job.name), entry)
+        return JobKey(job.name, str(number), BEGINNING)
 
     def news(self, key: JobKey) -> JobStatus:
         return self.scheduler.poll([key])[key.name]
@@ -245,10 +242,9 @@ def test_a_job_that_outlives_its_client_is_found_again(bench: Bench) -> None:
 
 
 def test_a_job_whose_client_died_before_starting_a_spooler_runs_at_the_next_poll(bench: Bench) -> None:
-    with bench.queued(bench.job("a", "exit 0")) as (_, number):
-        pass
-    assert bench.news(bench.key("a", str(number))).reason == "position 1 in the queue"
-    bench.await_state(bench.key("a", str(number)), JobState.ENDED)
+    key = bench.queued(bench.job("a", "exit 0"), bench.pool())
+    assert bench.news(key).reason == "position 1 in the queue"
+    bench.await_state(key, JobState.ENDED)
 
 
 def test_a_job_whose_spooler_was_killed_ends_with_its_processes_and_does_not_start_again(bench: Bench) -> None:
@@ -355,6 +351,33 @@ def test_a_spooler_is_gone_when_nothing_is_left_to_do(bench: Bench) -> None:
     assert bench.spooler_log() == ""
 
 
+def test_a_job_that_comes_while_its_spooler_ends_is_run_by_it(bench: Bench) -> None:
+    code = """
+        import time
+        from hpc_board.schedulers.local import spooler
+
+        serve = spooler._Spooler.serve
+
+        def paused(self):
+            serve(self)
+            (root / "looked").touch()
+            while not (root / "go").exists():
+                time.sleep(0.01)
+
+        spooler._Spooler.serve = paused
+        spooler.main(sys.argv[3:])
+    """
+    pool = bench.pool()
+    pool.make()
+    with bench.client(code, str(pool.folder), pool.host, "cpu", str(pool.devices), "0") as client:
+        await_true((bench.root / "looked").exists)
+        key = bench.queued(bench.job("a", "exit 0"), pool)
+        assert Slot(pool, "0").claim_serving() is None
+        (bench.root / "go").touch()
+        client.wait()
+    await_true((pool.folder / DONE / entry_name(1, key.name)).exists)
+
+
 def test_a_spooler_ends_when_its_board_was_removed(bench: Bench) -> None:
     key = bench.submit("a", f"touch begun; {UNTIL_GO}")
     bench.await_file(key, "begun")
@@ -373,33 +396,49 @@ def test_the_log_of_the_spoolers_is_bounded(bench: Bench) -> None:
 def test_garbage_in_the_queue_does_not_stop_other_jobs(bench: Bench) -> None:
     good = bench.submit("good", UNTIL_GO)
     bench.await_state(good, JobState.RUNNING)
-    active = bench.folder / "active"
-    job = json.loads((active / f"{good.job_id}.json").read_bytes())
+    queue, taken = bench.pool().folder / QUEUE, bench.pool().folder / TAKEN
+    (entry,) = taken.glob("cpu-0/*")
+    job = json.loads(entry.read_bytes())
     contents = {
         "20": b"not json",
         "21": b"[" * 200_000,
-        "22": json.dumps({**job, "number": 22, "pool": "../../x"}).encode(),
-        "23": json.dumps({**job, "number": 99}).encode(),
-        "24": json.dumps({**job, "number": 24, "environment": {"A": 1}}).encode(),
+        "22": json.dumps({**job, "seconds": "../../x"}).encode(),
+        "23": json.dumps({name: value for name, value in job.items() if name != "folder"}).encode(),
+        "24": json.dumps({**job, "environment": ["A=1", 1]}).encode(),
         "25": b"\xff" * 400_000,
-        "26": json.dumps({**job, "number": 26, "name": "good26", "device": -1}).encode(),
     }
-    for name, content in contents.items():
-        (active / f"{name}.json").write_bytes(content)
-    (active / "27.json").mkdir()
-    os.mkfifo(active / "28.json")
-    (active / "29.json").symlink_to("/etc/passwd")
-    (active / "stray").touch()
+    damaged = [bench.key(f"damaged{number}", number) for number in contents]
+    for key, content in zip(damaged, contents.values(), strict=True):
+        (queue / entry_name(int(key.job_id), key.name)).write_bytes(content)
+    others = [bench.key("other", number) for number in ("26", "27", "28")]
+    folder, fifo, link = (queue / entry_name(int(key.job_id), key.name) for key in others)
+    folder.mkdir()
+    os.mkfifo(fifo)
+    link.symlink_to("/etc/passwd")
+    for stray in (queue / "stray", queue / "1.x", taken / "file", bench.folder / "here"):
+        stray.touch()
+    for stray in (bench.folder / "here2" / "tpu" / QUEUE, taken / "stray"):
+        stray.mkdir(parents=True)
     late = bench.submit("late", "exit 0")
-    assert late.job_id == "30"
-    for name in [*contents, "27", "28", "29"]:
-        assert (
-            bench.news(replace(good, name="good26" if name == "26" else good.name, job_id=name)).state
-            is JobState.MISSING
-        )
+    assert late.job_id == "29"
+    assert all(bench.news(key).state is JobState.MISSING for key in others)
     bench.let_go(good)
     bench.await_state(late, JobState.ENDED)
-    assert bench.find("late") == "30"
+    ends = bench.scheduler.poll(damaged).values()
+    assert {(end.state, end.reason) for end in ends} == {(JobState.NODE_FAIL, "its file in the queue is damaged")}
+    assert bench.find("late") == "29"
+
+
+def test_the_damaged_record_of_an_end_is_an_end(bench: Bench) -> None:
+    key = bench.submit("a", "exit 0")
+    bench.await_state(key, JobState.ENDED)
+    record = bench.pool().folder / DONE / entry_name(1, key.name)
+    for damage in (lambda: record.write_bytes(b"{"), record.unlink):
+        damage()
+        if not record.exists():
+            record.mkdir()
+        assert bench.news(key).source == "local: the record of its end cannot be read"
+    assert bench.submit("b", "exit 0").job_id == "2"
 
 
 def test_the_number_of_an_ended_job_is_not_given_again(bench: Bench) -> None:
@@ -499,31 +538,23 @@ def test_jobs_of_two_boards_share_the_devices_of_a_machine(bench: Bench) -> None
 def test_a_board_whose_user_has_no_folder_for_devices_runs_its_jobs(bench: Bench) -> None:
     (bench.root / "file").touch()
     bench.scheduler = LocalScheduler(HERE, bench.folder, devices=bench.root / "file" / "devices")
+    assert [found.free for found in bench.scheduler.availability([CPU, CUDA])] == [1, 1]
     assert bench.await_state(bench.submit("a", "exit 0"), JobState.ENDED).state is JobState.ENDED
 
 
 def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: Bench) -> None:
     job = bench.job("lost", "touch ran")
-    with bench.queued(job) as (queue, number):
-        queue.record_start(number, "0")
-    key = bench.key("lost", str(number))
+    pool = bench.pool()
+    key = bench.queued(job, pool)
+    (pool.folder / Slot(pool, "0").taken).mkdir()
+    entry = entry_name(1, job.name)
+    (pool.folder / QUEUE / entry).rename(pool.folder / Slot(pool, "0").taken / entry)
     assert "machine restarted" in bench.await_state(key, JobState.NODE_FAIL).reason
     assert not (job.folder / "ran").exists()
 
 
 def test_a_job_of_another_machine_is_left_to_it_but_can_be_cancelled_while_it_waits(bench: Bench) -> None:
-    elsewhere = Queue(bench.folder, "elsewhere")
-    job = bench.job("far", "exit 0")
-    with elsewhere.locked():
-        number = elsewhere.add(
-            name=job.name,
-            pool=Device.CPU,
-            folder=job.folder,
-            script="job.sh",
-            time_limit_seconds=60,
-            environment=path(),
-        )
-    far = bench.key("far", str(number))
+    far = bench.queued(bench.job("far", "exit 0"), bench.pool("elsewhere"))
     near = bench.submit("near", "exit 0")
     bench.await_state(near, JobState.ENDED)
     assert near.job_id != far.job_id
@@ -536,9 +567,12 @@ def test_an_end_that_was_stored_but_not_put_away_counts(bench: Bench) -> None:
     key = bench.submit("a", "exit 4")
     ended = bench.await_state(key, JobState.ENDED)
     await_true(lambda: not bench.spoolers())
-    (bench.folder / "ended" / f"{key.job_id}.json").rename(bench.folder / "active" / f"{key.job_id}.json")
+    pool = bench.pool()
+    unfinished = pool.folder / Slot(pool, "0").taken / entry_name(1, key.name)
+    unfinished.touch()
     assert bench.news(key) == ended
-    assert (bench.folder / "ended" / f"{key.job_id}.json").exists()
+    await_true(lambda: not unfinished.exists())
+    assert bench.news(key) == ended
 
 
 def test_a_folder_that_cannot_be_made_is_named(bench: Bench) -> None:
@@ -565,7 +599,7 @@ def test_a_full_disk_refuses_the_job_and_names_the_folder(bench: Bench) -> None:
         output, _ = client.communicate()
     assert str(bench.folder) in output, output
     assert bench.find("a") is None
-    assert list((bench.folder / "active").iterdir()) == []
+    assert list((bench.pool().folder / QUEUE).iterdir()) == []
 
 
 def test_a_machine_without_bash_is_refused(bench: Bench) -> None:
@@ -613,12 +647,15 @@ def test_a_spooler_that_fails_at_its_start_is_told_in_short_with_its_log(
     assert bench.scheduler.availability([CPU])[0].state == "up"
 
 
-def test_a_queue_that_somebody_holds_is_not_waited_for_forever(tmp_path: Path) -> None:
-    queue = Queue(tmp_path / "queue", "here")
-    with queue.locked(), pytest.raises(SchedulerError, match="has held this lock"), queue.locked(patience_seconds=0):
-        pass
-    with queue.locked(patience_seconds=0):
-        pass
+def test_a_queue_that_somebody_holds_is_not_waited_for_forever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_client, "_LOCK_PATIENCE_SECONDS", 0)
+    bench.scheduler.poll([])
+    with (
+        locked(bench.folder / "lock"),
+        pytest.raises(SchedulerError, match="another process has held this lock"),
+    ):
+        bench.submit("a", "exit 0")
+    bench.await_state(bench.submit("b", "exit 0"), JobState.ENDED)
 
 
 @pytest.mark.parametrize(
@@ -634,18 +671,17 @@ def test_a_queue_that_somebody_holds_is_not_waited_for_forever(tmp_path: Path) -
         (Device.HIP, {"HIP_VISIBLE_DEVICES": "5"}, 0, ["5"]),
     ],
 )
-def test_the_slots_of_a_device_follow_the_machine_and_what_is_visible(
+def test_the_devices_of_a_kind_follow_the_machine_and_what_is_visible(
     device: Device, environment: dict[str, str], nvidia_gpus: int, expected: list[str]
 ) -> None:
-    assert slots(device, environment, nvidia_gpus) == tuple(Slot(device, name) for name in expected)
+    assert visible_devices(device, environment, nvidia_gpus) == expected
 
 
 def test_a_job_sees_the_gpu_of_its_slot_and_no_other() -> None:
-    assert Slot(Device.CUDA, "3").environment == {"CUDA_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": ""}
-    assert Slot(Device.HIP, "1").environment == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "1"}
-    assert Slot(Device.CPU, "0").environment == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-    assert Slot(Device.CUDA, "MIG-GPU-1/0/../x").file_name == "cuda-MIG-GPU-1_0____x"
+    def slot(kind: Device, device: str) -> Slot:
+        return Slot(Pool(Path("/"), "here", kind, Path("/")), device)
 
-
-def path() -> dict[str, str]:
-    return {"PATH": os.environ["PATH"]}
+    assert slot(Device.CUDA, "3").environment == {"CUDA_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": ""}
+    assert slot(Device.HIP, "1").environment == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "1"}
+    assert slot(Device.CPU, "0").environment == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+    assert slot(Device.CUDA, "MIG-GPU-1/0/../x").name == "cuda-MIG-GPU-1%2F0%2F..%2Fx"
