@@ -354,7 +354,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     def _was_refused(self, runner: Runner) -> bool:
         pause = Pause(runner.status.at.timestamp(), _REFUSED_PAUSE_SECONDS)
-        return runner.state is RunState.ERROR and not pause.is_over(utc_now().timestamp())
+        # One that died has a job, and proves nothing about the next.
+        has_no_job = runner.state is RunState.ERROR and not runner.status.job_id
+        return has_no_job and not pause.is_over(utc_now().timestamp())
 
     def _wait_for(self, own: Sequence[Runner], waiting: Sequence[Run]) -> dict[int, str]:
         """Return the reason of each of these runs that waits until the board's runners have fewer ahead.

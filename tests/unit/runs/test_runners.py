@@ -462,6 +462,17 @@ def test_a_refused_runner_of_a_board_leaves_its_runs_to_jobs_of_their_own(tmp_pa
     assert len(board.world.store.runners.newest(9)) == 1
 
 
+def test_a_board_starts_another_runner_after_one_that_died(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=False)
+    board.submit(3)
+    board.world.scheduler.status = JobStatus(JobState.ENDED, "101", "NonZeroExitCode")
+    board.world.advance()
+    assert board.world.store.runners.get(1).state is RunState.ERROR
+    board.world.scheduler.status = None
+    board.submit(3)
+    assert [runner.id for runner in board.world.store.runners.live()] == [2]
+
+
 def test_a_held_gpu_keeps_a_users_runs_from_waiting_for_the_boards_runners(tmp_path: Path) -> None:
     held = Held(tmp_path)
     held.start()
