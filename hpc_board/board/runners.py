@@ -18,7 +18,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.runners import LEAST_SECONDS, new_runner
 from hpc_board.schedulers import Job
-from hpc_board.store.runners import unknown_runner
+from hpc_board.store.runners import NewRunner, unknown_runner
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
@@ -47,10 +47,12 @@ class Runners:
 
         Raises:
             InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
-            Refused: the user may hold no GPU.
+            Refused: the user may hold no GPU, or their GPU time leaves no room.
         """
-        found, held_seconds, _ = self._checked(gpu, seconds, idle_seconds)
-        script = job_folder.runner_script(found, held_seconds)
+        found, new = self._new(gpu, seconds, idle_seconds)
+        if self._context.has_database() and not self._context.is_admin:
+            self._context.reading.runners.check(new)
+        script = job_folder.runner_script(found, new.seconds)
         clusters = self._context.clusters
         folder = job_folder.folder(clusters.folders_on(found.cluster.name).board, "hb-TOKEN")
         comment = job_folder.comment(script, "runner RUNNER")
@@ -69,20 +71,17 @@ class Runners:
 
         Raises:
             InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
-            Refused: the user may hold no GPU, or holds as many as the settings permit; or another process serves the
-                board.
+            Refused: the user may hold no GPU, or holds as many as the settings permit; their GPU time leaves no room;
+                or another process serves the board.
             SchedulerRefused: the scheduler refused the job; no GPU is held.
             StorageError: the board cannot be written; the hint names a runner that is stored nevertheless.
         """
         self._context.installation.require_unserved("holds GPUs")
-        found, held_seconds, idle = self._checked(gpu, seconds, idle_seconds)
-        account = found.cluster.account or self._context.installation.account
-        sha256 = hashlib.sha256(harness()).hexdigest()
-        new = new_runner(found, self._context.user, account, held_seconds, idle, sha256)
-        if self._context.store.runners.live(found.cluster.name):
+        _, new = self._new(gpu, seconds, idle_seconds)
+        if self._context.store.runners.live(new.cluster):
             # One that has just retired leaves its place.
-            self._context.reconciler.advance_runners(found.cluster.name)
-        runner = self._context.store.runners.add(new, most=self.rules().per_user)
+            self._context.reconciler.advance_runners(new.cluster)
+        runner = self._context.store.runners.add(new, most=self.rules().per_user, by_rules=not self._context.is_admin)
         with _naming(f"Runner {runner.id} is stored, and may start later; `hpc-board release {runner.id}` ends it."):
             # The errors are those of all runners of the cluster, also of other users; this one's row has its own.
             self._context.reconciler.advance_runners(runner.cluster)
@@ -92,8 +91,8 @@ class Runners:
             raise SchedulerRefused(now.status.reason, hint=hint)
         return now
 
-    def _checked(self, gpu: str, seconds: int | None, idle_seconds: int | None) -> tuple[Gpu, int, int]:
-        """Return the GPU and the times of a runner that the user may start."""
+    def _new(self, gpu: str, seconds: int | None, idle_seconds: int | None) -> tuple[Gpu, NewRunner]:
+        """Return a runner that the user may start, and its GPU."""
         self._context.require(Role.PARTICIPANT, "hold GPUs of this board")
         if self._context.has_database():
             self._context.store.moderation.check_open(self._context.user, utc_now(), admin=self._context.is_admin)
@@ -119,7 +118,9 @@ class Runners:
                     f"`runners.{words}` in the settings permits 1 to {bound} s.",
                     hint="Choose a shorter time, or ask the board's admin." if given > 0 else "Choose a longer time.",
                 )
-        return found, chosen, idle
+        account = found.cluster.account or self._context.installation.account
+        sha256 = hashlib.sha256(harness()).hexdigest()
+        return found, new_runner(found, self._context.user, account, chosen, idle, sha256)
 
     def release(self, runner: int) -> Runner:
         """End a runner of the user, or any for an admin: after the run in hand, or at once if its job waits.

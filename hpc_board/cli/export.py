@@ -122,7 +122,8 @@ def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> Non
     """Show usage statistics.
 
     For each GPU: number of runs, passed runs and scored runs, waiting times
-    and run times. Users are ordered by the GPU-seconds of their runs.
+    and run times. Users are ordered by the GPU-seconds of their runs and held
+    GPUs.
     """
     board = open_()
     refresh(board)

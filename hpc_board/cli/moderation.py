@@ -105,8 +105,9 @@ def limit(
 
     --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
     A run counts with its time limit until it has ended, then with its own
-    seconds for the next hour, day or week. A user below the limit and without
-    other runs in flight may always send one.
+    seconds for the next hour, day or week; so does a held GPU, without the
+    seconds of the runs there. A user below the limit and without other runs in
+    flight may always send one, or hold one GPU.
     """
     given = ranked is not None or other is not None
     if gpu_seconds is not None:

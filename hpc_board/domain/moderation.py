@@ -119,17 +119,58 @@ class GpuLimit(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
-class GpuUse(msgspec.Struct, frozen=True):
-    """The GPU time of a user within a period, and of their runs in flight.
+class GpuJobs(msgspec.Struct, frozen=True):
+    """Jobs on the GPU of this name, and the GPU-seconds that their time limits allow.
 
-    `used_s` are the GPU-seconds of ended runs, `reserved_s` those that the time limits of the runs in flight allow.
-    `full_until` is the time until which the ended runs alone reach the limit; None if they do not.
+    The name is "" for runs that go to no held GPU.
+    """
+
+    gpu: str
+    jobs: int
+    gpu_seconds: float
+
+
+class GpuDemand(msgspec.Struct, frozen=True):
+    """The runs of a user on GPUs, and the GPUs that they hold: those in flight, or new ones."""
+
+    runs: tuple[GpuJobs, ...] = ()
+    held: tuple[GpuJobs, ...] = ()
+
+    def __add__(self, other: "GpuDemand") -> "GpuDemand":
+        return GpuDemand(self.runs + other.runs, self.held + other.held)
+
+    @property
+    def gpu_seconds(self) -> float:
+        """Return the GPU-seconds of all: runs on a held GPU count as far as they exceed its time."""
+        names = {each.gpu for each in (*self.runs, *self.held)}
+        parts = [
+            [sum(each.gpu_seconds for each in jobs if each.gpu == name) for jobs in (self.runs, self.held)]
+            for name in names
+        ]
+        return sum(map(max, parts))
+
+    @property
+    def words(self) -> str:
+        """Return the numbers of both in words: "2 runs in flight and held GPU"."""
+        runs, held = (sum(each.jobs for each in jobs) for jobs in (self.runs, self.held))
+        words = []
+        if runs:
+            words.append("run in flight" if runs == 1 else f"{runs} runs in flight")
+        if held:
+            words.append("held GPU" if held == 1 else f"{held} held GPUs")
+        return " and ".join(words)
+
+
+class GpuUse(msgspec.Struct, frozen=True):
+    """The GPU time of a user within a period.
+
+    `used_s` are the GPU-seconds of ended runs and of ended runners without a run, `going` are those in flight.
+    `full_until` is the time until which the ended ones alone reach the limit; None if they do not.
     """
 
     used_s: float
     full_until: datetime | None = None
-    in_flight: int = 0
-    reserved_s: float = 0
+    going: GpuDemand = GpuDemand()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -262,13 +303,13 @@ def limit_refusal(
     )
 
 
-def gpu_limit_refusal(limit: GpuLimit, use: GpuUse, new_s: Sequence[float], now: datetime) -> str:
-    """Return why new runs on GPUs exceed the limit at the time `now`; empty if they do not.
+def gpu_limit_refusal(limit: GpuLimit, use: GpuUse, new: GpuDemand, now: datetime) -> str:
+    """Return why new runs on GPUs, or a hold of one, exceed the limit at the time `now`; empty if they do not.
 
-    Below the limit one run may always go. Several at a time, those in flight included, need room for all their time
-    limits; `new_s` has the GPU-seconds that those of the new runs allow.
+    Below the limit one run may always go, also to a held GPU, and so may one hold. Several at a time, those in flight
+    included, need room for all their time limits.
     """
-    most, going, new = limit.gpu_seconds, use.in_flight, len(new_s)
+    most, going = limit.gpu_seconds, use.going
     if most is None:
         return ""
     if most == 0:
@@ -276,15 +317,28 @@ def gpu_limit_refusal(limit: GpuLimit, use: GpuUse, new_s: Sequence[float], now:
     within = f"within {'an' if limit.per is Period.HOUR else 'a'} {limit.per} on all boards"
     said = f"GPU-time limit exceeded: you have used {int(use.used_s):,} of {most:,} GPU-seconds {within}"
     if use.full_until is not None:
-        later = ", or later: your runs in flight count, too" if going else ""
+        later = f", or later because of your {going.words}" if going.words else ""
         return f"{said}. Try again in {wait_text(use.full_until - now)}{later}."
-    if going + new == 1 or use.used_s + use.reserved_s + sum(new_s) <= most:
+    whole_s, count = (going + new).gpu_seconds, len(new.runs) + len(new.held)
+    if use.used_s + whole_s <= most or (count == 1 and not _besides(new, going)):
         return ""
-    these = f"{'this run' if new == 1 else f'these {new} runs'} may take up to {sum(new_s):,.0f}"
-    if not going:
+    this = "hold" if new.held else "run"
+    these = f"this {this}" if count == 1 else f"these {count} runs"
+    more_s = whole_s - going.gpu_seconds
+    these += f" may take up to {more_s:,.0f}{' more' if round(new.gpu_seconds - more_s) else ''}"
+    if not going.words:
         return f"{said}, and {these}. Send fewer at a time."
-    those = f"your {'run' if going == 1 else f'{going} runs'} in flight may take up to {use.reserved_s:,.0f}"
-    return f"{said}, {those}, and {these}. Try again when your runs in flight have ended."
+    ends = ("your runs in flight have ended" if going.runs else "", "your GPU is released" if going.held else "")
+    return (
+        f"{said}, your {going.words} may take up to {going.gpu_seconds:,.0f}, and {these}. "
+        f"Try again when {' or '.join(filter(None, ends))}."
+    )
+
+
+def _besides(new: GpuDemand, going: GpuDemand) -> bool:
+    """Return whether anything is in flight besides the held GPUs to which `new` runs go."""
+    names = {each.gpu for each in new.runs}
+    return bool(going.runs) or any(each.gpu not in names for each in going.held)
 
 
 def wait_text(wait: timedelta) -> str:

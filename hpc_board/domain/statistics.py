@@ -23,19 +23,24 @@ class GpuStatistics(msgspec.Struct, frozen=True):
 
 
 class UserStatistics(msgspec.Struct, frozen=True):
-    """The submissions of one user, their GPU time, and their run time on all devices."""
+    """The submissions of one user, their GPU time, and their run time on all devices.
+
+    `idle_gpu_seconds` are those of `gpu_seconds` for which they held GPUs without a run.
+    """
 
     user: str
     submissions: int
     runs: int
     run_total_s: float
     gpu_seconds: float
+    idle_gpu_seconds: float
 
 
 class Statistics(msgspec.Struct, frozen=True):
     """The usage of a board since a time, or ever.
 
-    `waiting` runs have not ended. `top_users` have most GPU time, and then most run time.
+    `waiting` runs have not ended. `idle_gpu_seconds` are those of `gpu_seconds` for which runners held GPUs without a
+    run, those of the board itself, too. `top_users` have most GPU time, and then most run time.
     """
 
     since: datetime | None
@@ -46,5 +51,6 @@ class Statistics(msgspec.Struct, frozen=True):
     users: int
     unique_codes: int
     gpu_seconds: float
+    idle_gpu_seconds: float
     gpus: tuple[GpuStatistics, ...]
     top_users: tuple[UserStatistics, ...]

@@ -19,7 +19,7 @@ def statistics_report(found: Statistics) -> tuple[Block, ...]:
         ("runs", f"{found.runs} ({found.waiting} in flight)"),
         ("users", str(found.users)),
         ("unique files", str(found.unique_codes)),
-        ("GPU-seconds", _gpu_seconds_text(found.gpu_seconds)),
+        ("GPU-seconds", _total_text(found)),
     )
     return (Heading(f"{of}{since}"), Facts(facts), Heading("GPUs"), _gpus(found), Heading("Users"), _users(found))
 
@@ -45,6 +45,7 @@ def _users(found: Statistics) -> Table:
         (Column("SUBMISSIONS", right=True), lambda user: str(user.submissions)),
         (Column("RUNS", right=True), lambda user: str(user.runs)),
         (Column("GPU-SECONDS", right=True), lambda user: _gpu_seconds_text(user.gpu_seconds)),
+        (Column("HELD IDLE", right=True), lambda user: _gpu_seconds_text(user.idle_gpu_seconds)),
         (Column("RUN TIME", right=True), lambda user: _seconds_text(user.run_total_s)),
         empty="No submissions.",
     )
@@ -52,6 +53,11 @@ def _users(found: Statistics) -> Table:
 
 def _seconds_text(seconds: float | None) -> str:
     return "?" if seconds is None else span_text(timedelta(seconds=seconds))
+
+
+def _total_text(found: Statistics) -> str:
+    idle = f" ({_gpu_seconds_text(found.idle_gpu_seconds)} held idle)" if found.idle_gpu_seconds else ""
+    return f"{_gpu_seconds_text(found.gpu_seconds)}{idle}"
 
 
 def _gpu_seconds_text(seconds: float) -> str:

@@ -49,13 +49,15 @@ class JobPolling(msgspec.Struct, frozen=True):
     clusters: ClusterTable
     results: JobResults
 
-    def ask(self, cluster: str, runs: Sequence[Run], asked: Callable[[Poll], object]) -> list[SchedulerError]:
+    def ask(
+        self, cluster: str, runs: Sequence[Run], asked: Callable[[Poll], object], *, runners: bool
+    ) -> list[SchedulerError]:
         """Advance `runs` by the answer of their cluster's scheduler; return the errors of a silent one.
 
-        `asked` is called with the question.
+        `asked` is called with the question; `runners` is whether the cluster may have any.
         """
         members = [run for run in runs if run.status.job_id and run.status.runner is None]
-        live = self.store.runners.live(cluster)
+        live = self.store.runners.live(cluster) if runners else ()
         keys = [self.clusters.job_key(run) for run in members]
         keys += self.clusters.runners().keys(live) if live else []
         if not keys:

@@ -287,11 +287,18 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             sendable = self._launcher.in_turn(waiting, self.store.runs.in_flight(cluster=cluster)) if waiting else []
             polls: list[Poll] = []
             silent: list[BoardError] = []
+
+            def ask() -> list[SchedulerError]:
+                runners = bool(live) or self.runner_rules.auto > 0
+                return self._polling.ask(
+                    cluster, self.store.runs.in_flight(cluster=cluster), polls.append, runners=runners
+                )
+
             is_limited = bool(runs) and has_budget() and self._table.kind(cluster).shared
             if is_limited:
                 # No command that sends a job is killed: none begins before the scheduler has just answered.
                 if asks:
-                    silent += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
+                    silent += ask()
                 silent += [] if silent or polls else self._launcher.probe(cluster, sendable)
                 sendable = [] if silent or is_out_of_time() else sendable
             unsent, silent_seconds = self._launcher.send(
@@ -308,7 +315,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             # A controller that has just asked for less gets no question.
             asks_more = asks and not is_limited and not any(map(is_throttled, unsent))
             if asks_more and not self._table.backoff(cluster).rests(utc_now()):
-                errors += self._polling.ask(cluster, self.store.runs.in_flight(cluster=cluster), polls.append)
+                errors += ask()
             if silent_seconds is not None:
                 self._table.note_silence(cluster, silent_seconds, unsent)
             if chosen is None and not has_budget():

@@ -32,7 +32,7 @@ from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.harness.processes.zygote import modules_in
-from hpc_board.model.gpu import Gpu
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -95,6 +95,7 @@ def new_runner(gpu: Gpu, user: str, account: str, seconds: int, idle_seconds: in
         request=job_folder.runner_request(gpu),
         seconds=seconds,
         idle_seconds=idle_seconds,
+        gpus=int(gpu.device is not Device.CPU),
         harness_sha256=harness_sha256,
         script=msgspec.json.encode(job_folder.runner_script(gpu, seconds)).decode(),
         at=utc_now(),

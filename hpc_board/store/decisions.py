@@ -3,7 +3,6 @@
 The newest row about a subject is in force; nothing is taken back but by another row.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from hpc_board.domain.moderation import (
@@ -19,6 +18,7 @@ from hpc_board.domain.moderation import (
     USER,
     Category,
     Decision,
+    GpuDemand,
     GpuLimit,
     GpuUse,
     Limits,
@@ -133,15 +133,13 @@ def check_limit(db: Database, user: str, task: str, mode: Mode, new: int, now: d
         raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")
 
 
-def check_gpu_time(db: Database, user: str, new_s: Sequence[float], now: datetime) -> None:
-    """Check that `user` may send more runs to GPUs at the time `now`.
-
-    `new_s` has the GPU-seconds that the time limit of each of the new runs allows.
+def check_gpu_time(db: Database, user: str, new: GpuDemand, now: datetime) -> None:
+    """Check that `user` may send more runs to GPUs, or hold one, at the time `now`.
 
     Raises:
         Refused: their GPU time within the board's period leaves no room.
     """
-    found = gpu_limit(db) if new_s else None
+    found = gpu_limit(db) if new.runs or new.held else None
     if found is None:
         return
     _, limit = found
@@ -149,11 +147,10 @@ def check_gpu_time(db: Database, user: str, new_s: Sequence[float], now: datetim
     used_s = usage.gpu_seconds(db, user, since)
     newest = usage.reached_by(db, user, since, most) if used_s >= most else None
     full_until = None if newest is None else newest + limit.per.length
-    in_flight, reserved_s = usage.reserved(db, user)
-    refusal = gpu_limit_refusal(limit, GpuUse(used_s, full_until, in_flight, reserved_s), new_s, now)
+    refusal = gpu_limit_refusal(limit, GpuUse(used_s, full_until, usage.reserved(db, user)), new, now)
     if refusal:
-        raise Refused(
-            refusal,
-            hint="A run counts with its time limit until it has ended; `submit --time` lowers it. "
-            "`hpc-board admin limits` lists the limits.",
-        )
+        if new.held:
+            rule = "A held GPU counts with its longest time until it has ended; `--for` shortens it."
+        else:
+            rule = "A run counts with its time limit until it has ended; `submit --time` lowers it."
+        raise Refused(refusal, hint=f"{rule} `hpc-board admin limits` lists the limits.")

@@ -77,7 +77,8 @@ WITH log AS (
     UNION ALL
     SELECT 'end' AS action, 'gpu' AS kind, gpu AS subject,
            json_object('runner', id, 'seconds', seconds, 'runs', runs, 'held_seconds',
-               coalesce(CAST(round(86400 * (julianday(at) - julianday(started_at))) AS INTEGER), 0)) AS detail,
+               coalesce(min(seconds, CAST(round(86400 * (julianday(at) - julianday(started_at))) AS INTEGER)), 0))
+               AS detail,
            user AS by_user, at, coalesce({released}, reason) AS reason, 4 * id + 3 AS number
       FROM runner_details
      WHERE NOT EXISTS (SELECT 1 FROM live_runners WHERE runner = id))

@@ -8,9 +8,11 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.moderation import GpuDemand, GpuJobs
 from hpc_board.domain.run import RunState, Status
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import InputError, Refused
+from hpc_board.store import usage
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, plain_text, time_text
 from hpc_board.store.rows import row_id, status_row, status_value
@@ -28,7 +30,11 @@ token IN (SELECT value FROM json_each(:tokens)) AND at < :before AND id NOT IN (
 
 
 class NewRunner(msgspec.Struct, frozen=True):
-    """A runner to store; `script` is its batch script as JSON, and the other fields are those of `Runner`."""
+    """A runner to store.
+
+    `script` is its batch script as JSON, `gpus` the number of GPUs that it holds, 0 on a CPU, and the other fields are
+    those of `Runner`.
+    """
 
     user: str
     account: str
@@ -39,6 +45,7 @@ class NewRunner(msgspec.Struct, frozen=True):
     request: str
     seconds: int
     idle_seconds: int
+    gpus: int
     harness_sha256: str
     script: str
     at: datetime
@@ -53,11 +60,12 @@ class RunnerGateway:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
 
-    def add(self, new: NewRunner, *, most: int | None = None) -> Runner:
+    def add(self, new: NewRunner, *, most: int | None = None, by_rules: bool = False) -> Runner:
         """Store a runner whose job is not sent yet.
 
         Raises:
-            Refused: its user has at least `most` runners, besides those that are to end.
+            Refused: its user has at least `most` runners, besides those that are to end; or, `by_rules`, their GPU time
+                leaves no room.
         """
         with self._file.writing() as db:
             live = [_value(row) for row in db.rows("runner_details", f"{_LIVE} AND user = ?", [new.user], order="id")]
@@ -68,6 +76,8 @@ class RunnerGateway:
                     f"you hold {one.gpu} already (runner {one.id}), and the limit of this board is {most} at a time.",
                     hint=f"`hpc-board release {one.id}` ends it.",
                 )
+            if by_rules:
+                _check_gpu_time(db, new)
             sha256 = hashlib.sha256(new.script.encode()).hexdigest()
             db.insert("scripts", {"sha256": sha256, "script": new.script}, ignore=True)
             fields = msgspec.structs.asdict(new)
@@ -79,10 +89,16 @@ class RunnerGateway:
             db.insert("live_runners", {"runner": number})
             return _stored(db, number)
 
+    def check(self, new: NewRunner) -> None:
+        """Check the GPU time of a runner's user as `add` does by the rules, and store nothing."""
+        with self._file.reading() as db:
+            _check_gpu_time(db, new)
+
     def record(self, number: int, status: Status) -> bool:
         """Append a status. Return False, without a change, if the runner has ended."""
         with self._file.writing() as db:
-            newest = _stored(db, number).status
+            found = _stored(db, number)
+            newest = found.status
             if newest.state.ended:
                 return False
             # Another process may have requested it since this one last looked.
@@ -91,6 +107,8 @@ class RunnerGateway:
             db.insert("runner_events", status_row(replace(status, runner=number, cancel_requested=cancel)))
             if status.state.ended:
                 db.delete("live_runners", "runner = ?", [number])
+                # If no client has looked for hours, the end was long before it was seen.
+                usage.enter_runner(db, number, min(status.at, found.ends_at or status.at))
             return True
 
     def request_end(self, number: int, reason: str) -> Runner:
@@ -149,6 +167,13 @@ class RunnerGateway:
         with self._file.reading() as db:
             found = map(_value, db.rows("runner_details", _LEFT, given))
             return frozenset(runner.token for runner in found if runner.state.ended)
+
+
+def _check_gpu_time(db: Database, new: NewRunner) -> None:
+    from hpc_board.store import decisions
+
+    held = (GpuJobs(new.gpu, 1, new.gpus * new.seconds),) if new.gpus else ()
+    decisions.check_gpu_time(db, new.user, GpuDemand(held=held), new.at)
 
 
 def unknown_runner(number: int) -> InputError:

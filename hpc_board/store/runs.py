@@ -430,7 +430,7 @@ def _append(
     db.insert("events", event_row(number, status))
     if status.state.ended:
         db.delete("in_flight", "run = ?", [number])
-        usage.enter(db, number, result, ended_at)
+        usage.enter(db, number, status.runner, result, ended_at)
 
 
 def _newest(db: Database, number: int) -> Status:

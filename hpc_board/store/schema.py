@@ -119,7 +119,7 @@ _FACTS = {
     "events": f"""
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         run INTEGER NOT NULL REFERENCES runs (id),{_STATUS}""",
-    # `request` is a hash of all that the runs of a runner have in common; `account` is that of `runs`.
+    # `request` is a hash of all that the runs of a runner have in common; `account` and `gpus` are those of `runs`.
     "runners": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user TEXT NOT NULL,
@@ -133,7 +133,8 @@ _FACTS = {
         idle_seconds INTEGER NOT NULL,
         harness_sha256 DIGEST NOT NULL,
         script_sha256 DIGEST NOT NULL REFERENCES scripts (sha256),
-        created_at MOMENT NOT NULL
+        created_at MOMENT NOT NULL,
+        gpus INTEGER NOT NULL
     """,
     # The states of a runner's job, in which `runner` is the runner itself.
     "runner_events": f"""
@@ -250,14 +251,16 @@ _DERIVED = {
         submitted_at MOMENT NOT NULL,
         PRIMARY KEY (task, task_version, gpu, user)
     """,
-    # The time of each ended run. `limited` ones count for a limit on the GPU time of `user`.
+    # The time of each ended run, with its `runner` if it had no job of its own; and the time of each ended runner
+    # without a run, in which `run` is null. `limited` ones count for a limit on the GPU time of `user`.
     "usage": """
-        run INTEGER PRIMARY KEY REFERENCES runs (id),
+        run INTEGER UNIQUE REFERENCES runs (id),
         user TEXT NOT NULL,
         limited BOOLEAN NOT NULL,
         ended_at MOMENT NOT NULL,
         seconds NUMBER NOT NULL,
-        gpu_seconds NUMBER NOT NULL
+        gpu_seconds NUMBER NOT NULL,
+        runner INTEGER REFERENCES runners (id)
     """,
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
@@ -285,6 +288,7 @@ _INDEXES = {
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",
     "usage_by_user": "usage (user, limited, ended_at, gpu_seconds)",
+    "usage_by_runner": "usage (runner, run) WHERE runner IS NOT NULL",
 }
 
 # Plain joins, so that SQLite starts from the requested rows: one run, one submission, or all of them. Remarks are read

@@ -26,10 +26,20 @@ WITH found AS (
     SELECT *, round(max(0, 86400 * (started_at - sent_at)), 3) AS wait_s FROM found)
 """  # noqa: S608 - our names
 
+# A runner judges runs of all tasks, and holds its GPU for none of them.
+_IDLE = """
+SELECT runners.user, SUM(usage.gpu_seconds) AS idle_s
+  FROM runners
+ CROSS JOIN usage ON usage.runner = runners.id AND usage.run IS NULL
+ WHERE :tasks = '[]' AND (:since IS NULL OR runners.created_at >= :since)
+   AND (:gpus = '[]' OR runners.gpu IN (SELECT value FROM json_each(:gpus)))
+ GROUP BY runners.user
+"""
+
 _TOTALS = f"""{_RUNS}
 SELECT COUNT(DISTINCT submission) AS submissions, COUNT(*) AS runs, coalesce(SUM(waiting), 0) AS waiting,
        COUNT(DISTINCT user) AS users, COUNT(DISTINCT code_sha256) AS unique_codes,
-       coalesce(SUM(gpu_s), 0) AS gpu_seconds
+       TOTAL(gpu_s) AS gpu_seconds
   FROM timed
 """  # noqa: S608 - our names
 
@@ -45,9 +55,11 @@ SELECT gpu, COUNT(*) AS runs, SUM(passed) AS passed, SUM(scored) AS scored, COUN
 """  # noqa: S608 - our names
 
 _USERS = f"""{_RUNS}
-SELECT user, COUNT(DISTINCT submission) AS submissions, COUNT(*) AS runs, SUM(ran_s) AS run_total_s,
-       SUM(gpu_s) AS gpu_seconds
-  FROM timed
+SELECT user, COUNT(DISTINCT submission) AS submissions, COUNT(submission) AS runs, TOTAL(ran_s) AS run_total_s,
+       TOTAL(gpu_s) + TOTAL(idle_s) AS gpu_seconds, TOTAL(idle_s) AS idle_gpu_seconds
+  FROM (SELECT user, submission, ran_s, gpu_s, NULL AS idle_s FROM timed
+        UNION ALL
+        SELECT user, NULL, NULL, NULL, idle_s FROM ({_IDLE}) WHERE user <> '')
  GROUP BY user
  ORDER BY gpu_seconds DESC, run_total_s DESC, runs DESC, user
  LIMIT {TOP_USERS}
@@ -63,8 +75,10 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
     given = chosen.parameters
     with file.reading() as db:
         (totals,) = db.query(_TOTALS, given)
+        idle_s = sum(row["idle_s"] for row in db.query(_IDLE, given))
         gpus = tuple(decoded(GpuStatistics, row) for row in db.query(_GPUS, given))
         users = tuple(decoded(UserStatistics, row) for row in db.query(_USERS, given))
+    totals |= {"gpu_seconds": totals["gpu_seconds"] + idle_s, "idle_gpu_seconds": idle_s}
     return decoded(
         Statistics, {**totals, "since": chosen.since, "tasks": chosen.tasks, "gpus": gpus, "top_users": users}
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
-from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, Rerun
+from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
@@ -253,17 +253,18 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection
     for (user, task, _), members in alike.items():
         decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
     for user, at in senders.items():
-        most_s = [most_s for each in new if each.user == user for most_s in _gpu_seconds_max(each)]
-        decisions.check_gpu_time(db, user, most_s, at)
+        runs = tuple(jobs for each in new if each.user == user for jobs in _gpu_jobs(each))
+        decisions.check_gpu_time(db, user, GpuDemand(runs), at)
     for each in new:
         boards.check_takes(db, each.task, each.at, deleted)
 
 
-def _gpu_seconds_max(new: NewSubmission) -> Iterator[float]:
-    """Yield the GPU-seconds that the time limit of each run on a GPU allows."""
+def _gpu_jobs(new: NewSubmission) -> Iterator[GpuJobs]:
+    """Yield each run on a GPU with the GPU-seconds that its time limit allows."""
     for run in new.runs:
         if gpus := run.gpus(new.task):
-            yield gpus * (decoded_json(_TimeLimit, run.script).time_limit_seconds if run.script else 0)
+            limit_s = decoded_json(_TimeLimit, run.script).time_limit_seconds if run.script else 0
+            yield GpuJobs("" if run.fresh or gpus > 1 else run.gpu, 1, gpus * limit_s)
 
 
 def _check_emulation(db: Database, new: NewSubmission) -> None:

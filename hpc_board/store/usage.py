@@ -1,10 +1,10 @@
-"""The time that runs take their devices: seconds of runs, and GPU-seconds of users."""
+"""The time that runs and runners take their devices: seconds, and GPU-seconds of users."""
 
 from datetime import datetime
 
-from hpc_board.domain.moderation import RERUN
+from hpc_board.domain.moderation import RERUN, GpuDemand, GpuJobs
 from hpc_board.model.result import Result
-from hpc_board.store.row_values import moment, optional_time_text, plain_text, time_text
+from hpc_board.store.row_values import decoded, moment, optional_time_text, plain_text, time_text
 from hpc_board.store.sqlite import Database
 
 # A rerun is an admin's doing and a milestone is the board's: neither takes anything from its user's limit.
@@ -34,9 +34,27 @@ WITH span AS (
       FROM span CROSS JOIN runs JOIN submissions ON submissions.id = runs.submission
      WHERE runs.id = :run),
      bounded AS (SELECT *, round(coalesce(min(seconds, limit_s), seconds), 3) AS bounded_s FROM timed)
-INSERT INTO usage (run, user, limited, ended_at, seconds, gpu_seconds)
-SELECT id, user, limited, ended_at, bounded_s, gpus * bounded_s FROM bounded
+INSERT INTO usage (run, user, limited, ended_at, seconds, gpu_seconds, runner)
+SELECT id, user, limited, ended_at, bounded_s, gpus * bounded_s, :runner FROM bounded
 """  # noqa: S608 - our names
+
+_ENTRY_OF_RUNNER = """
+INSERT INTO usage (user, limited, ended_at, seconds, gpu_seconds, runner)
+SELECT user, gpus > 0 AND user <> '', :ended_at, 0, 0, id FROM runners WHERE id = :runner
+"""
+
+_IDLE = """
+WITH held AS (
+    SELECT runners.gpus,
+           86400 * (julianday(usage.ended_at) - julianday(
+               (SELECT MIN(at) FROM runner_events WHERE runner = :runner AND state = 'running'))) AS held_s,
+           (SELECT TOTAL(seconds) FROM usage WHERE runner = :runner AND run IS NOT NULL) AS used_s
+      FROM usage JOIN runners ON runners.id = usage.runner
+     WHERE usage.runner = :runner AND usage.run IS NULL),
+     idle AS (SELECT gpus, round(max(0, coalesce(held_s, 0) - used_s), 3) AS idle_s FROM held)
+UPDATE usage SET (seconds, gpu_seconds) = (SELECT idle_s, gpus * idle_s FROM idle)
+ WHERE runner = :runner AND run IS NULL
+"""
 
 _SPENT = """
 (SELECT ended_at, gpu_seconds FROM usage WHERE user = :user AND limited = 1 AND ended_at > :since)
@@ -49,26 +67,51 @@ SELECT MAX(ended_at)
  WHERE newer_s >= :most
 """  # noqa: S608 - our names
 
+# A run that has a job, and not that of one of its user's runners, goes to no runner any more.
 _GOING = f"""
-SELECT COUNT(*) AS runs, coalesce(SUM(runs.gpus * {_TIME_LIMIT_S}), 0) AS reserved_s
-  FROM in_flight
- CROSS JOIN runs ON runs.id = in_flight.run
- CROSS JOIN submissions ON submissions.id = runs.submission
- WHERE submissions.user = :user AND {_LIMITED}
+SELECT gpu, COUNT(*) AS jobs, TOTAL(gpu_seconds) AS gpu_seconds
+  FROM (SELECT iif(runs.fresh OR runs.gpus > 1 OR (newest.job_id <> '' AND NOT EXISTS (
+                       SELECT 1 FROM runners WHERE runners.id = newest.runner AND runners.user = :user)),
+                   '', runs.gpu) AS gpu,
+               runs.gpus * {_TIME_LIMIT_S} AS gpu_seconds
+          FROM in_flight
+         CROSS JOIN runs ON runs.id = in_flight.run
+         CROSS JOIN submissions ON submissions.id = runs.submission
+         CROSS JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = in_flight.run)
+         WHERE submissions.user = :user AND {_LIMITED})
+ GROUP BY gpu
 """  # noqa: S608 - our names
 
+_HELD = """
+SELECT gpu, COUNT(*) AS jobs, SUM(max(0, gpus * seconds - used_s)) AS gpu_seconds
+  FROM (SELECT gpu, gpus, seconds,
+               (SELECT TOTAL(gpu_seconds) FROM usage WHERE usage.runner = runners.id) AS used_s
+          FROM live_runners
+         CROSS JOIN runners ON runners.id = live_runners.runner
+         WHERE user = :user AND gpus > 0)
+ GROUP BY gpu
+"""
 
-def enter(db: Database, run: int, result: Result | None, ended_at: datetime | None) -> None:
-    """Store the time that a run took, whose end is stored.
+
+def enter(db: Database, run: int, runner: int | None, result: Result | None, ended_at: datetime | None) -> None:
+    """Store the time that a run took, whose end is stored, and which was the time of its `runner`, if any.
 
     `ended_at` is the end of its job by the job's own clock, if known; the start by that clock is its `result`'s.
     """
     started_at = None
     if result is not None and ended_at is not None:
         started_at = told_moment(db, run, result.started_at, ended_at)
-    db.execute(
-        _ENTRY, {"run": run, "started_at": optional_time_text(started_at), "ended_at": optional_time_text(ended_at)}
-    )
+    given = {"started_at": optional_time_text(started_at), "ended_at": optional_time_text(ended_at)}
+    db.execute(_ENTRY, {"run": run, "runner": runner, **given})
+    if runner is not None:
+        # A run in hand may end after its runner.
+        db.execute(_IDLE, {"runner": runner})
+
+
+def enter_runner(db: Database, runner: int, ended_at: datetime) -> None:
+    """Store the time of a runner that no run at it used, from its start to `ended_at`."""
+    db.execute(_ENTRY_OF_RUNNER, {"runner": runner, "ended_at": time_text(ended_at)})
+    db.execute(_IDLE, {"runner": runner})
 
 
 def told_moment(db: Database, run: int, text: str, last: datetime) -> datetime | None:
@@ -80,22 +123,23 @@ def told_moment(db: Database, run: int, text: str, last: datetime) -> datetime |
 
 
 def gpu_seconds(db: Database, user: str, since: datetime) -> float:
-    """Return the GPU-seconds of the user's runs that ended after `since`, as a limit counts them.
+    """Return the GPU-seconds of the user's runs and runners that ended after `since`, as a limit counts them.
 
-    A run counts with all its seconds, once for each of its GPUs.
+    Each counts with all its seconds, once for each of its GPUs.
     """
     given = {"user": plain_text(user), "since": time_text(since)}
     return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM {_SPENT}", given))  # noqa: S608 - our names
 
 
 def reached_by(db: Database, user: str, since: datetime, most: float) -> datetime | None:
-    """Return the end of the user's run with which their newest runs since that time reach `most` GPU-seconds."""
+    """Return the end with which the user's newest runs and runners since that time reach `most` GPU-seconds."""
     given = {"user": plain_text(user), "since": time_text(since), "most": most}
     at = db.value(_FULL, given)
     return None if at is None else moment(at)
 
 
-def reserved(db: Database, user: str) -> tuple[int, float]:
-    """Return the number of the user's runs in flight on GPUs, and the GPU-seconds that their time limits allow."""
-    row = next(db.query(_GOING, {"user": plain_text(user)}))
-    return row["runs"], float(row["reserved_s"])
+def reserved(db: Database, user: str) -> GpuDemand:
+    """Return the user's runs in flight on GPUs and their held GPUs, with the GPU-seconds that these still may take."""
+    given = {"user": plain_text(user)}
+    runs, held = ([decoded(GpuJobs, row) for row in db.query(each, given)] for each in (_GOING, _HELD))
+    return GpuDemand(tuple(runs), tuple(held))

@@ -49,6 +49,15 @@ def until(site: faults.Site, number: int, state: RunState) -> Runner:
     return now()
 
 
+def seconds_of(site: faults.Site, runner: Runner) -> tuple[float, float]:
+    """The seconds in which a runner was without a run, and those of its runs."""
+    with site.board.context.store.file.reading() as db:
+        rows = [*db.rows("usage", "runner = ?", [runner.id])]
+    idle, used = ([row["seconds"] for row in rows if (row["run"] is None) is each] for each in (True, False))
+    assert (len(idle), len(used)) == (1, runner.runs)
+    return idle[0], sum(used)
+
+
 def jobs(site: faults.Site, *tokens: str) -> set[str]:
     """Those of `tokens` by which Slurm knows a job."""
     return {name for _, name, _ in slurm_jobs(site.files.environ)} & {*tokens}
@@ -71,6 +80,10 @@ def test_runs_of_a_held_gpu_are_judged_in_one_job(site: faults.Site) -> None:
     site.board.runners.release(runner.id)
     ended_runner = until(site, runner.id, RunState.FINISHED)
     assert (ended_runner.status.reason, ended_runner.runs) == ("it was released", 3)
+    idle_s, used_s = seconds_of(site, ended_runner)
+    held_s = ended_runner.held_seconds(ended_runner.status.at)
+    assert 0 < idle_s < held_s
+    assert idle_s + used_s == pytest.approx(held_s, abs=0.01)
     assert site.until(fresh[0], RunState.FINISHED).status.runner is None
 
 

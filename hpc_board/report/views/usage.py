@@ -82,7 +82,9 @@ class UserStatisticsView(View, frozen=True):
     run_total_s: Seconds
     """the run time of all, on CPUs too"""
     gpu_seconds: float
-    """the GPU-seconds of all: the run time, once for each GPU of the run"""
+    """the GPU-seconds of all: the run time, once for each GPU of the run, and the time of held GPUs without a run"""
+    idle_gpu_seconds: float
+    """those of held GPUs without a run"""
 
 
 class StatisticsView(View, frozen=True):
@@ -103,7 +105,9 @@ class StatisticsView(View, frozen=True):
     unique_codes: int
     """the number of different files"""
     gpu_seconds: float
-    """the GPU-seconds of all runs"""
+    """the GPU-seconds of all runs, and of held GPUs without a run"""
+    idle_gpu_seconds: float
+    """the latter, with those of the runners of the board itself"""
     gpus: list[GpuStatisticsView]
     """the GPUs"""
     top_users: list[UserStatisticsView]

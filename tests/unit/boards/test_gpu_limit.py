@@ -14,12 +14,15 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
-from hpc_board.domain.moderation import GpuLimit, GpuUse, Period, Rerun, gpu_limit_refusal
+from hpc_board.domain.moderation import GpuDemand, GpuJobs, GpuLimit, GpuUse, Period, Rerun, gpu_limit_refusal
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.runner import Runner
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Mode
+from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store import Store
 from hpc_board.store.listing import RunQuery
+from hpc_board.store.runners import NewRunner, RunnerGateway
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import KERNEL, Recorded, once_drafted, recorded
 from tests.values import requested
@@ -104,8 +107,12 @@ def ran(place: Recorded, user: str, seconds: float, *, hours_ago: float = 0, **m
 # The rule
 
 
+def runs(*limits_s: float, gpu: str = "H100") -> tuple[GpuJobs, ...]:
+    return tuple(GpuJobs(gpu, 1, limit_s) for limit_s in limits_s)
+
+
 def refusal(use: GpuUse, *new_s: float, limit: GpuLimit = LIMIT) -> str:
-    return gpu_limit_refusal(limit, use, new_s, NOW)
+    return gpu_limit_refusal(limit, use, GpuDemand(runs(*new_s)), NOW)
 
 
 def test_one_run_below_the_limit_may_always_go() -> None:
@@ -119,13 +126,13 @@ def test_several_runs_at_a_time_need_room_for_their_time_limits() -> None:
         "GPU-time limit exceeded: you have used 1 of 3,600 GPU-seconds within a day on all boards, and these 3 runs "
         "may take up to 3,600. Send fewer at a time."
     )
-    assert refusal(GpuUse(1200, None, 1, 1200), 1200) == ""
-    assert refusal(GpuUse(1200.5, None, 1, 1200), 1200) == (
+    assert refusal(GpuUse(1200, None, GpuDemand(runs(1200))), 1200) == ""
+    assert refusal(GpuUse(1200.5, None, GpuDemand(runs(1200))), 1200) == (
         "GPU-time limit exceeded: you have used 1,200 of 3,600 GPU-seconds within a day on all boards, your run in "
         "flight may take up to 1,200, and this run may take up to 1,200. Try again when your runs in flight have ended."
     )
     assert "your 2 runs in flight may take up to 2,400, and these 2 runs may" in refusal(
-        GpuUse(0, None, 2, 2400), 9, 1200
+        GpuUse(0, None, GpuDemand(runs(1200, 1200))), 9, 1200
     )
 
 
@@ -135,10 +142,45 @@ def test_refusal_at_the_limit_has_the_time_at_which_there_is_room() -> None:
         "GPU-time limit exceeded: you have used 3,600 of 3,600 GPU-seconds within a day on all boards. "
         "Try again in 12 min 5 s (725 s)."
     )
-    going = GpuUse(4000, NOW + timedelta(hours=23), 2, 2400)
+    going = GpuUse(4000, NOW + timedelta(hours=23), GpuDemand(runs(1200, 1200), runs(1800)))
     assert refusal(going, 1200, limit=GpuLimit(3600, Period.HOUR)).endswith(
-        "within an hour on all boards. Try again in 23 h (82800 s), or later: your runs in flight count, too."
+        "within an hour on all boards. Try again in 23 h (82800 s), or later because of your 2 runs in flight and held "
+        "GPU."
     )
+
+
+def test_hold_below_the_limit_may_always_go_and_needs_room_beside_others() -> None:
+    hold = GpuDemand(held=runs(1800))
+    assert gpu_limit_refusal(GpuLimit(60), GpuUse(59), hold, NOW) == ""
+    assert gpu_limit_refusal(LIMIT, GpuUse(600, None, GpuDemand(runs(1200, gpu="A100"))), hold, NOW) == ""
+    going = GpuDemand(runs(1200, gpu="A100"), runs(1800, gpu="A100"))
+    assert gpu_limit_refusal(LIMIT, GpuUse(1, None, going), hold, NOW) == (
+        "GPU-time limit exceeded: you have used 1 of 3,600 GPU-seconds within a day on all boards, your run in flight "
+        "and held GPU may take up to 1,800, and this hold may take up to 1,800. "
+        "Try again when your runs in flight have ended or your GPU is released."
+    )
+
+
+def test_runs_on_a_held_gpu_need_only_the_room_that_exceeds_its_time() -> None:
+    held = GpuUse(1800, None, GpuDemand(held=runs(1800)))
+    assert refusal(held, 1200) == refusal(held, 600, 600, 600) == ""
+    assert refusal(held, 600, 600, 601) == (
+        "GPU-time limit exceeded: you have used 1,800 of 3,600 GPU-seconds within a day on all boards, your held GPU "
+        "may take up to 1,800, and these 3 runs may take up to 1 more. Try again when your GPU is released."
+    )
+    # Those that go to no held GPU, or not to this one.
+    for gpu in ("", "A100"):
+        elsewhere = GpuDemand(runs(1, gpu=gpu))
+        assert "may take up to 1. " in gpu_limit_refusal(LIMIT, held, elsewhere, NOW)
+
+
+def test_one_run_goes_to_a_held_gpu_also_if_the_limit_is_short() -> None:
+    small, held = GpuLimit(60), GpuDemand(held=runs(300))
+    assert refusal(GpuUse(59, None, held), 1200, limit=small) == ""
+    assert refusal(GpuUse(59, None, held), 100, 100, limit=small) != ""
+    assert refusal(GpuUse(59, None, GpuDemand(runs(100), held.held)), 100, limit=small) != ""
+    assert refusal(GpuUse(59, None, GpuDemand(held=runs(300, gpu="A100"))), 100, limit=small) != ""
+    assert refusal(GpuUse(60, NOW, held), 100, limit=small) != ""
 
 
 def test_limit_of_none_closes_all_boards_for_gpus() -> None:
@@ -238,6 +280,119 @@ def test_limit_that_was_reached_after_the_draft_refuses_the_submission(place: Re
     with pytest.raises(Refused, match="you have used 600 of 600 GPU-seconds"):
         bob.submissions.submit([requested(place.kernel, gpus=["H100"])])
     assert len(store_of(place).runs.list(RunQuery(user="bob"))) == 1
+
+
+# Held GPUs
+
+
+def holds(place: Recorded, user: str, gpu: str = "H100", seconds: int = 1800) -> Runner:
+    """Store a runner of `user` that no client advances, and that has its GPU."""
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    token = f"hb-r{len(store_of(place).runners.newest(99))}"
+    new = NewRunner(user, "", gpu, "here", "", token, "a" * 64, seconds, 300, 1, "b" * 64, "{}", at)
+    runner = store_of(place).runners.add(new)
+    store_of(place).runners.record(runner.id, Status(RunState.RUNNING, at, job_id="7", runner=runner.id))
+    return store_of(place).runners.get(runner.id)
+
+
+def hold(place: Recorded, user: str, *argv: str, gpu: str = "H100") -> Result:
+    return call(place, user, "hold", gpu, *argv)
+
+
+@pytest.fixture
+def on_gpus(place: Recorded, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """A board whose GPUs are no emulated ones, and to which no client sends jobs."""
+    text = place.settings.read_text().replace("{cluster: here, time", "{cluster: here, device: cuda, time")
+    place.settings.write_text(text)
+    monkeypatch.setattr(Reconciler, "advance_runners", lambda *_: [])
+    monkeypatch.setattr(Reconciler, "__call__", lambda *_: True)
+    return place
+
+
+def test_hold_is_refused_like_a_submission_and_its_preview_is_too(on_gpus: Recorded) -> None:
+    ran(on_gpus, "bob", 1200, hours_ago=2)
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "1200")
+    for words in ((), ("--dry-run",)):
+        refused = hold(on_gpus, "bob", *words)
+        assert refused.exit_code == 5
+        assert f"{REFUSED}1,200 of 1,200 GPU-seconds within a day on all boards. Try again in 2" in refused.stderr
+        assert "A held GPU counts with its longest time until it has ended; `--for` shortens it." in refused.stderr
+    assert store_of(on_gpus).runners.live() == ()
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "1201")
+    assert hold(on_gpus, "bob", "--dry-run").exit_code == 0
+    sent(on_gpus, "bob")
+    for words in (("--dry-run",), ()):
+        assert (
+            "your run in flight may take up to 1,200, and this hold may take up to 600 more. "
+            in hold(on_gpus, "bob", *words).stderr
+        )
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "2700")
+    assert hold(on_gpus, "bob", "--for", "26m").exit_code == 5
+    assert hold(on_gpus, "bob", "--for", "25m").exit_code == 0
+
+
+def test_admin_holds_gpus_without_a_limit(on_gpus: Recorded) -> None:
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "0")
+    assert hold(on_gpus, ADMIN, "--dry-run").exit_code == 0
+    assert hold(on_gpus, ADMIN).exit_code == 0
+
+
+def test_held_cpu_needs_no_gpu_time(on_gpus: Recorded) -> None:
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "0")
+    assert hold(on_gpus, "bob", "--dry-run").exit_code == 5
+    assert hold(on_gpus, "bob", gpu="CPU").exit_code == 0
+    assert [(runner.gpu, runner.user) for runner in store_of(on_gpus).runners.live()] == [("CPU", "bob")]
+
+
+def test_limit_that_is_reached_before_a_hold_is_stored_refuses_it(
+    on_gpus: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "600")
+    ran(on_gpus, "bob", 599)
+    add = RunnerGateway.add
+
+    def late(*words: Any, **names: Any) -> Runner:
+        ran(on_gpus, "bob", 1)
+        return add(*words, **names)
+
+    monkeypatch.setattr(RunnerGateway, "add", late)
+    assert "you have used 600 of 600 GPU-seconds" in hold(on_gpus, "bob").stderr
+    assert store_of(on_gpus).runners.live() == ()
+
+
+def test_holder_sends_runs_to_a_held_gpu_within_its_time(place: Recorded) -> None:
+    holds(place, "bob", seconds=2400)
+    call(place, ADMIN, "admin", "limit", "--gpu-seconds", "2400")
+    files = [place.folder / f"kernel{number}.py" for number in range(3)]
+    for file in files:
+        file.write_text(place.kernel.read_text())
+    assert call(place, "bob", "submit", *files[:2], "--gpu", "H100", "--dry-run").exit_code == 0
+    assert "may take up to 1,200 more." in call(place, "bob", "submit", *files, "--gpu", "H100", "--dry-run").stderr
+    assert tried(place, "bob", gpu="A100").exit_code == 5
+    with pytest.raises(Refused, match="your held GPU may take up to 2,400, and this run may take up to 1,200"):
+        board_of(place, "bob").submissions.submit([requested(place.kernel, gpus=["H100"])], fresh=True)
+    sent(place, "bob", runs=2)
+    assert tried(place, "bob").exit_code == 5
+
+
+def test_runs_that_come_back_from_a_runner_count_with_their_time_limits(place: Recorded) -> None:
+    runner = holds(place, "bob")
+    call(place, ADMIN, "admin", "limit", "--gpu-seconds", "2400")
+    sent(place, "bob")
+    assert tried(place, "bob").exit_code == 0
+    end = Status(RunState.FINISHED, datetime.now(UTC), runner=runner.id)
+    store_of(place).runners.record(runner.id, end)
+    refused = tried(place, "bob")
+    assert re.search(r"used 30\d of 2,400 .*, your run in flight may take up to 1,200, and this run", refused.stderr)
+
+
+def test_list_of_users_has_the_time_of_held_gpus(place: Recorded) -> None:
+    sent(place, "bob", gpu="CPU")
+    runner = holds(place, "bob")
+    call(place, ADMIN, "admin", "limit", "--gpu-seconds", "300")
+    store_of(place).runners.record(runner.id, Status(RunState.FINISHED, datetime.now(UTC), runner=runner.id))
+    (bob,) = (each for each in board_of(place).admin_views.people() if each.name == "bob")
+    assert [(use.name, use.limit, use.holds) for use in bob.uses] == [("GPU-seconds", 300, True)]
 
 
 # Its commands

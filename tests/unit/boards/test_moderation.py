@@ -597,7 +597,7 @@ def test_the_log_has_the_begin_and_the_cost_of_a_held_gpu(board: Recorded) -> No
     rules.stop("before")
     at = datetime.now(UTC) + MINUTE
     runners = Store(board.folder / "board" / "board.db").runners
-    new = NewRunner("ada", "", "H100", "here", "", "hb-1", "a" * 64, 1800, 300, "b" * 64, "{}", at)
+    new = NewRunner("ada", "", "H100", "here", "", "hb-1", "a" * 64, 1800, 300, 1, "b" * 64, "{}", at)
     ended, live = runners.add(new, most=1), runners.add(replace(new, user="bob", token="hb-2", at=at + MINUTE), most=1)
     for minutes, state, reason in ((1, RunState.RUNNING, ""), (25.05, RunState.FINISHED, "it was idle for 300 s")):
         runners.record(ended.id, Status(state, at + minutes * MINUTE, reason=reason, runner=ended.id))
@@ -615,6 +615,10 @@ def test_the_log_has_the_begin_and_the_cost_of_a_held_gpu(board: Recorded) -> No
     runners.record(live.id, Status(RunState.CANCELLED, at + 9 * MINUTE, reason="it was released", runner=live.id))
     end = rules.decisions(user="bob")[0]
     assert (detail_text(end), end.reason) == ("runner 2, held for 0 s, 0 runs", "released by dean")
+    late = runners.add(replace(new, user="eve", token="hb-3"))
+    for minutes, state in ((1, RunState.RUNNING), (900, RunState.LOST)):
+        runners.record(late.id, Status(state, at + minutes * MINUTE, runner=late.id))
+    assert detail_text(rules.decisions(user="eve")[0]) == "runner 3, held for 30 min, 0 runs"
 
 
 PARTICIPANT: list[Callable[[Board], object]] = [

@@ -11,6 +11,7 @@ from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
+from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.model.runner import (
     DONE,
@@ -28,7 +29,7 @@ from hpc_board.model.runner import (
 )
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from hpc_board.runs.runners import AUTO_IDLE_SECONDS, LEAST_SECONDS
+from hpc_board.runs.runners import AUTO_IDLE_SECONDS, LEAST_SECONDS, new_runner
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.runner_queue import RunnerQueue
 from hpc_board.schedulers.slurm import with_options
@@ -58,6 +59,7 @@ class Held:
             "request": job_folder.runner_request(GPU),
             "seconds": script.time_limit_seconds,
             "idle_seconds": 300,
+            "gpus": 1,
             "harness_sha256": sha256_of(HARNESS),
             "script": msgspec.json.encode(script).decode(),
             "at": datetime.now(UTC),
@@ -118,6 +120,11 @@ def test_a_runner_is_one_job_with_an_empty_queue(held: Held) -> None:
     assert (held.runner.state, held.runner.status.job_id, held.runner.status.node) == (RunState.RUNNING, "101", "n1")
     assert held.runner.started_at is not None
     assert sorted(path.name for path in (held.folder / QUEUE).iterdir()) == [".folder"]
+
+
+def test_a_runner_holds_as_many_gpus_as_its_runs_have() -> None:
+    entries = [GPU, replace(GPU, device=Device.CPU), replace(GPU, name="CPU", device=Device.CPU)]
+    assert [new_runner(each, "ada", "", 600, 60, "a" * 64).gpus for each in entries] == [1, 0, 0]
 
 
 def test_a_run_of_its_user_with_its_request_goes_to_a_runner_and_not_to_the_scheduler(held: Held) -> None:
@@ -538,15 +545,17 @@ def test_a_runner_whose_end_the_scheduler_never_tells_is_given_up(held: Held, mo
 
 
 def test_the_times_of_a_runner_that_no_client_has_seen_are_its_own(tmp_path: Path) -> None:
-    held = Held(tmp_path)
+    held = Held(tmp_path, at=datetime.now(UTC) - timedelta(hours=1))
     held.world.advance.advance_runners("main")
-    began, ended = datetime.now(UTC), datetime.now(UTC)
+    began = held.runner.created_at + timedelta(minutes=1)
+    ended = began + timedelta(minutes=5)
     state = State(began.isoformat(), ended.isoformat(), 3, "it was idle for 300 s")
     (held.folder / QUEUE / STATE).write_bytes(encoded(state))
     held.world.scheduler.status = JobStatus(JobState.ENDED, "101", source="sacct: COMPLETED")
     held.world.advance()
     assert (held.runner.state, held.runner.started_at, held.runner.status.at) == (RunState.FINISHED, began, ended)
-    assert held.runner.held_seconds(ended + timedelta(hours=8)) == (ended - began).total_seconds()
+    assert held.runner.held_seconds(ended + timedelta(hours=8)) == 300
+    assert held.world.store.moderation.gpu_seconds(["ada"], began) == {"ada": 300}
 
 
 def test_a_runner_whose_folder_cannot_be_written_is_not_sent_yet(

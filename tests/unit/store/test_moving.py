@@ -11,18 +11,29 @@ import pytest
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
+from hpc_board.store import Store
 from hpc_board.store.backup import Contents, MovedIn, moving_in
-from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
+from hpc_board.store.runners import NewRunner
+from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
 
 
 @pytest.fixture
 def former(tmp_path: Path) -> Recorded:
-    """A board with a finished run of two users, and a cancelled one."""
+    """A board with a finished run of two users, a cancelled one, and a GPU that was held."""
     made = recorded(tmp_path / "former")
     for user in ("ada", "bob"):
         made.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5, user=user)
     made.add(status_of(RunState.CANCELLED), user="ada", gpu="H100")
+    holding(made)
+    Store(database(made)).runners.record(1, status_of(RunState.FINISHED))
     return made
+
+
+def holding(former: Recorded) -> None:
+    """Store a runner that holds a GPU."""
+    new = NewRunner("ada", "", "H100", "here", "", os.urandom(8).hex(), "a" * 64, 1800, 300, 1, "b" * 64, "{}", AT)
+    runner = Store(database(former)).runners.add(new)
+    Store(database(former)).runners.record(runner.id, status_of(RunState.RUNNING))
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ def new(job: str = "hb-1", user: str = "alice") -> NewRunner:
         request="a" * 64,
         seconds=1800,
         idle_seconds=300,
+        gpus=1,
         harness_sha256="b" * 64,
         script='{"text": "#!/bin/bash"}',
         at=NOON,

@@ -1,6 +1,7 @@
 """`admin stats`: how much was submitted and run, from the events."""
 
 import json
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -8,10 +9,13 @@ from click.testing import CliRunner, Result
 
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
-from hpc_board.domain.run import Retry, Run, RunState
+from hpc_board.domain.run import Retry, Run, RunState, Status
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
+from hpc_board.store.export import RunSelection
+from hpc_board.store.runners import NewRunner
+from hpc_board.store.statistics import statistics
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import AT, Recorded, result_of, status_of, timed_case
 from tests.values import replace
@@ -91,7 +95,49 @@ def test_users_are_in_the_order_of_their_gpu_time(board: Recorded) -> None:
     ]
     printed = [line.split() for line in call(board).stdout.splitlines()]
     assert ["GPU-seconds", "1,505"] in printed
-    assert ["bob", "1", "1", "1,500", "25", "min"] in printed
+    assert ["bob", "1", "1", "1,500", "0", "25", "min"] in printed
+
+
+def held(board: Recorded, user: str, seconds: float, gpu: str = "H100", *, hours_later: float = 0) -> None:
+    """A runner that held its GPU for these seconds."""
+    runners = Store(board.board.settings.board / "board.db").runners
+    at = AT + timedelta(hours=hours_later)
+    runner = runners.add(
+        NewRunner(user, "", gpu, "here", "", os.urandom(8).hex(), "a" * 64, 3600, 300, 1, "b" * 64, "{}", at)
+    )
+    for state, end in ((RunState.RUNNING, at), (RunState.FINISHED, at + timedelta(seconds=seconds))):
+        runners.record(runner.id, Status(state, end, runner=runner.id))
+
+
+def test_gpu_time_has_that_of_held_gpus(board: Recorded) -> None:
+    ran(board, 1, 5, user="ada", gpu="H100", emulated=False)
+    for user, seconds in (("ada", 900), ("ada", 90), ("bob", 1500), ("", 7)):
+        held(board, user, seconds)
+    found = json.loads(call(board, "--json").stdout)
+    assert (found["gpu_seconds"], found["idle_gpu_seconds"], found["users"]) == (2502, 2497, 1)
+    assert [
+        (user["user"], user["runs"], user["gpu_seconds"], user["idle_gpu_seconds"]) for user in found["top_users"]
+    ] == [
+        ("bob", 0, 1500, 1500),
+        ("ada", 1, 995, 990),
+    ]
+    printed = [line.split() for line in call(board).stdout.splitlines()]
+    assert ["GPU-seconds", "2,502", "(2,497", "held", "idle)"] in printed
+    assert ["ada", "1", "1", "995", "990", "5", "s"] in printed
+
+
+def test_held_gpus_of_the_days_that_are_asked_for_count_and_those_of_no_task(board: Recorded) -> None:
+    held(board, "ada", 30)
+    held(board, "ada", 60, hours_later=24)
+    since = AT + timedelta(hours=1)
+    store = Store(board.board.settings.board / "board.db")
+    chosen = [
+        RunSelection(since=since),
+        RunSelection(gpus=("H100",)),
+        RunSelection(gpus=("CPU",)),
+        RunSelection(("a",)),
+    ]
+    assert [statistics(store.file, each).idle_gpu_seconds for each in chosen] == [60, 90, 0, 0]
 
 
 def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:

@@ -1,4 +1,4 @@
-"""The seconds of runs and the GPU-seconds of users, from the events of runs and from the clocks of their jobs."""
+"""The seconds of runs and runners, and the GPU-seconds of users, from events and from the clocks of jobs."""
 
 import json
 from collections.abc import Mapping
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.moderation import GpuJobs, Rerun
 from hpc_board.domain.run import Retry, Run, RunState, Status
+from hpc_board.domain.runner import Runner
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import Store, usage
+from hpc_board.store.runners import NewRunner
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.values import replace
 
@@ -200,7 +202,8 @@ def test_runs_in_flight_reserve_their_time_limits_on_each_gpu(store: Store) -> N
     sent(store, user="bob")
     went(store, ended, ("cancelled", 5))
     with store.file.reading() as db:
-        assert usage.reserved(db, "ada") == (3, 600 + 4 * 600 + 60)
+        found = usage.reserved(db, "ada")
+    assert (found.runs, found.held) == ((GpuJobs("", 1, 4 * 600), GpuJobs("H100", 2, 600 + 60)), ())
 
 
 def test_gpu_time_is_found_by_an_index_alone(store: Store) -> None:
@@ -209,3 +212,121 @@ def test_gpu_time_is_found_by_an_index_alone(store: Store) -> None:
         for statement in (f"SELECT SUM(gpu_seconds) FROM {usage._SPENT}", usage._FULL):  # noqa: S608 - our names
             steps = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", given))
             assert "usage USING COVERING INDEX usage_by_user (user=? AND limited=? AND ended_at>?)" in steps
+
+
+# Runners
+
+
+def held(store: Store, gpu: str = "H100", *, user: str = "ada", gpus: int = 1, seconds: int = 1800) -> Runner:
+    """Store a runner of `user` that was asked for at noon, and whose job began ten seconds later."""
+    new = NewRunner(user, "", gpu, "main", "", f"hb-{gpu}-{user}", "a" * 64, seconds, 300, gpus, "b" * 64, "{}", NOON)
+    runner = store.runners.add(new)
+    store.runners.record(runner.id, Status(RunState.RUNNING, after(10), runner=runner.id))
+    return store.runners.get(runner.id)
+
+
+def released(store: Store, runner: Runner, seconds: float) -> None:
+    """Store the end of a runner."""
+    assert store.runners.record(runner.id, Status(RunState.FINISHED, after(seconds), runner=runner.id))
+
+
+def at_runner(store: Store, runner: Runner, *states: tuple[str, float], **more: Any) -> Run:
+    """Store a run at a runner with these states."""
+    run = sent(store, runner.gpu, user=runner.user or "bob", **more)
+    for state, seconds in states:
+        status = Status(RunState(state), after(seconds), job_id=f"7.{run.id}", runner=runner.id)
+        store.runs.record(run.id, status)
+    return run
+
+
+def idle(store: Store, runner: Runner) -> tuple[str, float, float]:
+    """Return the user, the seconds and the GPU-seconds of a runner's own row."""
+    with store.file.reading() as db:
+        row = db.row("usage", "runner = ? AND run IS NULL", [runner.id])
+        assert row is not None
+        return row["user"], row["seconds"], row["gpu_seconds"]
+
+
+def test_holder_pays_for_the_time_that_no_run_used(store: Store) -> None:
+    runner = held(store)
+    run = at_runner(store, runner, ("running", 20), ("cancelled", 80))
+    at_runner(store, runner, ("running", 100), ("timeout", 140))
+    # It had jobs of its own before and after.
+    finished(store, went(store, sent(store), ("running", 200)), 200, 230, 230)
+    assert (seconds(store, run), gpu_seconds(store)) == (60, 130)
+    released(store, runner, 610)
+    assert idle(store, runner) == ("ada", 500, 500)
+    assert [gpu_seconds(store, since=since) for since in (0, 609, 610)] == [630, 500, 0]
+    assert gpu_seconds(store, "bob") == 0
+
+
+def test_run_in_hand_that_ends_after_its_runner_is_not_counted_twice(store: Store) -> None:
+    runner = held(store)
+    run = at_runner(store, runner, ("running", 510))
+    released(store, runner, 610)
+    assert idle(store, runner) == ("ada", 600, 600)
+    result = result_of(run, after(510).isoformat(), after(600).isoformat())
+    partial = replace(result, provenance={"interrupted": "SIGTERM"})
+    store.runs.stop(run.id, Status(RunState.CANCELLED, after(700), runner=runner.id), partial)
+    assert (seconds(store, run), idle(store, runner)) == (90, ("ada", 510, 510))
+    assert gpu_seconds(store) == 600
+
+
+def test_time_at_a_runner_from_which_a_run_came_back_is_the_holders(store: Store) -> None:
+    runner = held(store)
+    run = at_runner(store, runner, ("running", 10))
+    store.runs.retry_each({run.id: Retry("hb-again", "nonce", Status(RunState.CREATED, after(110)))})
+    released(store, runner, 120)
+    went(store, run, ("running", 200), ("cancelled", 230))
+    assert (idle(store, runner)[1], seconds(store, run)) == (110, 30)
+
+
+def test_runner_whose_end_was_seen_the_next_day_counts_with_its_time_limit(store: Store) -> None:
+    runner = held(store)
+    released(store, runner, 80_000)
+    assert idle(store, runner) == ("ada", 1800, 1800)
+    assert [gpu_seconds(store, since=since) for since in (1809, 1810)] == [1800, 0]
+
+
+def test_runner_that_never_began_took_nothing(store: Store) -> None:
+    new = NewRunner("ada", "", "H100", "main", "", "hb-1", "a" * 64, 1800, 300, 1, "b" * 64, "{}", NOON)
+    runner = store.runners.add(new)
+    assert store.runners.record(runner.id, Status(RunState.CANCELLED, after(500), runner=runner.id))
+    assert idle(store, runner) == ("ada", 0, 0)
+
+
+def test_held_cpu_takes_no_gpu_time_and_the_boards_own_runner_takes_that_of_nobody(store: Store) -> None:
+    cpu, own = held(store, "CPU", gpus=0), held(store, user="")
+    run = at_runner(store, own, ("running", 20), ("cancelled", 80))
+    for runner in (cpu, own):
+        released(store, runner, 110)
+    assert (idle(store, cpu), idle(store, own), seconds(store, run)) == (("ada", 100, 0), ("", 40, 40), 60)
+    assert (gpu_seconds(store), gpu_seconds(store, "bob"), gpu_seconds(store, "")) == (0, 60, 0)
+
+
+def test_held_gpu_reserves_the_time_that_is_left_of_it(store: Store) -> None:
+    runner = held(store)
+    at_runner(store, runner, ("running", 20), ("cancelled", 80))
+    held(store, "CPU", gpus=0)
+    held(store, user="bob")
+    with store.file.reading() as db:
+        found = usage.reserved(db, "ada")
+    assert (found.runs, found.held, gpu_seconds(store)) == ((), (GpuJobs("H100", 1, 1740),), 60)
+
+
+def test_runs_that_may_go_to_a_held_gpu_are_told_from_those_with_jobs_of_their_own(store: Store) -> None:
+    runner, own = held(store), held(store, user="")
+    at_runner(store, runner, ("running", 20), limit_seconds=1)
+    sent(store, limit_seconds=10)
+    for job in (Status(RunState.QUEUED, NOON, job_id="8"), Status(RunState.QUEUED, NOON, job_id="9.1", runner=own.id)):
+        store.runs.record(sent(store, limit_seconds=100).id, job)
+    with store.file.reading() as db:
+        assert usage.reserved(db, "ada").runs == (GpuJobs("", 2, 200), GpuJobs("H100", 2, 11))
+
+
+def test_time_of_a_runner_is_found_by_an_index(store: Store) -> None:
+    with store.file.reading() as db:
+        for statement in (usage._IDLE, usage._HELD):
+            plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", {"runner": 1, "user": "ada"})]
+            assert any("usage USING INDEX usage_by_runner (runner=?" in step for step in plan), plan
+            assert not any(step.startswith("SCAN usage") for step in plan), plan
