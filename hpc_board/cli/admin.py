@@ -182,7 +182,9 @@ def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
 @command("hpc-board admin restore /backups/hpc-board-2026-11-21.db")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs keep running.")
+@click.option(
+    "--force", is_flag=True, help="Drop runs in flight and held GPUs that are not in FILE; jobs keep running."
+)
 def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
     """Replace the board's database with a backup.
 

@@ -25,8 +25,11 @@ _VALUE_BYTES_MAX = 64 * 1024 * 1024
 _NUMBER_MAX = 2**53
 """Above it JSON has no exact numbers, and SQLite runs out of them in the end."""
 
-_NUMBERED = ("submissions", "runs", "events", "boards", "decisions", "remarks", "feed")
-_RUNS_SHOWN = 5
+_NUMBERED = (
+    *("submissions", "runs", "events", "runners", "runner_events"),
+    *("boards", "decisions", "remarks", "feed"),
+)
+_GOING_SHOWN = 5
 _HINT = "Give a file written by `hpc-board admin backup`."
 
 
@@ -71,7 +74,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
 
     Raises:
         InputError: `source` is not such a database or is damaged, or `board` has a database.
-        Refused: runs are in flight, whose jobs belong to other accounts.
+        Refused: runs are in flight or GPUs are held, and the jobs belong to other accounts.
         StorageError: the database cannot be written.
     """
     target = board / DATABASE
@@ -80,13 +83,7 @@ def moving_in(source: Path, board: Path, mounts: Path = MOUNTS) -> Iterator[Move
     with _draft_of(target, force=False) as copied:
         found = _copy(source, copied)
         with DatabaseFile(copied, mounts).writing() as db:
-            going = db.execute("SELECT id, user FROM run_details WHERE id IN (SELECT run FROM in_flight)").fetchall()
-            if going:
-                shown = ", ".join(f"{number} of {one_line(str(user), 80)}" for number, user in going[:_RUNS_SHOWN])
-                raise Refused(
-                    f"{len(going)} runs of {source} are in flight: {shown}{', ...' * (len(going) > _RUNS_SHOWN)}",
-                    hint="Wait until they have ended, or cancel them, with the version that sent them.",
-                )
+            _check_none_going(db, source)
             gpus = db.execute("SELECT DISTINCT gpu FROM runs ORDER BY gpu").fetchall()
         yield MovedIn(found, tuple(gpu for (gpu,) in gpus))
 
@@ -173,13 +170,17 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
 
     Raises:
         InputError: `source` is not a backup or is damaged, or `kept` is there already.
-        Refused: runs are in flight, which the backup does not know as such, and `force` is not given.
+        Refused: runs are in flight or GPUs are held, which the backup does not know, and `force` is not given.
         StorageError: the database cannot be written.
     """
     with translated(file.path), _folder_beside(file.path) as folder:
         present = file if file.path.exists() else DatabaseFile(folder / "empty.db", file.mounts)
         with present.reading() as db:
-            old, numbers, going = Contents(*map(db.count, Contents.__struct_fields__)), _numbers(db), _jobs(db)
+            old, numbers, going = (
+                Contents(*map(db.count, Contents.__struct_fields__)),
+                _numbers(db),
+                _tokens(db, _GOING),
+            )
         left = newest_job_folder(file.path.parent)
         if left is not None:
             numbers["runs"] = max(numbers.get("runs", 0), job_folder_number(left))
@@ -188,13 +189,13 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         new = _copy(source, draft)
         with DatabaseFile(draft, file.mounts).writing() as db:
             # A run that was sent again since has another job.
-            known = dict(db.execute("SELECT id, token FROM run_details").fetchall())
-            forgotten = {number for number, token in going.items() if known.get(number) != token}
+            forgotten = going - _tokens(db, "SELECT token FROM run_details UNION ALL SELECT token FROM runners")
             _raise_numbers(db, numbers)
         if forgotten and not force:
             raise Refused(
-                f"the backup does not contain {len(forgotten)} of the runs in flight, which would be dropped",
-                hint="Wait until they have ended, or cancel them; --force drops them, and their jobs keep running.",
+                f"the backup does not contain {len(forgotten)} of the jobs in flight, which would be dropped",
+                hint="Wait until they have ended, or cancel or release them; --force drops them, and their jobs keep "
+                "running.",
             )
         backup(present, kept, force=False)
         file.create()
@@ -203,10 +204,34 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
     return old, new
 
 
-def _jobs(db: Database) -> dict[int, str]:
-    """Return the names of the present jobs of the runs in flight, by the runs' numbers."""
-    statement = "SELECT id, token FROM run_details WHERE id IN (SELECT run FROM in_flight)"
-    return dict(db.execute(statement).fetchall())
+_GOING = """
+SELECT token FROM run_details WHERE id IN (SELECT run FROM in_flight)
+UNION ALL SELECT token FROM runners WHERE id IN (SELECT runner FROM live_runners)
+"""
+"""The names of the present jobs of runs in flight and of runners, which are unique for all time."""
+
+
+def _tokens(db: Database, statement: str) -> set[str]:
+    return {token for (token,) in db.execute(statement).fetchall()}
+
+
+def _check_none_going(db: Database, source: Path) -> None:
+    """Check that no run of the database is in flight, and that no runner holds a GPU.
+
+    Raises:
+        Refused: some are.
+    """
+    for kind, state, end, table, going in (
+        ("runs", "are in flight", "cancel", "run_details", "SELECT run FROM in_flight"),
+        ("runners", "hold GPUs", "release", "runners", "SELECT runner FROM live_runners"),
+    ):
+        rows = db.execute(f"SELECT id, user FROM {table} WHERE id IN ({going})").fetchall()  # noqa: S608 - our names
+        if rows:
+            shown = ", ".join(f"{number} of {one_line(str(user), 80)}" for number, user in rows[:_GOING_SHOWN])
+            raise Refused(
+                f"{len(rows)} {kind} of {source} {state}: {shown}{', ...' * (len(rows) > _GOING_SHOWN)}",
+                hint=f"Wait until they have ended, or {end} them, with the version that sent them.",
+            )
 
 
 @contextmanager

@@ -15,7 +15,9 @@ from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
-from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
+from hpc_board.store.runners import NewRunner
+from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+from tests.values import replace
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_acciden
     board.add(status_of(RunState.QUEUED))
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5
-    assert "the backup does not contain 1 of the runs in flight" in done.stderr
+    assert "the backup does not contain 1 of the jobs in flight" in done.stderr
     assert len(board.board.runs.list()) == 2
     assert call(board, "admin", "restore", board.folder / "copy.db", "--yes", "--force").exit_code == 0
     assert len(board.board.runs.list()) == 1
@@ -126,8 +128,25 @@ def test_a_job_of_a_run_that_was_sent_again_is_not_forgotten_by_accident(board: 
     Store(board.folder / "board" / "board.db").runs.retry_each({run.id: again})
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5
-    assert "the backup does not contain 1 of the runs in flight" in done.stderr
+    assert "the backup does not contain 1 of the jobs in flight" in done.stderr
     assert board.board.runs.get(run.id).token == again.token
+
+
+def test_a_held_gpu_that_a_backup_does_not_know_is_not_forgotten_by_accident(board: Recorded) -> None:
+    board.add(status_of(RunState.CANCELLED))
+    runners = Store(board.folder / "board" / "board.db").runners
+    new = NewRunner("ada", "", "H100", "here", "", "hb-1", "a" * 64, 1800, 300, 1, "b" * 64, "{}", AT)
+    runners.add(new)
+    board.board.admin.backup(board.folder / "copy.db")
+    assert call(board, "admin", "restore", board.folder / "copy.db", "--yes").exit_code == 0
+    second = runners.add(replace(new, token="hb-2"))
+    done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
+    assert done.exit_code == 5
+    assert "the backup does not contain 1 of the jobs in flight" in done.stderr
+    runners.record(second.id, status_of(RunState.CANCELLED))
+    assert call(board, "admin", "restore", board.folder / "copy.db", "--yes").exit_code == 0
+    # The job folder of the second one exists.
+    assert runners.add(replace(new, token="hb-3")).id == second.id + 1
 
 
 def test_without_a_terminal_nothing_is_restored_unless_told_to(board: Recorded) -> None:

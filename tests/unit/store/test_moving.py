@@ -91,6 +91,14 @@ def test_a_run_in_flight_is_named_and_nothing_moves(former: Recorded, board: Pat
     assert list(board.iterdir()) == []
 
 
+def test_a_held_gpu_is_named_and_nothing_moves(former: Recorded, board: Path) -> None:
+    holding(former)
+    with pytest.raises(Refused) as raised:
+        moved_in(database(former), board)
+    assert raised.value.message.endswith("board.db hold GPUs: 2 of ada")
+    assert list(board.iterdir()) == []
+
+
 def test_a_board_with_a_database_takes_no_other_one(former: Recorded, board: Path) -> None:
     (board / "board.db").write_text("precious")
     with pytest.raises(InputError, match="already has a database"):
@@ -145,6 +153,15 @@ def with_last_row(path: Path) -> None:
     changed(path, f"INSERT INTO events SELECT {columns} FROM events LIMIT 1")  # noqa: S608 - of this file
 
 
+def with_last_row_of_runners(path: Path) -> None:
+    columns = f"{2**63 - 1}, state, at, '', '', '', '', at, at, 0, 0, 0, runner"
+    changed(
+        path,
+        f"INSERT INTO runner_events SELECT {columns} FROM runner_events LIMIT 1",  # noqa: S608 - of this file
+        "UPDATE sqlite_sequence SET seq = 9 WHERE name = 'runner_events'",
+    )
+
+
 def with_index(path: Path) -> None:
     changed(path, "CREATE UNIQUE INDEX own ON submissions (task, id)")
 
@@ -160,6 +177,7 @@ def with_index(path: Path) -> None:
         (with_foreign_name, "CHECK constraint failed in runs"),
         (with_last_number, "the numbers of its rows are used up"),
         (with_last_row, "the numbers of its rows are used up"),
+        (with_last_row_of_runners, "the numbers of its rows are used up"),
         (with_index, "its index own is not that of a board"),
         (with_run_of_next_submission, "a row of runs refers to a missing row of submissions"),
     ],
