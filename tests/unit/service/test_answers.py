@@ -173,7 +173,7 @@ def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
         admin.admin.export("json").write(io.BytesIO())
 
 
-@pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.get_each", {"runs": [1]})])
+@pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.get_each", {"runs": [99]})])
 def test_a_fault_in_an_answer_is_told_and_logged(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch, route: str, args: dict[str, Any]
 ) -> None:
