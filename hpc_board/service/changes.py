@@ -54,7 +54,8 @@ class Viewer(msgspec.Struct, frozen=True):
             return None
         own |= {row.run for row in rows if row.run and row.user == self.person.name}
         newest = max((row.entry for row in rows), default=0)
-        return Change(tuple(sorted(own)), newest, facts=bool(rows))
+        runners = any(row.runner and row.user == self.person.name for row in rows)
+        return Change(tuple(sorted(own)), newest, facts=bool(rows), runners=runners)
 
 
 class Changes:
@@ -224,6 +225,7 @@ class _Stream:
             entry=max(before.entry, change.entry),
             anew=before.anew or change.anew,
             facts=before.facts or change.facts,
+            runners=before.runners or change.runners,
         )
         self.news.set()
 

@@ -6,7 +6,7 @@ from hpc_board.domain.moderation import BOARD, EVERYTHING, USER
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.sqlite import Database
 
-_TABLES = ("events", "feed", "remarks", "boards", "decisions")
+_TABLES = ("events", "feed", "remarks", "boards", "decisions", "runner_events")
 
 _MARKS = f"SELECT {', '.join(f'(SELECT MAX(id) FROM {table})' for table in _TABLES)}"  # noqa: S608 - names of tables
 
@@ -26,6 +26,12 @@ SELECT submissions.user, submissions.task
 """
 _BOARDS = "SELECT name FROM boards WHERE id > ? AND id <= ?"
 _DECISIONS = "SELECT kind, subject FROM decisions WHERE id > ? AND id <= ?"
+_RUNNERS = """
+SELECT runners.user, runners.id AS runner
+  FROM runner_events
+  JOIN runners ON runners.id = runner_events.runner
+ WHERE runner_events.id > ? AND runner_events.id <= ?
+"""
 
 Marks = tuple[int, ...]
 """The newest rows of the tables, by their order: equal ones mean that a reader sees no change."""
@@ -34,14 +40,15 @@ Marks = tuple[int, ...]
 class Addition(msgspec.Struct, frozen=True):
     """A new row, which concerns a `user`, and those who may see the leaderboard `task`.
 
-    Without both it concerns only admins; with `everyone`, all. `run` and its `cluster` are those of a new state;
-    `entry` is the number of an entry of the feed; `terms` is true for a change of the leaderboard itself.
+    Without both it concerns only admins; with `everyone`, all. `run` and its `cluster` are those of a new state, and so
+    is `runner`; `entry` is the number of an entry of the feed; `terms` is true for a change of the leaderboard itself.
     """
 
     user: str = ""
     task: str = ""
     run: int = 0
     cluster: str = ""
+    runner: int = 0
     entry: int = 0
     terms: bool = False
     everyone: bool = False
@@ -80,6 +87,7 @@ def _additions(db: Database, spans: dict[str, tuple[int, int]]) -> tuple[Additio
     found += [Addition(**row) for row in db.query(_REMARKS, spans["remarks"])]
     found += [Addition(task=row["name"], terms=True) for row in db.query(_BOARDS, spans["boards"])]
     found += [_of_decision(row["kind"], row["subject"]) for row in db.query(_DECISIONS, spans["decisions"])]
+    found += [Addition(**row) for row in db.query(_RUNNERS, spans["runner_events"])]
     return tuple(dict.fromkeys(found))
 
 

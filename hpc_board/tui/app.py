@@ -772,7 +772,7 @@ class BoardApp(App[None]):
             return
         for screen in self.screen_stack:
             screen.post_message(Heard(change))
-        if change.runs or change.anew:
+        if change.runs or change.runners or change.anew:
             self._follow_soon()
 
     def _follow_soon(self) -> None:

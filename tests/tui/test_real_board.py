@@ -79,7 +79,6 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
 
 
-@pytest.mark.files_alone("a service tells no change of a runner")
 async def test_a_held_gpu_judges_the_next_run_and_is_released(tmp_path: Path, board: Board) -> None:
     (tmp_path / "kernel.py").write_text(RIGHT)
     app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=pace(board), follow_seconds=pace(board))

@@ -29,6 +29,7 @@ from hpc_board.store.database import DatabaseFile
 from tests.service import serving
 from tests.unit.recorded import Recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
+from tests.unit.store.test_runners import new as new_runner
 from tests.values import created
 from tests.waiting import awaited
 
@@ -74,6 +75,22 @@ def test_a_new_state_is_told_to_its_user_by_number_and_to_others_without_one(boa
         assert (change.runs, change.anew) == ((ranked.id,), False)
         while not change.entry:
             change = told(other)
+
+
+@ROOT
+def test_a_new_state_of_a_runner_is_told_to_its_user_alone(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A pass would send the runner's job.
+    monkeypatch.setattr(Reconciler, "run_pass", lambda *_: None)
+    runners = board.board.context.store.runners
+    with listening_as(door, "daemon") as own, listening_as(door, "nobody") as other:
+        runner = runners.add(new_runner(user="daemon"), most=1)
+        assert told(own) == Change(runners=True)
+        runners.record(runner.id, status_of(RunState.ERROR, reason="refused"))
+        assert told(own) == Change(runners=True)
+        run = board.add(status_of(RunState.LOST), user="nobody")
+        assert told(other) == Change(runs=(run.id,))
 
 
 @ROOT
