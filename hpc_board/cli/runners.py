@@ -162,8 +162,9 @@ def _numbers(live: Sequence[Runner], names: Sequence[str]) -> list[int]:
     """
     if names:
         return list(dict.fromkeys(number for name in names for number in _named(live, name)))
-    if len(live) == 1:
-        return [live[0].id]
+    staying = [runner for runner in live if not runner.is_ending]
+    if len(staying) == 1 or len(live) == 1:
+        return [(staying or live)[0].id]
     if not live:
         raise InputError("you hold no GPU.", hint="`hpc-board hold GPU` holds one.")
     listed = ", ".join(f"{runner.id} ({one_line(runner.gpu)})" for runner in reversed(live))
