@@ -6,8 +6,11 @@ import pytest
 
 from hpc_board.harness.confine.sandbox import reaches
 from tests.conftest import skip_without
-from tests.harness.adversarial.attack import level
+from tests.harness.adversarial.attack import Outcome, level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
+
+TRIES = 3
+"""The pairs of times that are measured at most. The least ones count: other work on the machine makes any longer."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +31,15 @@ def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) ->
         pytest.skip("it takes root to show what this defence is good for")
     if not reaches(level(), cheat.isolation):
         pytest.skip(f"stopping it takes isolation {cheat.isolation}, and this node reaches {level()}")
-    without_it = mutation.without_it()
-    with_it = mutation.with_it() if mutation.is_compared else without_it
-    if mutation.is_compared:
-        assert with_it.result.verdict in cheat.verdicts, with_it.result.message
-        assert with_it.effects == ()
-    assert mutation.gains(without_it, with_it), (without_it.result.message, without_it.effects)
+    pairs: list[tuple[Outcome, Outcome]] = []
+    for _ in range(TRIES if mutation.is_timed else 1):
+        without_it = mutation.without_it()
+        with_it = mutation.with_it() if mutation.is_compared else without_it
+        if mutation.is_compared:
+            assert with_it.result.verdict in cheat.verdicts, with_it.result.message
+            assert with_it.effects == ()
+        pairs.append((without_it, with_it))
+        least = [min(outcomes, key=lambda outcome: outcome.score_ns) for outcomes in zip(*pairs, strict=True)]
+        if mutation.gains(*least):
+            return
+    pytest.fail(f"{without_it.result.message}, {without_it.effects}: {[(a.score_ns, b.score_ns) for a, b in pairs]}")

@@ -32,12 +32,17 @@ class Mutation:
     @property
     def needs_quiet(self) -> bool:
         """Return whether other processes can change an outcome."""
-        return self.submission.needs_quiet or self.gains is _costs_less
+        return self.submission.needs_quiet or self.is_timed
+
+    @property
+    def is_timed(self) -> bool:
+        """Return whether the cheat wins by its time."""
+        return self.gains is _costs_less
 
     @property
     def is_compared(self) -> bool:
         """Return whether the cheat runs with the defence, too: test_adversarial.py shows the ends of all others."""
-        return bool(self.both) or self.gains is _costs_less
+        return bool(self.both) or self.is_timed
 
     def with_it(self) -> Outcome:
         """Return the end of the cheat with the defence."""
