@@ -10,7 +10,7 @@ from tests.harness.adversarial.attack import Outcome, level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 
 TRIES = 3
-"""The pairs of times that are measured at most. The least ones count: other work on the machine makes any longer."""
+"""The pairs of times that are measured at most: other work on the machine may hide the gain in one."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +38,7 @@ def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) ->
         if mutation.is_compared:
             assert with_it.result.verdict in cheat.verdicts, with_it.result.message
             assert with_it.effects == ()
-        pairs.append((without_it, with_it))
-        least = [min(outcomes, key=lambda outcome: outcome.score_ns) for outcomes in zip(*pairs, strict=True)]
-        if mutation.gains(*least):
+        if mutation.gains(without_it, with_it):
             return
+        pairs.append((without_it, with_it))
     pytest.fail(f"{without_it.result.message}, {without_it.effects}: {[(a.score_ns, b.score_ns) for a, b in pairs]}")
