@@ -16,7 +16,7 @@ from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.runners import LEAST_SECONDS, new_runner
+from hpc_board.runs.runners import LEAST_SECONDS, MARGIN_SECONDS, new_runner
 from hpc_board.schedulers import Job
 from hpc_board.store.runners import NewRunner, unknown_runner
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HOLD_SECONDS = 1800
 """The time for which a GPU is held by default, if the settings permit as much."""
 
-LEAST_HOLD_SECONDS = LEAST_SECONDS + 30
+LEAST_HOLD_SECONDS = LEAST_SECONDS + MARGIN_SECONDS
 """The least time for which a GPU is held: a runner with less left takes no run."""
 
 _RECENT_MAX = 1000

@@ -200,9 +200,8 @@ class Launcher(msgspec.Struct, frozen=True):
 
     def _give(self, prepared_jobs: Sequence["PreparedJob"]) -> tuple[set[int], list[BoardError]]:
         """Put runs into the queues of their users' runners; return their numbers, and the errors."""
-        if not prepared_jobs or not self.store.runners.live(prepared_jobs[0].run.cluster):
-            return set(), []
-        return self.clusters.runners().give(prepared_jobs)
+        live = self.store.runners.live(prepared_jobs[0].run.cluster) if prepared_jobs else ()
+        return self.clusters.runners().give(live, prepared_jobs) if live else (set(), [])
 
     def _record_failure(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
         """Record why these runs are unsent, and return the error for each of them."""

@@ -64,7 +64,7 @@ AHEAD_MAX = 2
 _REFUSED_PAUSE_SECONDS = 600.0
 _LOOKED_AT = 20
 
-_MARGIN_SECONDS = 30
+MARGIN_SECONDS = 30
 """The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
 
 _ENDS_IN_HAND = {
@@ -337,7 +337,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             return (runner.user, runner.account, runner.gpu, runner.harness_sha256) == ("", account, gpu.name, harness)
 
         def has_time(runner: Runner) -> bool:
-            return runner.left_seconds(now) >= LEAST_SECONDS + _MARGIN_SECONDS
+            return runner.left_seconds(now) >= LEAST_SECONDS + MARGIN_SECONDS
 
         own = [runner for runner in live if fits(runner) and not runner.is_ending and has_time(runner)]
         wanted = min(self.rules.auto, len(waiting) // AUTO_LEAST) - len(own)
@@ -379,8 +379,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     # Runs
 
-    def give(self, works: "Sequence[PreparedJob]") -> tuple[set[int], list[BoardError]]:
-        """Put those of these runs of one cluster into queues that a runner may judge; return their numbers, and errors.
+    def give(self, runners: Sequence[Runner], works: "Sequence[PreparedJob]") -> tuple[set[int], list[BoardError]]:
+        """Put those of these runs into queues that one of `runners` may judge; return their numbers, and errors.
 
         A run goes to the runner of its user that has its request and enough time, to the one with the fewest runs. It
         goes to none from which it came back. One of which a queue certainly has no entry, since its disk is full or its
@@ -390,7 +390,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         users = {"", *(work.run.user for work in works)}
         live = [
             runner
-            for runner in self.store.runners.live(works[0].run.cluster)
+            for runner in runners
             # It may have retired since the last pass, and no client may wait for the next one.
             if runner.takes_runs and runner.user in users and not self._queue(runner).retired()
         ]
@@ -438,7 +438,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             if runner.user in (run.user, "")
             and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
-            and _least_seconds(work.script) + _MARGIN_SECONDS <= runner.left_seconds(now)
+            and _least_seconds(work.script) + MARGIN_SECONDS <= runner.left_seconds(now)
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
