@@ -1,10 +1,6 @@
 """The bounds of runners, as the settings have them."""
 
-from typing import Annotated
-
 import msgspec
-
-MINUTES_MAX = 7 * 24 * 60
 
 
 class RunnerRules(msgspec.Struct, frozen=True):
@@ -13,7 +9,7 @@ class RunnerRules(msgspec.Struct, frozen=True):
     `auto` is the number of runners that the board itself starts at most for a GPU while runs wait.
     """
 
-    per_user: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
-    minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 60
-    idle_minutes: Annotated[int, msgspec.Meta(ge=1, le=MINUTES_MAX)] = 5
-    auto: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    per_user: int = 1
+    minutes: int = 60
+    idle_minutes: int = 5
+    auto: int = 0
