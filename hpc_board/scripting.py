@@ -242,7 +242,8 @@ class Board:
         with self._session():
             runs = self._board.submissions.submit(requests, array=array, fresh=fresh)
             if paths:
-                remember_submission(os.environ, *zip(paths, (source.data for source in sources), strict=True))
+                sent = zip(paths, (source.data for source in sources), strict=True)
+                remember_submission(os.environ, self._board.address, *sent)
             return self._runs_numbered([run.id for run in runs])
 
     @contextmanager

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.domain.change import Change
     from hpc_board.domain.roles import Role
+    from hpc_board.domain.service_address import SshAddress
     from hpc_board.errors import BoardError
     from hpc_board.settings import Settings
 
@@ -84,6 +85,11 @@ class Board:
     def exists(self) -> bool:
         """Return whether the board's folder exists; the first submission creates it."""
         return self.settings.board.is_dir()
+
+    @cached_property
+    def address(self) -> "Path | SshAddress":
+        """The board's folder, or the address of its service."""
+        return self.settings.board
 
     @cached_property
     def user(self) -> str:

@@ -179,7 +179,8 @@ def submit(
     held = None if hold is None else _hold(board, _only_gpu(board.submissions.preview(requests, array=array)), hold)
     runs = board.submissions.submit(requests, array=array, fresh=fresh)
     if not piped:
-        remember_submission(os.environ, *((file, each.data) for file, each in zip(files, sources, strict=True)))
+        sent = ((file, each.data) for file, each in zip(files, sources, strict=True))
+        remember_submission(os.environ, board.address, *sent)
     try:
         _report_elsewhere(board, runs, held)
     except BoardError as error:

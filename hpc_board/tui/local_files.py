@@ -1,10 +1,11 @@
-"""The user's own files of tasks and runs, and those submitted last with the hashes of their contents."""
+"""The user's own files of tasks and runs, and those submitted last by board and contents."""
 
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import BoardError, InputError
@@ -12,6 +13,9 @@ from hpc_board.files import is_file, is_folder, read_bytes, write_file
 from hpc_board.tui.preferences import Memory, state_file
 
 _COPIES_MAX = 100
+if TYPE_CHECKING:
+    from hpc_board.domain.service_address import SshAddress
+
 _FILES_MAX = 20
 _SENT_MAX = 50
 _FOLDERS_MAX = 8
@@ -31,13 +35,13 @@ def of_starter(path: Path, text: str) -> tuple[Path, bool]:
     return path, True
 
 
-def of_run(number: int, name: str, code: bytes, known: Sequence[Path], sent: Sequence[Path]) -> tuple[Path, bool]:
+def of_run(number: int, name: str, code: bytes, sent: Sequence[Path]) -> tuple[Path, bool]:
     """Return the file of a run as `submitted_as` finds it, or else a new copy of its code, and whether it is new.
 
     Raises:
         InputError: the copy cannot be written.
     """
-    if (file := submitted_as(number, name, hashlib.sha256(code).hexdigest(), known, sent)) is not None:
+    if (file := submitted_as(number, name, hashlib.sha256(code).hexdigest(), sent)) is not None:
         return file, False
     copies = _copies(number, name)
     for path in copies:
@@ -47,17 +51,18 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path], sent: Seq
     raise InputError(f"{copies[0]} and {_COPIES_MAX - 1} more copies exist.", hint="Remove some of them.")
 
 
-def submitted_as(number: int, name: str, sha256: str, known: Sequence[Path], sent: Sequence[Path]) -> Path | None:
+def submitted_as(number: int, name: str, sha256: str, sent: Sequence[Path]) -> Path | None:
     """Return the user's file of a run, as it is now; None if it is gone or not known to be that of the run.
 
-    The file is the first of the `known` ones, or the one in the current folder, with that name and the contents
-    submitted then, or a copy in the current folder with these contents. Otherwise, it is the first of those `sent`
-    with these contents that has the name of the run's file or of its copies; it may have changed since.
+    The file is the one in the current folder with that name and the contents submitted then, or a copy there with these
+    contents. Otherwise, it is the first of those `sent` with these contents that has the name of the run's file or of
+    its copies, one in the current folder before all others; it may have changed since.
     """
-    copies = _copies(number, name)
-    files = (*_named([name], known), Path(name), *copies)
-    same = (path for path in files if hashlib.sha256(contents(path) or b"").hexdigest() == sha256)
-    former = _named([name, *(copy.name for copy in copies)], sent)
+    own = [Path(name), *_copies(number, name)]
+    same = (path for path in own if hashlib.sha256(contents(path) or b"").hexdigest() == sha256)
+    names = {path.name for path in own}
+    former = [_brief(path) for path in sent if path.name in names]
+    former.sort(key=Path.is_absolute)
     return next(same, None) or next((path for path in former if is_file(path)), None)
 
 
@@ -68,10 +73,9 @@ def _copies(number: int, name: str) -> list[Path]:
     return [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
 
 
-def _named(names: Sequence[str], known: Sequence[Path]) -> list[Path]:
-    """Return the known files with one of these names, one in the current folder only by its name."""
-    # A field of the form cuts the end of a long path.
-    return [Path(path.name) if path == Path(path.name).absolute() else path for path in known if path.name in names]
+def _brief(path: Path) -> Path:
+    """Return the path of a file, its name alone for one in the current folder: a field cuts the end of a long path."""
+    return Path(path.name) if path == _absolute(Path(path.name)) else path
 
 
 def contents(path: Path) -> bytes | None:
@@ -89,23 +93,23 @@ def remember(memory: Memory, *files: Path) -> None:
     memory.set("submit", "files", tuple(dict.fromkeys((*paths, *known)))[:_FILES_MAX])
 
 
-def remember_sent(memory: Memory, *sent: tuple[Path, bytes]) -> None:
-    """Remember files with the contents that were submitted, by which `sent_as` finds the file of a run.
+def remember_sent(memory: Memory, board: "Path | SshAddress", *sent: tuple[Path, bytes]) -> None:
+    """Remember files with the contents that were submitted to the board at this address, for `sent_as`.
 
     The memory is written at once, if it can be: other programs of the user write into it, too.
     """
     remember(memory, *(file for file, _ in sent))
     paths = [(str(_absolute(file)), hashlib.sha256(code).hexdigest()) for file, code in sent]
-    lines = [f"{digest} {path}" for path, digest in paths if path.isprintable()]
+    lines = [f"{_sent_key(board, digest)} {path}" for path, digest in paths if path.isprintable()]
     known = memory.read_again("submit", "sent", ())
     memory.set("submit", "sent", tuple(dict.fromkeys((*lines, *known)))[:_SENT_MAX])
     with suppress(BoardError):
         memory.flush()
 
 
-def remember_submission(environ: Mapping[str, str], *sent: tuple[Path, bytes]) -> None:
+def remember_submission(environ: Mapping[str, str], board: "Path | SshAddress", *sent: tuple[Path, bytes]) -> None:
     """Let the app of this user find the files of a submission, if its memory can be written."""
-    remember_sent(Memory(state_file(environ)), *sent)
+    remember_sent(Memory(state_file(environ)), board, *sent)
 
 
 def known_files(memory: Memory) -> tuple[Path, ...]:
@@ -113,10 +117,18 @@ def known_files(memory: Memory) -> tuple[Path, ...]:
     return tuple(Path(file) for file in memory.read_again("submit", "files", ()))
 
 
-def sent_as(memory: Memory, digest: str) -> tuple[Path, ...]:
-    """Return the files that were submitted with contents of this sha256, or copied from a run, the latest first."""
-    sent = (line.split(" ", 1) for line in memory.read_again("submit", "sent", ()) if " " in line)
-    return tuple(Path(path) for known, path in sent if known == digest)
+def sent_as(memory: Memory, board: "Path | SshAddress", digest: str) -> tuple[Path, ...]:
+    """Return the files that this board got with contents of this sha256, or copied from a run, the latest first.
+
+    Those of an older memory, which names no boards, follow.
+    """
+    sent = [line.partition(" ") for line in memory.read_again("submit", "sent", ())]
+    keys = (_sent_key(board, digest), digest)
+    return tuple(Path(path) for key in keys for known, _, path in sent if known == key and path)
+
+
+def _sent_key(board: "Path | SshAddress", digest: str) -> str:
+    return hashlib.sha256(os.fsencode(f"{board} {digest}")).hexdigest()
 
 
 def recent_folders(memory: Memory) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TypeVar
 
 from hpc_board.board import Board
@@ -35,6 +36,8 @@ from hpc_board.runs import drafts as intake
 from tests.values import replace
 
 _Part = TypeVar("_Part")
+
+ADDRESS = Path("/boards/one")
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
 
@@ -305,6 +308,7 @@ class FakeBoard(Board):
         runners: Sequence[Runner] = (),
     ) -> None:
         self.user = "ada"
+        self.address = ADDRESS
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)

@@ -2,7 +2,6 @@
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -14,10 +13,12 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.tui import editor, local_files
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.local_files import remember_sent
+from hpc_board.tui.preferences import Memory
 from hpc_board.tui.widgets.form import PathInput
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
-from tests.tui.fake_board import FakeBoard, run
+from tests.tui.fake_board import ADDRESS, NOW, FakeBoard, run
 from tests.values import replace
 
 ROOT = Path(__file__).parents[2]
@@ -145,21 +146,53 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     original.parent.mkdir()
     original.write_bytes(b"code")
 
-    def found(sent: Sequence[Path] = ()) -> tuple[Path, bool]:
-        return local_files.of_run(7, "kernel.py", b"code", [original], sent)
+    def found(*sent: Path) -> tuple[Path, bool]:
+        return local_files.of_run(7, "kernel.py", b"code", sent)
 
-    assert found() == (original, False)
-    original.write_bytes(b"other")
+    assert found(original) == (original, False)
     copy = Path("kernel-run7.py")
     assert found() == (copy, True)
-    assert found() == (copy, False)
+    assert found(original) == (copy, False)
     copy.write_bytes(b"edited")
-    assert found([copy.absolute()]) == (copy, False)
-    assert found([tmp_path / "kernel-run8.py", original]) == (original, False)
+    assert found(original, copy.absolute()) == (copy, False)
+    assert found(tmp_path / "kernel-run8.py", original) == (original, False)
     assert found() == (Path("kernel-run7-2.py"), True)
     Path("here.py").write_text("code")
-    assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()], ()) == (Path("here.py"), False)
+    assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()]) == (Path("here.py"), False)
     assert copy.read_bytes() == b"edited"
+
+
+@pytest.mark.parametrize("text", ["sent", "edited since"])
+async def test_the_file_of_a_run_is_that_of_its_board_and_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    memory, two = Memory(), Path("/boards/two")
+    files = {name: tmp_path / name / "kernel.py" for name in ("first", "later", "of_two", "latest_of_two")}
+    for file in files.values():
+        file.parent.mkdir()
+        file.write_text("sent")
+    for board, name in ((ADDRESS, "first"), (two, "of_two"), (ADDRESS, "later"), (two, "latest_of_two")):
+        remember_sent(memory, board, (files[name], b"sent"))
+        files[name].write_text(text)
+    digest = hashlib.sha256(b"sent").hexdigest()
+    sent = replace(run(7, RunState.FINISHED, verdict=Verdict.PASS), file_name="kernel.py", code_sha256=digest)
+
+    async def file_from(folder: Path, address: Path) -> str:
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        board = FakeBoard(runs=[sent])
+        board.address = address
+        app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "r", "s")
+            return app.screen.query_one(PathInput).value
+
+    for folder, board in (("first", ADDRESS), ("later", ADDRESS), ("of_two", two)):
+        assert await file_from(tmp_path / folder, board) == "kernel.py"
+    assert await file_from(tmp_path / "elsewhere", ADDRESS) == str(files["later"])
+    assert await file_from(tmp_path / "elsewhere", two) == str(files["latest_of_two"])
+    assert await file_from(tmp_path / "elsewhere", Path("/boards/three")) == ""
 
 
 def test_an_editor_with_an_open_quote_is_refused() -> None:

@@ -13,6 +13,7 @@ from hpc_board.errors import StorageError
 from hpc_board.tui.app import load_preferences
 from hpc_board.tui.local_files import known_files, remember, remember_sent, sent_as
 from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
+from tests.tui.fake_board import ADDRESS
 
 
 def loaded(folder: Path, data: bytes) -> Preferences:
@@ -112,21 +113,30 @@ def test_a_value_that_another_program_has_written_since_is_read_again(tmp_path: 
 def test_files_that_two_programs_send_are_both_remembered(tmp_path: Path) -> None:
     app, command = Memory(tmp_path / "app.json"), Memory(tmp_path / "app.json")
     for memory, name in ((app, "a"), (command, "b"), (app, "c")):
-        remember_sent(memory, (Path(f"/{name}.py"), name.encode()))
+        remember_sent(memory, ADDRESS, (Path(f"/{name}.py"), name.encode()))
     app.set("runs", "filter", "x")
     app.flush()
     assert known_files(Memory(tmp_path / "app.json")) == (Path("/c.py"), Path("/b.py"), Path("/a.py"))
-    assert sent_as(app, hashlib.sha256(b"b").hexdigest()) == (Path("/b.py"),)
+    assert sent_as(app, ADDRESS, hashlib.sha256(b"b").hexdigest()) == (Path("/b.py"),)
 
 
 def test_a_path_that_cannot_be_remembered_costs_no_other_one() -> None:
     memory = Memory()
     remember(memory, Path("/a.py"), Path("/b.py"))
     remember(memory, Path("/b.py"), Path("/c\n.py"))
-    remember_sent(memory, (Path("/d.py"), b"d"), (Path("/e\x1b.py"), b"e"))
+    remember_sent(memory, ADDRESS, (Path("/d.py"), b"d"), (Path("/e\x1b.py"), b"e"))
     assert known_files(memory) == (Path("/d.py"), Path("/b.py"), Path("/a.py"))
     digests = [hashlib.sha256(code).hexdigest() for code in (b"d", b"e")]
-    assert [sent_as(memory, digest) for digest in digests] == [(Path("/d.py"),), ()]
+    assert [sent_as(memory, ADDRESS, digest) for digest in digests] == [(Path("/d.py"),), ()]
+
+
+def test_a_memory_that_names_no_boards_gives_way_to_one_that_does(tmp_path: Path) -> None:
+    memory, digest = Memory(tmp_path / "app.json"), hashlib.sha256(b"a").hexdigest()
+    memory.set("submit", "sent", (f"{digest} /old folder/a.py", digest))
+    remember_sent(memory, Path("/boards/two"), (Path("/two/a.py"), b"a"))
+    assert sent_as(memory, ADDRESS, digest) == (Path("/old folder/a.py"),)
+    remember_sent(memory, ADDRESS, (Path("/one/a.py"), b"a"))
+    assert sent_as(memory, ADDRESS, digest) == (Path("/one/a.py"), Path("/old folder/a.py"))
 
 
 @pytest.mark.parametrize(

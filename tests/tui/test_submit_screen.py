@@ -41,7 +41,7 @@ from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import PathInput, TypedSelect, unusual
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
+from tests.tui.fake_board import A100, ADDRESS, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 
@@ -271,8 +271,8 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
         each.write_text("import torch\n")
     memory = Memory()
     sent = hashlib.sha256(b"sent").hexdigest()
-    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
-    remember_sent(memory, (other, b"that of another task"))
+    remember_sent(memory, ADDRESS, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    remember_sent(memory, ADDRESS, (other, b"that of another task"))
     board = FakeBoard(runs=[replace(each, code_sha256=sent) for each in RUNS])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -366,7 +366,7 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
     file, memory = tmp_path / "folder" / "submission.py", Memory()
     file.parent.mkdir()
     file.write_text("import torch  # edited since\n")
-    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    remember_sent(memory, ADDRESS, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
     board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT, **changes)])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -385,7 +385,7 @@ async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "submission.py").write_text("import torch\n")
     memory = Memory()
-    remember_sent(memory, (tmp_path / "other" / "submission.py", b"that of another task"))
+    remember_sent(memory, ADDRESS, (tmp_path / "other" / "submission.py", b"that of another task"))
     board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT)])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -417,7 +417,7 @@ async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         command = Memory(tmp_path / "app.json")
-        remember_sent(command, (file, b"sent"))
+        remember_sent(command, ADDRESS, (file, b"sent"))
         command.flush()
         await press(pilot, "r", "s")
         assert app.screen.query_one(PathInput).value == str(file)

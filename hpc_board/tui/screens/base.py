@@ -30,7 +30,7 @@ from hpc_board.report.run_words import ended_before_text
 from hpc_board.report.runners import cost_text
 from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
-from hpc_board.tui.local_files import known_files, remember_sent, sent_as
+from hpc_board.tui.local_files import remember_sent, sent_as
 from hpc_board.tui.messages import Answer, Heard, Open, RunnerChanged, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
@@ -373,10 +373,10 @@ class BoardScreen(Screen[None]):
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
                 return Path(name), False
-            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
-            found = local_files.of_run(run.id, Path(name).name, code, known, sent)
+            sent = sent_as(self.memory, self.board.address, run.code_sha256)
+            found = local_files.of_run(run.id, Path(name).name, code, sent)
             # The edited file is found again by the code that the run has.
-            remember_sent(self.memory, (found[0], code))
+            remember_sent(self.memory, self.board.address, (found[0], code))
             return found
 
         def edit(found: tuple[Path, bool]) -> None:
@@ -395,8 +395,8 @@ class BoardScreen(Screen[None]):
         """Return the user's own file of a run, as it is now, if it is known."""
         if run.user != self.board.user:
             return None
-        known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
-        return local_files.submitted_as(run.id, Path(run.file_name).name, run.code_sha256, known, sent)
+        sent = sent_as(self.memory, self.board.address, run.code_sha256)
+        return local_files.submitted_as(run.id, Path(run.file_name).name, run.code_sha256, sent)
 
     def look_again(self) -> None:
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""

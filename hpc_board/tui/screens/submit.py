@@ -478,7 +478,7 @@ class SubmitScreen(BoardScreen):
         request = _request(choice)
         runs = self.board.submissions.submit([request])
         if choice.file is not None:
-            remember_sent(self.memory, (choice.file, request.source.data))
+            remember_sent(self.memory, self.board.address, (choice.file, request.source.data))
         return runs
 
     def _follow(self, runs: Sequence[Run]) -> None:

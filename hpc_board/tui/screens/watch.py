@@ -225,7 +225,7 @@ class WatchScreen(BoardScreen):
                 source, watched.task, watched.gpus, str(Mode.TEST), options=parsed(watched.options)
             )
             runs = self.board.submissions.submit([request])
-            remember_sent(self.memory, (watched.file, seen))
+            remember_sent(self.memory, self.board.address, (watched.file, seen))
             return runs
 
         self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)

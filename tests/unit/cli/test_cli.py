@@ -369,7 +369,7 @@ def test_the_app_finds_the_files_that_the_command_has_submitted(board: Recorded)
     assert call(board, "submit", other, board.kernel).exit_code == 0
     memory = Memory(state)
     assert known_files(memory) == (other, board.kernel)
-    sent = {run.file_name: sent_as(memory, run.code_sha256) for run in board.board.runs.list()}
+    sent = {run.file_name: sent_as(memory, board.door.address, run.code_sha256) for run in board.board.runs.list()}
     assert sent == {"other.py": (other,), "kernel.py": (board.kernel,)}
     for run in board.board.runs.list():
         call(board, "cancel", str(run.id))
