@@ -163,11 +163,13 @@ class _Runner:
     def _end_those_before(self) -> None:
         """Record the end of the run in hand when the scheduler restarted the job: no end of a job will explain it."""
         taken, done = self._folder / TAKEN, self._folder / DONE
-        names = {path.name for part in (taken, done) for path in part.iterdir()}
-        self._place = len(names)
-        for name in names:
-            if (taken / name).exists() or b'"runner_ended"' in (done / name).read_bytes():
+        in_hand, ended = ({path.name for path in part.iterdir()} for part in (taken, done))
+        self._place = len(in_hand | ended)
+        for name in in_hand | ended:
+            if name not in ended or b'"runner_ended"' in (done / name).read_bytes():
                 record_end(self._folder, name, End("node_fail", "the scheduler has restarted its runner"))
+            else:
+                (taken / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """End the zygotes."""

@@ -225,6 +225,17 @@ def test_a_killed_runner_leaves_a_result_and_no_process_and_a_restarted_one_name
     assert (result_in(behind).restart_count, result_in(behind).provenance["runner_place"]) == (0, 2)
 
 
+def test_a_restarted_runner_keeps_the_end_that_it_had_recorded_before_it_was_killed(runner: RunnerFolder) -> None:
+    done, behind = runner.add(), runner.add()
+    runner.run()
+    name = runner.name_of(done)
+    (runner.folder / TAKEN / name).write_bytes(b"{}")
+    runner.run(SLURM_RESTART_COUNT="1")
+    assert runner.end_of(done) == End("ended", "exited with status 0")
+    assert list((runner.folder / TAKEN).iterdir()) == []
+    assert runner.end_of(behind) == End("ended", "exited with status 0")
+
+
 def test_a_restarted_runner_names_a_run_that_was_told_to_end_with_it(runner: RunnerFolder) -> None:
     hanging, behind = runner.add(HANGS, a_task(limits=PATIENT)), runner.add()
     with runner.running() as shell:
