@@ -470,3 +470,11 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     assert read(board, "feed", "--gpu", "H100") == []
     assert call(board, "feed", "narrow").stdout == "No changes yet.\n"
     assert call(board, "feed", "nothing").exit_code == 2
+
+
+def test_a_history_tells_of_runs_that_it_leaves_out(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    assert "Only" not in call(board, "history", "vectoradd_py").stderr
+    monkeypatch.setattr("hpc_board.cli.standings._HISTORY_MAX", 2)
+    assert "Only the newest 2 of 3 runs on CPU." in call(board, "history", "vectoradd_py").stderr
