@@ -13,7 +13,7 @@ from hpc_board import bundled
 from hpc_board.accounts import own_folder
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
-from hpc_board.domain.runner_rules import RunnerRules
+from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, RunnerRules
 from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.model.gpu import (
     Cluster,
@@ -117,17 +117,16 @@ class JobsSection(Section, frozen=True):
     """The folder of its jobs, by its full path, which a group shares with this account; compute nodes see it there."""
 
 
-Minutes = Annotated[int, Meta(ge=1, le=10_080, description="minutes from 1 to 10080")]
-
-
 class RunnersSection(Section, frozen=True):
     """`runners:`: jobs that hold a GPU and judge runs one after another, for `hpc-board hold`."""
 
     per_user: Annotated[int, Meta(ge=0, le=100, description="a number of runners from 0 to 100")] = 1
     """The runners of a user at one time; 0 turns `hold` off."""
-    minutes: Minutes = 60
+    minutes: Annotated[
+        int, Meta(ge=LEAST_HOLD_MINUTES, le=10_080, description=f"minutes from {LEAST_HOLD_MINUTES} to 10080")
+    ] = 60
     """The longest time for which a runner holds its GPU, which is its job's time limit."""
-    idle_minutes: Minutes = 5
+    idle_minutes: Annotated[int, Meta(ge=1, le=10_080, description="minutes from 1 to 10080")] = 5
     """The longest time for which a runner waits for its next run."""
     auto: Annotated[int, Meta(ge=0, le=100, description="a number of runners from 0 to 100")] = 0
     """The runners that the board itself starts at most for a GPU while three runs or more wait for it."""

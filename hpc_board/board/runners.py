@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hpc_board.board.context import harness
-from hpc_board.domain.clock import span_words, utc_now
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
@@ -16,18 +15,12 @@ from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.errors import InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.runners import LEAST_SECONDS, MARGIN_SECONDS, new_runner
+from hpc_board.runs.runners import new_runner
 from hpc_board.schedulers import Job
 from hpc_board.store.runners import NewRunner, unknown_runner
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
-
-HOLD_SECONDS = 1800
-"""The time for which a GPU is held by default, if the settings permit as much."""
-
-LEAST_HOLD_SECONDS = LEAST_SECONDS + MARGIN_SECONDS
-"""The least time for which a GPU is held: a runner with less left takes no run."""
 
 _RECENT_MAX = 1000
 
@@ -65,9 +58,8 @@ class Runners:
     def hold(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Runner:
         """Start a runner that holds a GPU for the user's runs, and return it.
 
-        It ends after `seconds`, by default HOLD_SECONDS, after `idle_seconds` without a run, by default those of the
-        settings, or when it is released. If the scheduler does not answer, the runner is not queued yet, and a later
-        pass completes it.
+        It ends after `seconds`, after `idle_seconds` without a run, both bounded by `RunnerRules.times`, or when it is
+        released. If the scheduler does not answer, the runner is not queued yet, and a later pass completes it.
 
         Raises:
             InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
@@ -102,25 +94,10 @@ class Runners:
                 "the settings of this board turn holding off: `runners.per_user` is 0.",
                 hint="Submit without `--hold`: each run has a job of its own.",
             )
-        found, most = self._context.gpu(gpu), 60 * rules.minutes
-        chosen = min(HOLD_SECONDS, most) if seconds is None else seconds
-        idle = min(60 * rules.idle_minutes, chosen) if idle_seconds is None else idle_seconds
-        if 0 < chosen < LEAST_HOLD_SECONDS:
-            least, setting = span_words(timedelta(seconds=LEAST_HOLD_SECONDS)), f"`runners.minutes` is {rules.minutes}"
-            raise InputError(
-                f"a GPU cannot be held for {chosen} s: a hold needs at least {least} for a run.",
-                hint="Choose a longer time." if most >= LEAST_HOLD_SECONDS else f"Ask the board's admin: {setting}.",
-            )
-        for given, bound, words in ((chosen, most, "minutes"), (idle, 60 * rules.idle_minutes, "idle_minutes")):
-            if not 0 < given <= bound:
-                raise InputError(
-                    f"a GPU cannot be held for {given} s{' without a run' if words == 'idle_minutes' else ''}: "
-                    f"`runners.{words}` in the settings permits 1 to {bound} s.",
-                    hint="Choose a shorter time, or ask the board's admin." if given > 0 else "Choose a longer time.",
-                )
+        found, times = self._context.gpu(gpu), rules.times(seconds, idle_seconds)
         account = found.cluster.account or self._context.installation.account
         sha256 = hashlib.sha256(harness()).hexdigest()
-        return found, new_runner(found, self._context.user, account, chosen, idle, sha256)
+        return found, new_runner(found, self._context.user, account, times, sha256)
 
     def release(self, runner: int) -> Runner:
         """End a runner of the user, or any for an admin: after the run in hand, or at once if its job waits.

@@ -43,7 +43,15 @@ def span_of(text: str) -> timedelta:
 
 def span_words(length: timedelta) -> str:
     """Return a length of time to the second: "45 s", "24 min 3 s", "1 h 30 min"."""
+    return " ".join(f"{count} {unit}" for count, unit in _parts(length))
+
+
+def span_option(length: timedelta) -> str:
+    """Return a length of time to the second as `span_of` takes it: "45s", "24m3s", "1h30m"."""
+    return "".join(f"{count}{unit[0]}" for count, unit in _parts(length))
+
+
+def _parts(length: timedelta) -> list[tuple[int, str]]:
     minutes, seconds = divmod(max(0, int(length.total_seconds())), 60)
     hours, minutes = divmod(minutes, 60)
-    parts = [f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min"), (seconds, "s")) if count]
-    return " ".join(parts) or "0 s"
+    return [each for each in ((hours, "h"), (minutes, "min"), (seconds, "s")) if each[0]] or [(0, "s")]

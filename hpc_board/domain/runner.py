@@ -6,6 +6,15 @@ import msgspec
 
 from hpc_board.domain.run import NEVER_STARTS, RunState, Status
 
+LEAST_SECONDS = 120
+"""The time left up to which a runner takes runs, also those with a longer limit: few need as much.
+
+A run that does is sent again as a job of its own.
+"""
+
+_MARGIN_SECONDS = 30
+"""The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
+
 
 class Runner(msgspec.Struct, frozen=True):
     """A job on `gpu` that judges the runs of `user`, and ends `seconds` after its start or once idle for long.
@@ -39,9 +48,14 @@ class Runner(msgspec.Struct, frozen=True):
         return self.status.state
 
     @property
+    def never_starts(self) -> bool:
+        """Return whether the scheduler says, or has said before the end, that it will not start the job."""
+        return self.started_at is None and self.status.reason.startswith(NEVER_STARTS)
+
+    @property
     def takes_runs(self) -> bool:
         """Return whether the job runs, or is in the queue and may start, and is not to end."""
-        may_start = self.state is RunState.QUEUED and not self.status.reason.startswith(NEVER_STARTS)
+        may_start = self.state is RunState.QUEUED and not self.never_starts
         return (may_start or self.state is RunState.RUNNING) and not self.status.cancel_requested
 
     @property
@@ -65,3 +79,7 @@ class Runner(msgspec.Struct, frozen=True):
         """Return the time that is left, all of it before the start and after a clock was set back."""
         left_seconds = self.seconds if self.ends_at is None else (self.ends_at - now).total_seconds()
         return float(min(self.seconds, max(0.0, left_seconds)))
+
+    def has_time(self, now: datetime, seconds: int = LEAST_SECONDS) -> bool:
+        """Return whether enough time is left for a run with a time limit of `seconds`, by default for any."""
+        return min(seconds, LEAST_SECONDS) + _MARGIN_SECONDS <= self.left_seconds(now)

@@ -96,7 +96,7 @@ def _waiting_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
     expected = runner.status.expected_start
     return (
         f"{one_line(runner.gpu)} requested for {span_words(timedelta(seconds=runner.seconds))}",
-        _because("to end" if runner.status.cancel_requested else _queue_state(runner), runner),
+        _because("ending" if runner.is_ending else _queue_state(runner), runner),
         f"expected start {start_text(expected, now)}" if expected and runner.state is RunState.QUEUED else "",
     )
 
@@ -109,16 +109,12 @@ def _held_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
     gpu = one_line(runner.gpu)
     if runner.takes_runs:
         return f"{gpu} held", f"{left_text(runner, now)} left"
-    if runner.state is RunState.RUNNING:
-        return f"{gpu} held", _because("ends after any run in hand", runner)
     return (_because(f"{gpu} held, ending", runner),)
 
 
 def _ended_text(runner: Runner, now: datetime) -> str:
-    if runner.state is RunState.CANCELLED and runner.status.cancel_requested:
-        # A scheduler's words for the end of a job that the user released would tell of a cancel.
-        return f"{cost_text(runner, now)}; released"
-    end = "ended" if runner.state is RunState.FINISHED else state_text(runner.state)
+    wanted = runner.state is RunState.CANCELLED and runner.status.cancel_requested
+    end = "ended" if wanted or runner.state is RunState.FINISHED else state_text(runner.state)
     return f"{cost_text(runner, now)}; {_because(end, runner)}"
 
 

@@ -17,7 +17,6 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pause import Pause
 from hpc_board.domain.result_checks import plausible_moment
 from hpc_board.domain.run import (
-    NEVER_STARTS,
     JobState,
     JobStatus,
     Retry,
@@ -28,8 +27,8 @@ from hpc_board.domain.run import (
     next_status,
     silence_words,
 )
-from hpc_board.domain.runner import Runner
-from hpc_board.domain.runner_rules import RunnerRules
+from hpc_board.domain.runner import LEAST_SECONDS, Runner
+from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.gpu import Device, Gpu
@@ -46,12 +45,6 @@ from hpc_board.store.runners import NewRunner
 if TYPE_CHECKING:
     from hpc_board.runs.launcher import PreparedJob
 
-LEAST_SECONDS = 120
-"""The time left up to which a runner takes runs, also those with a longer limit: few need as much.
-
-A run that does is sent again as a job of its own.
-"""
-
 AUTO_LEAST = 3
 """The number of waiting runs from which a runner of the board costs less than their jobs."""
 
@@ -61,11 +54,8 @@ AUTO_IDLE_SECONDS = 60
 AHEAD_MAX = 2
 """The number of runs that each runner of a served board has in hand and ahead, so that it never waits for a pass."""
 
-_REFUSED_PAUSE_SECONDS = 600.0
+_REFUSED_PAUSE_SECONDS, _NEVER_STARTS_PAUSE_SECONDS = 600.0, 3600.0
 _LOOKED_AT = 20
-
-MARGIN_SECONDS = 30
-"""The time that a runner needs to begin, and by which the clocks of its node and of this machine may differ."""
 
 _ENDS_IN_HAND = {
     RunState.CANCELLED: JobState.CANCELLED,
@@ -78,7 +68,7 @@ _ENDS_IN_HAND = {
 """The state of the run that a runner had in hand at such an end; after any other one it is ENDED."""
 
 
-def new_runner(gpu: Gpu, user: str, account: str, seconds: int, idle_seconds: int, harness_sha256: str) -> NewRunner:
+def new_runner(gpu: Gpu, user: str, account: str, times: HoldTimes, harness_sha256: str) -> NewRunner:
     """Return a runner to store, for the runs of `user`, whose job belongs to `account`.
 
     Raises:
@@ -93,11 +83,11 @@ def new_runner(gpu: Gpu, user: str, account: str, seconds: int, idle_seconds: in
         partition=gpu.partition,
         token=token,
         request=job_folder.runner_request(gpu),
-        seconds=seconds,
-        idle_seconds=idle_seconds,
+        seconds=times.seconds,
+        idle_seconds=times.idle_seconds,
         gpus=int(gpu.device is not Device.CPU),
         harness_sha256=harness_sha256,
-        script=msgspec.json.encode(job_folder.runner_script(gpu, seconds)).decode(),
+        script=msgspec.json.encode(job_folder.runner_script(gpu, times.seconds)).decode(),
         at=utc_now(),
     )
 
@@ -238,6 +228,10 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 status = self._status(runner, news[runner.token])
                 if status != runner.status:
                     self._record(runner, status)
+                if status.state.ended:
+                    # A scheduler that finds processes by their parents may have missed the runner's.
+                    with suppress(OSError):
+                        self._queue(runner).release()
                 changed = changed or status.state is not runner.state
         return changed
 
@@ -261,6 +255,14 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         status = next_status(runner.status, news, utc_now(), result_grace=timedelta(0))
         if news.state is JobState.MISSING and not status.state.ended:
             status = replace(status, state=runner.state, at=runner.status.at, reason=runner.status.reason)
+        if runner.status.cancel_requested:
+            # The request explains the end, and not the scheduler's or the runner's words on how it was carried out.
+            retired = retired and runner.status.reason
+            if not status.state.ended or status.state is RunState.CANCELLED:
+                status = replace(status, reason=runner.status.reason)
+        elif not runner.user and replace(runner, status=status).never_starts:
+            # The runner of the board has no user who would cancel it.
+            status = replace(status, cancel_requested=True)
         if told is None or not retired or news.state is JobState.UNKNOWN:
             return status
         if status.state is RunState.RUNNING:
@@ -307,8 +309,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         for (name, *_), members in waiting.items():
             gpu = self.clusters.gpus.get(name)
             if gpu is not None and self.clusters.kind(members[0].cluster).shared:
-                fitting = self._with_request(gpu, members)
-                behind |= self._wait_for(self._own_runners(gpu, live, fitting), fitting) if fitting else {}
+                request = job_folder.runner_request(gpu)
+                fitting = self._with_request(gpu, request, members)
+                behind |= self._wait_for(self._own_runners(gpu, request, live, fitting), fitting) if fitting else {}
         self.store.runs.record_each(
             {
                 run.id: run.moved(run.state, reason=behind[run.id]).status
@@ -318,9 +321,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         )
         return [run for run in runs if run.id not in behind]
 
-    def _with_request(self, gpu: Gpu, runs: Sequence[Run]) -> list[Run]:
+    def _with_request(self, gpu: Gpu, request: str, runs: Sequence[Run]) -> list[Run]:
         """Return those of `runs` that a runner on `gpu` may judge, and that have not come back from one."""
-        request, requests = job_folder.runner_request(gpu), dict[str, str]()
+        requests: dict[str, str] = {}
         former = {number for number, _ in self.store.runners.former([run.id for run in runs])}
         scripts = self.store.submissions.scripts([run.id for run in runs])
         for text in set(scripts.values()):
@@ -328,25 +331,22 @@ class RunnerJobs(msgspec.Struct, frozen=True):
                 requests[text] = job_folder.request(msgspec.json.decode(text, type=job_folder.Script), gpu)
         return [run for run in runs if run.id not in former and requests.get(scripts.get(run.id, "")) == request]
 
-    def _own_runners(self, gpu: Gpu, live: Sequence[Runner], waiting: Sequence[Run]) -> list[Runner]:
+    def _own_runners(self, gpu: Gpu, request: str, live: Sequence[Runner], waiting: Sequence[Run]) -> list[Runner]:
         """Return the board's runners for these runs, after it has started those that are worth it."""
         account, harness = waiting[0].account or waiting[0].user, waiting[0].harness_sha256
         now = utc_now()
 
         def fits(runner: Runner) -> bool:
-            return (runner.user, runner.account, runner.gpu, runner.harness_sha256) == ("", account, gpu.name, harness)
+            found = runner.user, runner.account, runner.gpu, runner.request, runner.harness_sha256
+            return found == ("", account, gpu.name, request, harness)
 
-        def has_time(runner: Runner) -> bool:
-            return runner.left_seconds(now) >= LEAST_SECONDS + MARGIN_SECONDS
-
-        own = [runner for runner in live if fits(runner) and not runner.is_ending and has_time(runner)]
+        own = [runner for runner in live if fits(runner) and not runner.is_ending and runner.has_time(now)]
         wanted = min(self.rules.auto, len(waiting) // AUTO_LEAST) - len(own)
         refused = [each for each in self.store.runners.newest(_LOOKED_AT) if fits(each) and self._was_refused(each)]
         for _ in range(0 if refused else wanted):
-            seconds = 60 * self.rules.minutes
-            idle_seconds = min(AUTO_IDLE_SECONDS, 60 * self.rules.idle_minutes)
+            times = HoldTimes(60 * self.rules.minutes, min(AUTO_IDLE_SECONDS, 60 * self.rules.idle_minutes))
             try:
-                new = self.store.runners.add(new_runner(gpu, "", account, seconds, idle_seconds, harness))
+                new = self.store.runners.add(new_runner(gpu, "", account, times, harness))
                 self._send(new)
             except (SchedulerError, InputError):
                 break  # the runner's row has the reason, and the runs go as jobs of their own
@@ -354,10 +354,12 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         return [runner for runner in own if runner.takes_runs]
 
     def _was_refused(self, runner: Runner) -> bool:
-        pause = Pause(runner.status.at.timestamp(), _REFUSED_PAUSE_SECONDS)
+        """Return whether the scheduler has lately refused a runner, or the start of its job."""
         # One that died has a job, and proves nothing about the next.
         has_no_job = runner.state is RunState.ERROR and not runner.status.job_id
-        return has_no_job and not pause.is_over(utc_now().timestamp())
+        seconds = _NEVER_STARTS_PAUSE_SECONDS if runner.never_starts else _REFUSED_PAUSE_SECONDS
+        is_over = Pause(runner.status.at.timestamp(), seconds).is_over(utc_now().timestamp())
+        return (has_no_job or runner.never_starts) and not is_over
 
     def _wait_for(self, own: Sequence[Runner], waiting: Sequence[Run]) -> dict[int, str]:
         """Return the reason of each of these runs that waits until the board's runners have fewer ahead.
@@ -411,8 +413,9 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             texts += [
                 file.text for file in work.parts.task.files if file.text is not None and file.name.endswith(".py")
             ]
-            seconds = work.script.time_limit_seconds, _least_seconds(work.script)
-            entry = Entry(work.path.name, run.status.job_id, *seconds, modules_in(texts, device))
+            seconds = work.script.time_limit_seconds
+            least_seconds = min(seconds, LEAST_SECONDS)
+            entry = Entry(work.path.name, run.status.job_id, seconds, least_seconds, modules_in(texts, device))
             queue, name = self._queue(runner), entry_name(number, work.path.name)
             try:
                 queue.add(name, entry)
@@ -438,7 +441,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             if runner.user in (run.user, "")
             and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
             and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
-            and _least_seconds(work.script) + MARGIN_SECONDS <= runner.left_seconds(now)
+            and runner.has_time(now, work.script.time_limit_seconds)
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
@@ -486,7 +489,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             JobState.UNKNOWN, run.status.job_id, node=runner.status.node, source=f"runner {runner.id}"
         )
         in_hand = JobState.RUNNING
-        how = "waits in vain" if runner.status.reason.startswith(NEVER_STARTS) else "ended before it"
+        how = "waits in vain" if runner.never_starts and not runner.state.ended else "ended before it"
         before_it = f"runner {runner.id} {how}: {_why(runner)}"
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
@@ -572,11 +575,6 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
 def _why(runner: Runner) -> str:
     return runner.status.reason or str(runner.state)
-
-
-def _least_seconds(script: job_folder.Script) -> int:
-    """Return the time that a runner must have left for a run."""
-    return min(script.time_limit_seconds, LEAST_SECONDS)
 
 
 def _at_runner(work: "PreparedJob", runner: Runner) -> Run:

@@ -57,10 +57,10 @@ def since(run: Run, now: datetime) -> str:
 
 
 def holding(runner: Runner) -> tuple[str, Tone]:
-    """Return the state of a runner that has not ended in a word, with its tone: "held", "waits", "ends"."""
+    """Return the state of a runner that has not ended in a word, with its tone: "held", "waits", "ending"."""
     if runner.started_at is None:
         return "waits", Tone.WAITING
-    return ("ends", Tone.WAITING) if runner.is_ending else ("held", Tone.GOOD)
+    return ("ending", Tone.WAITING) if runner.is_ending else ("held", Tone.GOOD)
 
 
 def held_text(runner: Runner, now: datetime, *, brief: bool = False) -> str:
@@ -69,7 +69,7 @@ def held_text(runner: Runner, now: datetime, *, brief: bool = False) -> str:
     gpu, (word, _) = one_line(runner.gpu, _GPU_CELLS_MAX), holding(runner)
     if word == "held":
         return f"{gpu} {left_text(runner, now)}" if brief else f"{gpu} held, {left_text(runner, now)} left"
-    return f"{gpu} held, ends" if word == "ends" and not brief else f"{gpu} {word}"
+    return f"{gpu} held, {word}" if word == "ending" and not brief else f"{gpu} {word}"
 
 
 def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:

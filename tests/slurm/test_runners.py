@@ -79,7 +79,7 @@ def test_runs_of_a_held_gpu_are_judged_in_one_job(site: faults.Site) -> None:
     assert jobs(site, runner.token, *tokens) == {runner.token, fresh[0].token}
     site.board.runners.release(runner.id)
     ended_runner = until(site, runner.id, RunState.FINISHED)
-    assert (ended_runner.status.reason, ended_runner.runs) == ("it was released", 3)
+    assert (ended_runner.status.reason, ended_runner.runs) == (f"released by {site.board.user}", 3)
     idle_s, used_s = seconds_of(site, ended_runner)
     held_s = ended_runner.held_seconds(ended_runner.status.at)
     assert 0 < idle_s < held_s

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from hpc_board.domain.clock import span_of, span_words
+from hpc_board.domain.clock import span_of, span_option, span_words
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,8 @@ def test_a_text_without_units_is_no_length_of_time(text: str) -> None:
 )
 def test_a_length_of_time_is_told_to_the_second(seconds: float, words: str) -> None:
     assert span_words(timedelta(seconds=seconds)) == words
+
+
+@pytest.mark.parametrize("text", ["0s", "45s", "24m3s", "1h30m", "1h1s"])
+def test_a_length_of_time_is_written_as_users_give_it(text: str) -> None:
+    assert span_option(span_of(text)) == text

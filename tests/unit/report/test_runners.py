@@ -50,7 +50,7 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
         ),
         (
             a_runner(RunState.QUEUED, reason="released by ada", cancel_requested=True),
-            "H100 requested for 30 min, to end: released by ada, job 4711",
+            "H100 requested for 30 min, ending: released by ada, job 4711",
         ),
         (
             a_runner(RunState.RUNNING, started=246, node="n3", runs=7),
@@ -59,7 +59,7 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
         (a_runner(RunState.RUNNING, started=-1155, node="n3"), "H100 held, 45 s left, 0 runs, job 4711 on node n3"),
         (
             a_runner(RunState.RUNNING, started=0, node="n3", runs=7, reason="released by ada", cancel_requested=True),
-            "H100 held, ends after any run in hand: released by ada, 7 runs, job 4711 on node n3",
+            "H100 held, ending: released by ada, 7 runs, job 4711 on node n3",
         ),
         (
             a_runner(RunState.COLLECTING, started=0, node="n3", runs=7, reason="it was idle for 300 s"),
@@ -74,12 +74,12 @@ PRIORITY = "waiting behind jobs of higher priority (Priority)"
             "held H100 for 1 min, 1 run; node failure: n3 is down",
         ),
         (
-            a_runner(RunState.CANCELLED, reason="released by ada"),
-            "never held H100; cancelled: released by ada",
+            a_runner(RunState.CANCELLED, reason="scancel by root"),
+            "never held H100; cancelled: scancel by root",
         ),
         (
-            a_runner(RunState.CANCELLED, reason="cancelled while it ran", cancel_requested=True),
-            "never held H100; released",
+            a_runner(RunState.CANCELLED, reason="released by ada", cancel_requested=True),
+            "never held H100; ended: released by ada",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpc_board.domain.run import JobState, JobStatus, Retry, Run, RunState
-from hpc_board.domain.runner import Runner
-from hpc_board.domain.runner_rules import RunnerRules
+from hpc_board.domain.run import NEVER_STARTS, JobState, JobStatus, Retry, Run, RunState
+from hpc_board.domain.runner import LEAST_SECONDS, Runner
+from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
@@ -29,7 +29,7 @@ from hpc_board.model.runner import (
 )
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from hpc_board.runs.runners import AUTO_IDLE_SECONDS, LEAST_SECONDS, new_runner
+from hpc_board.runs.runners import AUTO_IDLE_SECONDS, new_runner
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.runner_queue import RunnerQueue
 from hpc_board.schedulers.slurm import with_options
@@ -124,7 +124,7 @@ def test_a_runner_is_one_job_with_an_empty_queue(held: Held) -> None:
 
 def test_a_runner_holds_as_many_gpus_as_its_runs_have() -> None:
     entries = [GPU, replace(GPU, device=Device.CPU), replace(GPU, name="CPU", device=Device.CPU)]
-    assert [new_runner(each, "ada", "", 600, 60, "a" * 64).gpus for each in entries] == [1, 0, 0]
+    assert [new_runner(each, "ada", "", HoldTimes(600, 60), "a" * 64).gpus for each in entries] == [1, 0, 0]
 
 
 def test_a_run_of_its_user_with_its_request_goes_to_a_runner_and_not_to_the_scheduler(held: Held) -> None:
@@ -343,13 +343,19 @@ def test_a_released_runner_ends_by_itself_or_is_cancelled_while_it_waits(held: H
     held.retire("it was released")
     held.world.scheduler.status = JobStatus(JobState.ENDED, "101", source="sacct: COMPLETED")
     held.world.advance()
-    assert (held.runner.state, held.runner.status.reason) == (RunState.FINISHED, "it was released")
+    assert (held.runner.state, held.runner.status.reason) == (RunState.FINISHED, "released by ada")
 
     waiting = Held(tmp_path / "other")
     waiting.world.advance.advance_runners("main")
     waiting.world.store.runners.request_end(1, "released by ada")
     waiting.world.advance.advance_runners("main")
     assert waiting.world.scheduler.cancelled == ["101"]
+    waiting.world.scheduler.status = JobStatus(JobState.PENDING, "101", reason="Priority")
+    waiting.world.advance()
+    assert (waiting.runner.state, waiting.runner.status.reason) == (RunState.QUEUED, "released by ada")
+    waiting.world.scheduler.status = JobStatus(JobState.CANCELLED, "101", reason="cancelled while it waited")
+    waiting.world.advance()
+    assert (waiting.runner.state, waiting.runner.status.reason) == (RunState.CANCELLED, "released by ada")
 
     unsent = Held(tmp_path / "third")
     unsent.world.store.runners.request_end(1, "released by ada")
@@ -381,6 +387,13 @@ def test_a_runner_without_an_answer_is_looked_up_and_never_sent_twice(tmp_path: 
     held.world.advance()
     assert held.runner.state is (RunState.QUEUED if is_taken else RunState.ERROR)
     assert held.world.scheduler.sent.count(held.runner.token) == 1
+
+
+def test_a_runner_that_outlives_its_job_is_told_to_end(held: Held) -> None:
+    held.world.scheduler.status = JobStatus(JobState.CANCELLED, "101")
+    held.world.advance()
+    assert held.runner.state is RunState.CANCELLED
+    assert (held.folder / QUEUE / RELEASE).exists()
 
 
 def test_a_silent_scheduler_ends_no_runner_and_a_run_goes_to_it_still(held: Held) -> None:
@@ -478,6 +491,44 @@ def test_a_board_starts_another_runner_after_one_that_died(tmp_path: Path) -> No
     board.world.scheduler.status = None
     board.submit(3)
     assert [runner.id for runner in board.world.store.runners.live()] == [2]
+
+
+def test_a_board_cancels_its_runner_that_never_starts_and_starts_none_until_the_settings_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = OfBoard(tmp_path, served=False)
+    board.submit(3)
+    reason = f"{NEVER_STARTS}: no node can satisfy the request"
+    board.world.scheduler.status = JobStatus(JobState.PENDING, "101", reason=reason)
+    board.world.advance()
+    board.world.advance()
+    assert board.world.scheduler.cancelled == ["101"]
+    board.world.scheduler.status = JobStatus(JobState.CANCELLED, "101", reason="cancelled")
+    board.world.advance()
+    runner = board.world.store.runners.get(1)
+    assert (runner.state, runner.status.reason) == (RunState.CANCELLED, reason)
+    board.world.scheduler.status = None
+    assert board.at_runners(board.submit(3)) == [None] * 3
+    monkeypatch.setattr("hpc_board.runs.runners.utc_now", lambda: datetime.now(UTC) + timedelta(minutes=59))
+    assert board.at_runners(board.submit(3)) == [None] * 3
+    monkeypatch.setattr("hpc_board.runs.runners.utc_now", lambda: datetime.now(UTC) + timedelta(minutes=61))
+    assert board.at_runners(board.submit(3)) == [2] * 3
+    monkeypatch.undo()
+
+
+def test_a_board_starts_a_runner_of_changed_settings_beside_one_that_never_started(tmp_path: Path) -> None:
+    board = OfBoard(tmp_path, served=False)
+    board.submit(3)
+    never = JobStatus(JobState.PENDING, "101", reason=f"{NEVER_STARTS}: its partition was removed")
+    board.world.scheduler.status = never
+    board.world.advance()
+    board.world.scheduler.status = None
+    changed = replace(GPU, partition="other")
+    board.world.advance = replace(board.world.advance, gpus={GPU.name: changed})
+    text = msgspec.json.encode(job_folder.script(a_task(), changed, Mode.TEST)).decode()
+    runs = [board.world.run(Mode.TEST, script=text) for _ in range(3)]
+    board.world.advance.launch(runs)
+    assert board.at_runners(runs) == [2] * 3
 
 
 def test_a_held_gpu_keeps_a_users_runs_from_waiting_for_the_boards_runners(tmp_path: Path) -> None:
