@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from hpc_board.errors import InputError, StorageError, WaitExpired
+from hpc_board.errors import InputError, SchedulerError, StorageError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.standing import Page
     from hpc_board.model.result import Case as JudgedCase
 
-__all__ = ["Board", "Case", "Run", "Runs", "Standing", "Standings"]
+__all__ = ["Board", "Case", "Run", "Runner", "Runs", "Standing", "Standings"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -78,6 +78,20 @@ class Run(msgspec.Struct, frozen=True):
     def passed(self) -> bool:
         """Return whether the kernel passed."""
         return self.verdict == "pass"
+
+
+class Runner(msgspec.Struct, frozen=True):
+    """A job that holds a GPU, as of one moment; docs/hold.md has its times."""
+
+    id: int
+    gpu: str
+    state: str
+    seconds: int
+    idle_seconds: int
+    job_id: str = ""
+    node: str = ""
+    started_at: datetime | None = None
+    ends_at: datetime | None = None
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -247,27 +261,43 @@ class Board:
             return self._runs_numbered([run.id for run in runs])
 
     @contextmanager
-    def hold(self, gpu: str, *, seconds: int | None = None, idle_seconds: int | None = None) -> Iterator[None]:
+    def hold(
+        self, gpu: str, *, seconds: int | None = None, idle_seconds: int | None = None, wait: bool = False
+    ) -> Iterator[Runner]:
         """Hold a GPU for the runs of a block, and release it at the end; the arguments are those of `hpc-board hold`.
+
+        `wait` begins the block once the job has the GPU. A GPU that you hold already is not held a second time, and
+        stays held at the end.
 
         Raises:
             InputError: there is no such GPU, or the settings permit no such time.
             Refused: you may hold no GPU, or no further one.
             SchedulerRefused: the scheduler refused the job.
+            SchedulerError: the job ended while the call waited for it.
             BoardError: the board cannot be written, or the release failed; message or hint has the runner's number.
         """
+        from hpc_board.board.held import granted, runner_on
+
         with self._session():
-            runner = self._board.runners.hold(gpu, seconds, idle_seconds).id
+            runner, is_new = runner_on(self._board, gpu, seconds, idle_seconds)
         try:
-            yield
+            if wait:
+                runner = granted(self._board, runner)
+                if runner.state.ended:
+                    raise SchedulerError(f"runner {runner.id} has ended: {runner.status.reason or runner.state}")
+            yield _of(Runner, runner, state=str(runner.state), job_id=runner.status.job_id, node=runner.status.node)
         finally:
-            with self._session():
-                try:
-                    self._board.runners.release(runner)
-                except InputError as error:
-                    # It may have ended by itself.
-                    if isinstance(error, StorageError) or not self._board.runners.get(runner).state.ended:
-                        raise
+            if is_new:
+                self._release(runner.id)
+
+    def _release(self, runner: int) -> None:
+        with self._session():
+            try:
+                self._board.runners.release(runner)
+            except InputError as error:
+                # It may have ended by itself.
+                if isinstance(error, StorageError) or not self._board.runners.get(runner).state.ended:
+                    raise
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.

@@ -127,10 +127,12 @@ class Submissions:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
         plan = self._plan(drafts, array)
+        live = self._context.reading.runners.live() if self._context.has_database() else ()
         if self._context.has_database():
             new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
             self._context.store.submissions.check(new, by_rules=not self._context.is_admin, deleted=deleted)
-        return plan.previews(self._context.editor.closed())
+        own = [runner for runner in live if runner.user == self._context.user and runner.takes_runs]
+        return plan.previews(self._context.editor.closed(), own)
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
         # An array goes whole, so a larger one would exceed the limit of the fair queue.

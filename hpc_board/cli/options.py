@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpc_board.cli.global_options import config_of, is_verbose
-from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.errors import BoardError, InputError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
-    from hpc_board.domain.runner import Runner
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
@@ -191,18 +190,10 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
     return board.runs.list() if board.exists else ()
 
 
-def live_runners(board: "Board") -> "list[Runner]":
-    """Return the user's runners that have not ended, newest first."""
-    try:
-        found = board.runners.live()[::-1]
-    except Refused:
-        # Users who have lost their role still see the GPUs that they hold.
-        found = board.runners.recent()
-    return [each for each in found if each.user == board.user and not each.state.ended]
-
-
 def _held(board: "Board") -> list[str]:
     """Return the numbers of the user's runners, and their GPUs."""
+    from hpc_board.board.held import live_runners
+
     live = live_runners(board)
     return [*(str(each.id) for each in live), *dict.fromkeys(each.gpu for each in live)]
 

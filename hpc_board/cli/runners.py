@@ -1,21 +1,20 @@
 """`hold` and `release`: runners, the jobs that hold a GPU for the user's runs."""
 
-import time
 from collections.abc import Sequence
 
 import click
 
 from hpc_board.board import Board
+from hpc_board.board.held import granted, live_runners, runner_on, stays_text
 from hpc_board.cli.exits import NO_VERDICT, print_error
-from hpc_board.cli.options import LENGTH, Open, command, gpu_names, held_names, live_runners, timeout_option
+from hpc_board.cli.options import LENGTH, Open, command, gpu_names, held_names, timeout_option
 from hpc_board.cli.output import now, print_found, print_json, print_previews, refresh, remark
 from hpc_board.domain.runner import Runner
-from hpc_board.errors import BoardError, InputError, WaitExpired
+from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.runners import held_facts, reason_text, released_text, unqueued_text
+from hpc_board.report.runners import held_facts, released_text, runner_text, unqueued_text
 from hpc_board.report.views.runs import RunnerView
-
-_POLL_SECONDS = 0.5
 
 
 @command(
@@ -30,7 +29,8 @@ _POLL_SECONDS = 0.5
     "seconds",
     metavar="TIME",
     type=LENGTH,
-    help="The longest time, from 2m30s, such as 30m or 1h30m; default: 30m, or the settings' bound if it is less.",
+    help=f"The longest time, from {LEAST_HOLD_MINUTES}m, such as 30m or 1h30m; default: 30m, or the settings' bound if "
+    "it is less.",
 )
 @click.option(
     "--idle",
@@ -40,7 +40,12 @@ _POLL_SECONDS = 0.5
     help="The longest time without a run; default: that of the settings.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the batch script without storing or sending anything.")
-@click.option("-w", "--wait", is_flag=True, help="Wait until the job has the GPU.")
+@click.option(
+    "-w",
+    "--wait",
+    is_flag=True,
+    help="Wait until the job has the GPU, also for that of an earlier call, if it is live.",
+)
 @timeout_option("Timeout of --wait in seconds; the job keeps its place in the queue.")
 def hold(
     open_: Open,
@@ -74,57 +79,41 @@ def hold(
         print_previews([board.runners.preview(gpu, seconds, idle_seconds)], as_json=as_json)
         return
     refresh(board)
-    held = board.runners.hold(gpu, seconds, idle_seconds)
     if wait:
-        held = _granted(board, held, timeout_seconds)
-    print_found(RunnerView.of(held, now()), held_facts(held, now()), as_json=as_json)
-    if held.state.ended:
+        runner = _granted(board, gpu, seconds, idle_seconds, timeout_seconds)
+    else:
+        runner = board.runners.hold(gpu, seconds, idle_seconds)
+    print_found(RunnerView.of(runner, now()), held_facts(runner, now()), as_json=as_json)
+    if runner.state.ended:
         raise click.exceptions.Exit(NO_VERDICT)
-    name = one_line(held.gpu)
-    if held.state.unsent:
-        remark(unqueued_text(held, served=board.served))
-    meanwhile = "go there" if held.started_at else "wait with it"
-    if not held.takes_runs:
-        meanwhile = "get jobs of their own until it is queued" if held.state.unsent else "get jobs of their own"
+    name = one_line(runner.gpu)
+    if runner.state.unsent:
+        remark(unqueued_text(runner, served=board.served))
+    meanwhile = "go there" if runner.started_at else "wait with it"
+    if not runner.takes_runs:
+        meanwhile = "get jobs of their own until it is queued" if runner.state.unsent else "get jobs of their own"
     remark(f"Your runs on {name} {meanwhile}: `hpc-board submit FILE --gpu {name}`.")
-    remark(f"`hpc-board release {held.id}` ends it, `hpc-board status` shows it.")
+    remark(f"`hpc-board release {runner.id}` ends it, `hpc-board status` shows it.")
 
 
-def _granted(board: Board, runner: Runner, timeout_seconds: float | None) -> Runner:
-    """Wait until a runner has its GPU or has ended, and return it. An interrupt ends the wait, not the runner.
+def _granted(
+    board: Board, gpu: str, seconds: int | None, idle_seconds: int | None, timeout_seconds: float | None
+) -> Runner:
+    """Return the user's runner on a GPU, or a new one, once it has the GPU or has ended.
+
+    An interrupt ends the wait, not the runner.
 
     Raises:
         WaitExpired: `timeout_seconds` are over.
     """
-    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    shown = f"`hpc-board status` shows it, `hpc-board release {runner.id}` ends it."
-    told = ""
+    runner, is_new = runner_on(board, gpu, seconds, idle_seconds)
+    if not is_new:
+        remark(f"You have runner {runner.id} already: {runner_text(runner, now())}.")
     try:
-        while runner.started_at is None and not runner.state.ended:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise WaitExpired(
-                    f"runner {runner.id} has no {one_line(runner.gpu)} after {timeout_seconds:g} s",
-                    hint=f"It {_stays(runner)}: {shown}",
-                )
-            time.sleep(_POLL_SECONDS)
-            problem = ""
-            try:
-                board.runs.advance()
-            except BoardError as error:
-                problem = error.message
-            runner = board.runners.get(runner.id)
-            problem = problem or reason_text(runner)
-            if problem not in ("", told):
-                told = problem
-                remark(f"Still waiting: {problem}")
+        return granted(board, runner, timeout_seconds, lambda problem: remark(f"Still waiting: {problem}"))
     except KeyboardInterrupt:
-        remark(f"Stopped waiting. Runner {runner.id} {_stays(runner)}: {shown}")
+        remark(f"Stopped waiting. Runner {runner.id} {stays_text(board.runners.get(runner.id))}")
         raise
-    return runner
-
-
-def _stays(runner: Runner) -> str:
-    return "is stored, and not queued yet" if runner.state.unsent else "keeps its place in the queue"
 
 
 @command("hpc-board release", "hpc-board release 3", "hpc-board release H100")
@@ -143,11 +132,14 @@ def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
         try:
             released.append(board.runners.release(number))
         except BoardError as error:
-            print_error(error)
             failures.append(error)
             continue
         if not as_json:
             click.echo(printable(released_text(released[-1], now())))
+    for failure in failures if released else failures[1:]:
+        print_error(failure)
+    if failures and not released:
+        raise failures[0]
     if as_json:
         print_json([RunnerView.of(runner, now()) for runner in released])
     if failures:

@@ -9,7 +9,8 @@ import msgspec
 
 from hpc_board.accounts import user_folder
 from hpc_board.board import Board
-from hpc_board.cli.options import Open, command, live_runners
+from hpc_board.board.held import live_runners
+from hpc_board.cli.options import Open, command
 from hpc_board.cli.output import listed_runs, now, print_blocks, print_json, refresh, table_time
 from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner

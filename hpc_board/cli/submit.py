@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hpc_board.board import Board
+from hpc_board.board.held import live_runners, runner_on
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
 from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
@@ -16,7 +17,6 @@ from hpc_board.cli.options import (
     Open,
     command,
     gpus_option,
-    live_runners,
     mode_option,
     ncu_sets,
     sbatch_options,
@@ -210,20 +210,17 @@ def _hold(board: Board, gpu: str, seconds: int) -> Runner | None:
     from hpc_board.report.runners import runner_text
 
     refresh(board)
-    there = [runner for runner in live_runners(board) if runner.gpu == gpu and not runner.is_ending]
-    if any(runner.takes_runs for runner in there):
-        return None
-    held = None if there else board.runners.hold(gpu, seconds)
-    runner = held or there[0]
-    remark(f"Runner {runner.id}: {runner_text(runner, now())}.")
+    runner, is_new = runner_on(board, gpu, seconds)
+    if is_new or not runner.takes_runs:
+        remark(f"Runner {runner.id}: {runner_text(runner, now())}.")
     if not runner.takes_runs:
         remark(f"Until it takes runs, yours have jobs of their own. `hpc-board release {runner.id}` ends it.")
-    return held
+    return runner if is_new else None
 
 
 def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) -> None:
     """Report the runs that do not go to the user's runner on their GPU; release `held` if none of them went there."""
-    apart = [run for run in runs if not (run.fresh or run.status.runner or run.state.unsent)]
+    apart = [run for run in runs if not (run.status.runner or run.state.unsent)]
     live = {runner.gpu: runner for runner in live_runners(board) if runner.takes_runs} if apart else {}
     numbers: dict[tuple[int, str], list[str]] = {}
     for run in apart:
@@ -243,13 +240,14 @@ def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) ->
 
 def _cause(run: Run, runner: Runner) -> str:
     """Return the cause for which a runner did not take a run, or the possible ones."""
-    from hpc_board.board.runners import LEAST_HOLD_SECONDS
     from hpc_board.report.runners import left_text
 
+    if run.fresh:
+        return f"`--fresh` demands it, while runner {runner.id} holds a GPU for you"
     if run.harness_sha256 != runner.harness_sha256:
         return f"runner {runner.id} is of another version of hpc-board"
     differs = f"the job options or the settings differ from those of runner {runner.id}"
-    if runner.left_seconds(now()) < LEAST_HOLD_SECONDS:
+    if not runner.has_time(now()):
         return f"{differs}, or the {left_text(runner, now())} that it has left are too little"
     return f"{differs}, or it could take no further run"
 

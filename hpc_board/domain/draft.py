@@ -53,6 +53,7 @@ class Preview(msgspec.Struct, frozen=True):
     """The batch script of a draft on one GPU, and the command that submits it.
 
     For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
+    `runner` is the number of the user's runner that would judge the run instead, None without one.
     """
 
     gpu: Gpu
@@ -60,6 +61,7 @@ class Preview(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     file_name: str = ""
     array: str = ""
+    runner: int | None = None
 
 
 class RerunCandidate(msgspec.Struct, frozen=True):

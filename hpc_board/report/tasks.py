@@ -88,7 +88,7 @@ def _held_text(runner: "Runner", reader: str, now: datetime) -> str:
     from hpc_board.report.runners import left_text
 
     user = "you" if runner.user == reader else one_line(runner.user) or "the board"
-    return f"held by {user}, {left_text(runner, now)} left"
+    return f"held by {user}, {'ending' if runner.is_ending else f'{left_text(runner, now)} left'}"
 
 
 def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:

@@ -8,9 +8,11 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.runner import Runner
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
@@ -42,6 +44,14 @@ class _Work(msgspec.Struct, frozen=True, dict=True):
     def max_running(self) -> int:
         """The most tasks of its job array that run at a time; 0 for any number."""
         return int(self.draft.options.max_running or 0)
+
+    def fits(self, runner: Runner) -> bool:
+        """Return whether a runner has the request of the job, and enough time."""
+        return (
+            runner.gpu == self.gpu.name
+            and runner.request == job_folder.request(self.script, self.gpu)
+            and runner.has_time(utc_now(), self.script.time_limit_seconds)
+        )
 
     @cached_property
     def array_script(self) -> job_folder.ArrayScript | None:
@@ -88,15 +98,18 @@ class DispatchPlan:
                 "requests.",
             )
 
-    def previews(self, closed: Collection[str] = ()) -> list[Preview]:
-        """Return the batch script and the command of each job; no command has the name of a `closed` board."""
+    def previews(self, closed: Collection[str] = (), runners: Sequence[Runner] = ()) -> list[Preview]:
+        """Return the batch script and the command of each job; no command has the name of a `closed` board.
+
+        `runners` are those of the user that take runs.
+        """
         previews: dict[int, Preview] = {}
         for batch in self._batches:
             for number in batch:
-                previews[number] = self._preview(self._works[number], len(batch), closed)
+                previews[number] = self._preview(self._works[number], len(batch), closed, runners)
         return [previews[number] for number in sorted(previews)]
 
-    def _preview(self, work: _Work, together: int, closed: Collection[str]) -> Preview:
+    def _preview(self, work: _Work, together: int, closed: Collection[str], runners: Sequence[Runner]) -> Preview:
         gpu, script = work.gpu, work.script
         board = self._clusters.folders_on(gpu.cluster.name).board
         folder = job_folder.folder(board, "RUN")
@@ -113,7 +126,8 @@ class DispatchPlan:
         named = [work.draft.task.name] if work.draft.task.name not in closed else []
         job = replace(job, comment=job_folder.comment(script, "run RUN", *named))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
-        return Preview(gpu, script.text, command, work.draft.source.file_name, array)
+        runner = next((each.id for each in runners if work.fits(each)), None)
+        return Preview(gpu, script.text, command, work.draft.source.file_name, array, runner)
 
     def scripts(self) -> list[str]:
         """Return the batch script of each job as JSON."""

@@ -189,11 +189,13 @@ def test_runs_are_found_again_by_their_note_task_gpu_and_mode(
 
 def test_a_gpu_is_held_for_the_runs_of_a_block(recording: Recorded) -> None:
     board = Board()
-    with board.hold("CPU", seconds=900, idle_seconds=60):
+    with board.hold("CPU", seconds=900, idle_seconds=60, wait=True) as runner:
+        assert (runner.id, runner.gpu, runner.state, runner.seconds) == (1, "CPU", "running", 900)
         (run,) = board.wait(board.submit({"held.py": KERNEL}, gpus="CPU"), timeout_seconds=60)
         (fresh,) = board.submit({"fresh.py": KERNEL}, gpus="CPU", fresh=True)
-        with pytest.raises(BoardError, match="you hold CPU already"), board.hold("CPU"):
-            pass
+        with board.hold("CPU") as inner:
+            assert inner.id == runner.id
+        assert not recording.board.runners.recent()[0].is_ending
     assert (run.verdict, run.runner, fresh.runner) == ("pass", 1, None)
     (own,) = board.wait([fresh], timeout_seconds=60)
     assert (own.verdict, own.runner) == ("pass", None)

@@ -267,7 +267,11 @@ class RemovedRunView(RemovalView, frozen=True):
 class RunnerView(View, frozen=True):
     """A runner: a job that holds a GPU for the runs of a user."""
 
-    ATTRIBUTES: ClassVar = {"reason": "status.reason", "expected_start": "status.expected_start"}
+    ATTRIBUTES: ClassVar = {
+        "ending": "is_ending",
+        "reason": "status.reason",
+        "expected_start": "status.expected_start",
+    }
     id: int
     """the number of the runner"""
     user: str | None
@@ -277,6 +281,8 @@ class RunnerView(View, frozen=True):
     """the [state](results.md#states-of-a-run) of its job; `finished` if it ended by itself"""
     takes_runs: bool
     """true if new runs may go to it"""
+    ending: bool
+    """true once it is to end, or takes no more runs"""
     job: JobView
     """its job"""
     seconds: int

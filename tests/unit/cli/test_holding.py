@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -15,9 +15,11 @@ from hpc_board import schedulers
 from hpc_board.board import Board, context
 from hpc_board.board import runners as facade
 from hpc_board.board.context import Context
-from hpc_board.cli.options import live_runners
+from hpc_board.board.held import live_runners
+from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.run import NEVER_STARTS, JobState, JobStatus, RunState, Status
 from hpc_board.domain.runner import Runner
+from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, HoldTimes
 from hpc_board.errors import InputError, Refused, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.runner import QUEUE, STATE, State, encoded
@@ -51,7 +53,8 @@ def scheduler(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Scripted:
 def one_of(board: Board, user: str, state: RunState = RunState.CREATED, gpu: str = "H100", **status: object) -> Runner:
     """Store a runner of `user`."""
     harness = "0" * 64
-    new = new_runner(board.context.gpu(gpu), user, board.context.installation.account, 1800, 300, harness)
+    account = board.context.installation.account
+    new = new_runner(board.context.gpu(gpu), user, account, HoldTimes(1800, 300), harness)
     added = board.context.store.runners.add(new)
     values = {"job_id": "", "runner": added.id, **status}
     board.context.store.runners.record(added.id, Status(state, datetime.now(UTC), **values))  # type: ignore[arg-type]
@@ -171,35 +174,104 @@ def test_a_wait_for_a_gpu_outlasts_twenty_newer_runners(
 
     turns: list[int] = []
     pause = time.sleep
-    monkeypatch.setattr("hpc_board.cli.runners.time.sleep", start)
+    monkeypatch.setattr("hpc_board.board.held.time.sleep", start)
     done = call(board, "hold", "CPU", "--wait")
     assert (done.exit_code, "state   holds the GPU" in done.stdout) == (0, True), done.output
     assert "Your runs on CPU go there" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("hold", "CPU", "--for"), ("submit", "kernel.py", "--hold")])
-def test_a_hold_in_which_no_run_has_time_is_refused(
-    board: Recorded, scheduler: Scripted, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("hold", "CPU", "--for", "4m59s"), "a GPU cannot be held for 4m59s: choose 5m to 1h."),
+        (("hold", "CPU", "--for", "0m"), "a GPU cannot be held for 0s: choose 5m to 1h."),
+        (("hold", "CPU", "--for", "90m"), "a GPU cannot be held for 1h30m: choose 5m to 1h."),
+        (("hold", "CPU", "--idle", "0s"), "a GPU cannot be held for 0s without a run: choose 1s to 5m."),
+        (("submit", "kernel.py", "--gpu", "CPU", "--hold", "1s"), "a GPU cannot be held for 1s: choose 5m to 1h."),
+    ],
+)
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_time_out_of_its_bounds_is_refused_with_both(
+    board: Recorded,
+    scheduler: Scripted,
+    words: tuple[str, ...],
+    message: str,
+    is_held: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(board.folder)
-    done = call(board, *words, "149s")
-    assert (done.exit_code, done.stdout, scheduler.submitted) == (2, "", [])
-    assert "a GPU cannot be held for 149 s: a hold needs at least 2 min 30 s" in done.stderr
+    if is_held:
+        board.board.runners.hold("CPU")
+    done = call(board, *words)
+    assert (done.exit_code, done.stdout, len(scheduler.submitted)) == (2, "", int(is_held))
+    assert f"error: {message}\n" in done.stderr
+    assert (
+        f"hint: `runners.{'idle_minutes' if '--idle' in words else 'minutes'}` in the board's settings is"
+        in done.stderr
+    )
 
 
-def test_settings_that_permit_no_such_hold_are_named(board: Recorded, scheduler: Scripted) -> None:
+def test_settings_that_permit_no_hold_are_an_error_that_names_the_least(board: Recorded, scheduler: Scripted) -> None:
     document = yaml.safe_load(board.settings.read_text())
-    board.settings.write_text(yaml.safe_dump({**document, "runners": {"minutes": 2}}))
-    done = call(board, "hold", "CPU")
-    assert (done.exit_code, scheduler.submitted) == (2, [])
-    assert "Ask the board's admin: `runners.minutes` is 2." in done.stderr
+    board.settings.write_text(yaml.safe_dump({**document, "runners": {"minutes": LEAST_HOLD_MINUTES - 1}}))
+    with pytest.raises(InputError, match="minutes from 5 to 10080"):
+        board.board.runners.hold("CPU")
+    assert scheduler.submitted == []
 
 
-def test_a_runner_with_the_least_time_takes_a_run(board: Recorded, scheduler: Scripted) -> None:
-    board.board.runners.hold("CPU", facade.LEAST_HOLD_SECONDS)
+def test_a_runner_with_the_least_time_takes_runs_for_half_of_it(board: Recorded, scheduler: Scripted) -> None:
+    held = board.board.runners.hold("CPU", 60 * LEAST_HOLD_MINUTES)
     submitted(board)
     assert len(scheduler.submitted) == 1
     assert [run.status.runner for run in board.board.runs.list()] == [1]
+    began = replace(held, started_at=held.created_at)
+    assert began.has_time(held.created_at + timedelta(seconds=150))
+    assert not began.has_time(held.created_at + timedelta(seconds=151))
+
+
+def test_the_wait_for_a_gpu_goes_on_with_the_runner_of_an_earlier_call(
+    board: Recorded, scheduler: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hpc_board.board.held.time.sleep", interrupt)
+        done = call(board, "hold", "CPU", "--wait")
+    assert "Stopped waiting. Runner 1 keeps its place in the queue: `hpc-board status` shows it" in done.stderr
+    scheduler.status = RUNNING
+    done = call(board, "hold", "cpu", "--for", "10m", "--wait")
+    assert (done.exit_code, "state   holds the GPU" in done.stdout) == (0, True), done.output
+    assert "You have runner 1 already: CPU " in done.stderr
+    assert len(board.board.runners.recent()) == 1
+
+
+def test_a_gpu_whose_runner_is_to_end_is_told_to_be_ending(board: Recorded, scheduler: Scripted) -> None:
+    del scheduler
+    one_of(board.board, board.board.user, RunState.RUNNING, job_id="7")
+    one_of(board.board, "bob", RunState.RUNNING, job_id="8", cancel_requested=True)
+    assert "held by you, 30 min left; held by bob, ending" in call(board, "gpus").stdout.replace("29 min", "30 min")
+    (gpu,) = [each for each in json.loads(call(board, "gpus", "--json").stdout) if each["gpu"] == "H100"]
+    assert [runner["ending"] for runner in gpu["runners"]] == [False, True]
+
+
+def test_a_release_of_nothing_has_the_object_of_an_error(board: Recorded, scheduler: Scripted) -> None:
+    del scheduler
+    board.board.runners.hold("CPU")
+    done = call(board, "release", "77", "78", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["error"]["message"]) == (2, "there is no runner 77")
+    assert [done.stderr.count(f"there is no runner {number}.") for number in (77, 78)] == [1, 1]
+    done = call(board, "release", "77", "1", "--json")
+    assert (done.exit_code, [each["id"] for each in json.loads(done.stdout)]) == (2, [1])
+    assert done.stderr.count("there is no runner 77.") == 1
+
+
+def test_a_fresh_run_behind_the_own_held_gpu_is_told(board: Recorded, scheduler: Scripted) -> None:
+    del scheduler
+    board.board.runners.hold("CPU")
+    done = submitted(board, "--fresh")
+    words = "Run 1 has its own job on CPU: `--fresh` demands it, while runner 1 holds a GPU for you."
+    assert f"{words} `hpc-board release 1` frees that GPU." in done.stderr
 
 
 # Runners of others
@@ -261,6 +333,27 @@ def test_a_submission_starts_no_second_runner_beside_one_that_is_not_queued(
     assert len(board.board.runners.recent()) == 1
 
 
+def test_a_preview_names_the_runner_that_would_judge_the_run(board: Recorded, scheduler: Scripted) -> None:
+    def previewed() -> int | None:
+        (preview,) = board.board.submissions.preview([SubmissionRequest(Source("kernel.py", KERNEL))])
+        return preview.runner
+
+    del scheduler
+    user = board.board.user
+    ending = one_of(board.board, user, RunState.QUEUED, job_id="6", gpu="CPU", cancel_requested=True)
+    elsewhere = one_of(board.board, user, RunState.RUNNING, job_id="7")
+    one_of(board.board, "bob", RunState.RUNNING, job_id="8", gpu="CPU")
+    assert previewed() is None
+    store = board.board.context.store.runners
+    for each in (ending, elsewhere):
+        store.record(each.id, Status(RunState.FINISHED, datetime.now(UTC), runner=each.id))
+    held = board.board.runners.hold("CPU")
+    assert previewed() == held.id
+    began = datetime.now(UTC) - timedelta(minutes=28)
+    store.record(held.id, replace(held.status, state=RunState.RUNNING, at=began))
+    assert previewed() is None
+
+
 @pytest.mark.parametrize("failing", ["live", "release"])
 def test_a_fault_of_runners_does_not_undo_the_submission_of_runs(
     board: Recorded, scheduler: Scripted, monkeypatch: pytest.MonkeyPatch, failing: str
@@ -270,8 +363,8 @@ def test_a_fault_of_runners_does_not_undo_the_submission_of_runs(
     def fail(*_: object) -> None:
         raise SchedulerError("the queue is away")
 
-    def hold(gpu: str, seconds: int) -> Runner:
-        runner = true_hold(gpu, seconds)
+    def hold(gpu: str, seconds: int | None, idle_seconds: int | None) -> Runner:
+        runner = true_hold(gpu, seconds, idle_seconds)
         if failing == "live":
             monkeypatch.setattr(door.runners, "live", fail)
         return runner
@@ -312,7 +405,7 @@ def test_the_cause_of_a_job_of_its_own_is_the_true_one(
     board: Recorded, scheduler: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.on_submit = retire
-    held = board.board.runners.hold("CPU", 160)
+    held = board.board.runners.hold("CPU", 300)
     done = submitted(board)
     assert "or it could take no further run. `hpc-board release 1` frees that GPU." in done.stderr
     assert "too little" not in done.stderr
@@ -344,6 +437,37 @@ def test_a_release_that_fails_at_the_end_of_a_block_is_an_error(
 
     with pytest.raises(StorageError), script.hold("CPU"):
         monkeypatch.setattr(script._board.runners, "release", fail)
+
+
+def test_a_held_gpu_is_named_awaited_and_used_by_an_inner_block(
+    script: Script, board: Recorded, scheduler: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_seconds: float) -> None:
+        scheduler.status = RUNNING
+        pause(0.01)
+
+    pause = time.sleep
+    monkeypatch.setattr("hpc_board.board.held.time.sleep", start)
+    with script.hold("CPU") as outer:
+        assert (outer.id, outer.gpu, outer.state, outer.job_id, outer.started_at) == (1, "CPU", "queued", "101", None)
+        with script.hold("cpu", wait=True) as inner:
+            assert (inner.id, inner.state, inner.node) == (1, "running", "n1")
+            assert inner.started_at is not None
+        assert not newest(board).is_ending
+    assert newest(board).is_ending
+
+
+def test_a_runner_that_ends_before_it_has_its_gpu_is_an_error(
+    script: Script, scheduler: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(_seconds: float) -> None:
+        scheduler.status = JobStatus(JobState.NODE_FAIL, reason="n1 is down")
+        pause(0.01)
+
+    pause = time.sleep
+    monkeypatch.setattr("hpc_board.board.held.time.sleep", end)
+    with pytest.raises(SchedulerError, match="runner 1 has ended: n1 is down"), script.hold("CPU", wait=True):
+        pytest.fail("the block begins")
 
 
 def test_a_runner_that_ended_by_itself_needs_no_release(script: Script, board: Recorded, scheduler: Scripted) -> None:
