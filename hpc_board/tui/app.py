@@ -29,7 +29,7 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
-from hpc_board.errors import BoardError, InputError, Refused, SchedulerError
+from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions, PaletteLine
 from hpc_board.tui.messages import (
@@ -171,6 +171,8 @@ class Followed(msgspec.Struct, frozen=True):
 
 def followed(board: "Board", before: RunsState) -> Followed:
     """Update the runs in flight and return their new state; on an error, the state `before` with the error."""
+    from hpc_board.board.held import live_runners
+
     failure = None
     try:
         board.runs.advance(before.in_flight)
@@ -186,7 +188,7 @@ def followed(board: "Board", before: RunsState) -> Followed:
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
-        runners = own_runners(board)
+        runners = tuple(live_runners(board))
         gone = {runner.id for runner in before.runners} - {runner.id for runner in runners}
         released = [runner for runner in board.runners.recent() if runner.id in gone] if gone else []
     except BoardError as error:
@@ -197,16 +199,6 @@ def followed(board: "Board", before: RunsState) -> Followed:
     ids = tuple(run.id for run in in_flight)
     runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None), runners)
     return Followed(runs_state, tuple(ended), tuple(released))
-
-
-def own_runners(board: "Board") -> "tuple[Runner, ...]":
-    """Return the user's runners that have not ended."""
-    try:
-        found = board.runners.live()
-    except Refused:
-        # Users who have lost their role still see the GPUs that they hold.
-        found = board.runners.recent()
-    return tuple(runner for runner in found if runner.user == board.user and not runner.state.ended)
 
 
 class BoardApp(App[None]):

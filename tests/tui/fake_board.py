@@ -354,6 +354,7 @@ class FakeBoard(Board):
             *("hold", "release", "recent"),
             rules="rules_of_runners",
             live="live_runners",
+            get="known_runner",
             preview="runner_preview",
         )
         self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places")
@@ -431,6 +432,7 @@ class FakeBoard(Board):
                 f"#\n# hpc-board: {draft.task.name} on {gpu.name}, {draft.mode}\n\nset -u\n"
                 "python3 -I -B harness.py supervise job.json\n",
                 ("sbatch", "--parsable", "--job-name=hb-TOKEN", "job.sh"),
+                runner=next((each.id for each in self.known_runners if each.takes_runs and each.gpu == gpu.name), None),
             )
             for gpu in draft.gpus
         ]
@@ -466,6 +468,9 @@ class FakeBoard(Board):
         self._enter("live")
         return tuple(each for each in self.known_runners if not each.state.ended)
 
+    def known_runner(self, number: int) -> Runner:
+        return next(each for each in self.known_runners if each.id == number)
+
     def recent(self, limit: int = 20) -> tuple[Runner, ...]:
         return tuple(each for each in reversed(self.known_runners) if each.user == self.user)[:limit]
 
@@ -485,12 +490,12 @@ class FakeBoard(Board):
 
     def release(self, runner: int) -> Runner:
         self._enter("release")
-        found = next(each for each in self.known_runners if each.id == runner)
+        found = self.known_runner(runner)
         status = replace(found.status, cancel_requested=True)
         if found.started_at is None:
             status = replace(status, state=RunState.CANCELLED, reason="released by ada")
         self.replace_runner(replace(found, status=status))
-        return next(each for each in self.known_runners if each.id == runner)
+        return self.known_runner(runner)
 
     def replace_runner(self, runner_: Runner) -> None:
         """Let the runner be like this from now on."""

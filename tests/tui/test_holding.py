@@ -62,8 +62,8 @@ async def test_a_gpu_of_the_cluster_is_held_for_the_times_of_the_settings() -> N
         assert isinstance(app.screen, HoldGpu)
         text = text_of(app)
         assert "Hold A100 for your next runs" in text
-        assert "For   30       min, at most 60" in text
-        assert "Idle  5        min without a run, at most 5" in text
+        assert "For   30       min, 5 to 60" in text
+        assert "Idle  5        min without a run, 1 to 5" in text
         await press(pilot, "enter")
         assert isinstance(app.screen, ClusterScreen)
         (new,) = board.known_runners
@@ -80,14 +80,17 @@ async def test_the_times_of_a_runner_are_chosen_within_the_bounds_of_the_setting
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "p", "f6")
-        assert "For   20       min, at most 20" in text_of(pilot.app)
+        assert "For   20       min, 5 to 20" in text_of(pilot.app)
         await press(pilot, "2", "1", "enter")
-        assert "For: enter 1 to 20 minutes." in text_of(pilot.app)
-        await press(pilot, "backspace", "backspace", "enter")
-        assert "For: enter 1 to 20 minutes." in text_of(pilot.app)
+        assert "a GPU cannot be held for 21m: choose 5m to 20m." in text_of(pilot.app)
+        assert pilot.app.screen.query_one("#for", Input).value == "21"
+        await press(pilot, "backspace", "enter")
+        assert "a GPU cannot be held for 2m: choose 5m to 20m." in text_of(pilot.app)
+        await press(pilot, "backspace", "minus", "enter")
+        assert "a GPU cannot be held for 0s: choose 5m to 20m." in text_of(pilot.app)
         assert board.known_runners == []
-        await press(pilot, "1", "2", "down", "9", "enter")
-        assert "Idle: enter 1 to 8 minutes." in text_of(pilot.app)
+        await press(pilot, "backspace", "1", "2", "down", "9", "enter")
+        assert "a GPU cannot be held for 9m without a run: choose 1s to 8m." in text_of(pilot.app)
         await press(pilot, "backspace", "2", "enter")
         (new,) = board.known_runners
         assert (new.seconds, new.idle_seconds) == (720, 120)
@@ -109,9 +112,9 @@ async def test_the_script_of_a_runner_is_a_key_away() -> None:
         await press(pilot, "r", "p", "f6", "7", "ctrl+g")
         await until(pilot, lambda: "harness.py hold 300" in text_of(pilot.app))
         assert "--time=420" in text_of(pilot.app)
-        assert "at most" not in text_of(pilot.app)
+        assert "5 to 60" not in text_of(pilot.app)
         await press(pilot, "escape")
-        assert "at most 60" in text_of(pilot.app)
+        assert "5 to 60" in text_of(pilot.app)
         assert pilot.app.screen.query_one("#for", Input).value == "7"
         board.failures["runner_preview"] = InputError("the template job.sh has a fault.", hint="See line 3.")
         await press(pilot, "ctrl+g")
@@ -170,15 +173,16 @@ async def test_a_held_gpu_is_released_by_the_same_key_with_its_cost() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "f6")
         assert isinstance(app.screen, Confirm)
-        assert "So far you held H100 for 6 min, 17 runs." in " ".join(text_of(app).split())
+        words = "So far you held H100 for 6 min, 17 runs. It ends after any run in hand."
+        assert words in " ".join(text_of(app).split())
         await press(pilot, "escape")
         assert "release" not in board.calls
         await press(pilot, "f6", "enter")
         assert "release" in board.calls
-        assert "ada · H100 held, ends" in first_line(app)
+        assert "ada · H100 held, ending" in first_line(app)
         await press(pilot, "f6")
         assert isinstance(app.screen, ClusterScreen)
-        assert toasts(app) == [": H100 is being released: the run in hand ends first."]
+        assert toasts(app) == [": H100 is being released: it ends after any run in hand."]
 
 
 async def test_a_runner_whose_job_waits_is_told_to_have_held_nothing() -> None:
@@ -189,15 +193,20 @@ async def test_a_runner_whose_job_waits_is_told_to_have_held_nothing() -> None:
         assert "Release H100? Its job has not started." in " ".join(text_of(pilot.app).split())
         await press(pilot, "enter")
         assert "H100" not in first_line(pilot.app)
-        assert toasts(pilot.app) == ["H100 released: never held H100; released"]
+        assert toasts(pilot.app) == ["H100 released: never held H100; ended: released by ada"]
 
 
 async def test_an_error_of_a_release_is_told_in_words() -> None:
     board = FakeBoard(runners=[HELD], failures={"release": InputError("runner 3 has ended: it was idle for 300 s.")})
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "p", "f6", "enter")
+        await press(pilot, "r", "p", "f6")
+        board.replace_runner(replace(HELD, status=replace(HELD.status, state=RunState.FINISHED)))
+        await press(pilot, "enter")
         assert "runner 3 has ended: it was idle for 300 s." in text_of(pilot.app)
+        # The app knows the end at once.
+        assert "H100 held" not in first_line(pilot.app)
+        assert "Hold" in labels(pilot.app)
 
 
 async def test_no_key_holds_a_gpu_where_the_settings_turn_that_off() -> None:
@@ -226,6 +235,24 @@ async def test_the_form_holds_the_gpu_under_the_cursor_or_else_the_first_ticked_
         assert "Hold A100 for your next runs" in text_of(app)
         await press(pilot, "escape", "up", "f6")
         assert "Release H100?" in text_of(app)
+
+
+async def test_the_form_tells_the_runs_that_go_to_a_held_gpu(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
+    board = FakeBoard(runners=[WAITS])
+    app = app_on(board, kernel)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "12 queued  waits" in text_of(app)
+        assert "Ready: vectoradd on H100, mode test: one run at runner 4." in text_of(app)
+        board.replace_runner(replace(WAITS, started_at=NOW, status=replace(WAITS.status, state=RunState.RUNNING)))
+        app._follow()
+        await until(pilot, lambda: "12 queued  held" in text_of(app))
+        board.replace_runner(ENDS)
+        board.known_runners = [ENDS]
+        app._follow()
+        await until(pilot, lambda: "Ready: vectoradd on H100, mode test: one job." in text_of(app))
+        assert "12 queued  ending" in text_of(app)
 
 
 async def test_a_watch_holds_the_gpu_of_its_file(kernel: Path) -> None:
@@ -274,8 +301,8 @@ async def test_the_palette_names_the_gpu_to_hold_and_releases_held_ones_from_eve
         ([HELD], 60, "ada · H100 24 min · 2 in flight"),
         ([WAITS], 80, "ada · H100 waits · 2 in flight"),
         ([WAITS], 60, "ada · H100 waits · 2 in flight"),
-        ([ENDS], 80, "ada · H100 held, ends · 2 in flight"),
-        ([ENDS], 60, "ada · H100 ends · 2 in flight"),
+        ([ENDS], 80, "ada · H100 held, ending · 2 in flight"),
+        ([ENDS], 60, "ada · H100 ending · 2 in flight"),
         ([WAITS, HELD], 80, "ada · H100 held, 24 min left +1 · 2 in flight"),
         ([replace(HELD, gpu="NVIDIA-H100-80GB-HBM3")], 60, "ada · NVIDIA-H100… 24 min · 2 in flight"),
         ([replace(HELD, user="bob")], 80, "ada · 2 in flight · updated 12 s ago"),
@@ -300,7 +327,7 @@ async def test_the_minutes_of_a_held_gpu_tick() -> None:
         moments[0] = timedelta(minutes=10)
         await until(pilot, lambda: "H100 held, 14 min left" in first_line(app))
         board.replace_runner(replace(HELD, status=replace(HELD.status, state=RunState.COLLECTING)))
-        await until(pilot, lambda: "H100 held, ends" in first_line(app))
+        await until(pilot, lambda: "H100 held, ending" in first_line(app))
 
 
 async def test_a_runner_that_another_program_started_appears_by_itself() -> None:
@@ -411,7 +438,7 @@ async def test_the_cluster_shows_the_runners_of_a_gpu() -> None:
         assert "held, 1 run" in text
         assert "Runner 3 ada held · since 11:54 until 12:24 · 17 runs · job 4703" in text
         assert "Runner 4 bob waits · 30 min · job 4704 · Priority" in text
-        assert "Runner 6 carol ends · since 05-16 16:00 until 16:00 · 17 runs · job 4706" in text
+        assert "Runner 6 carol ending · since 05-16 16:00 until 16:00 · 17 runs · job 4706" in text
         assert "Runner 7 the board held · since 11:59" in text
         await press(pilot, "down")
         assert "Runner" not in text_of(pilot.app)

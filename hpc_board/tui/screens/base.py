@@ -21,7 +21,7 @@ from hpc_board.board import Board
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.run import Cancellation, Run
 from hpc_board.domain.runner import Runner
-from hpc_board.domain.runner_rules import RunnerRules
+from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -315,7 +315,7 @@ class BoardScreen(Screen[None]):
 
     def _offer_hold(self, gpu: str, rules: RunnerRules) -> None:
         """Start a runner on `gpu` for the times that the user enters."""
-        from hpc_board.tui.screens.dialogs import HoldGpu, HoldTimes
+        from hpc_board.tui.screens.dialogs import HoldGpu
 
         def script(times: HoldTimes) -> Preview:
             return self.board.runners.preview(gpu, times.seconds, times.idle_seconds)
@@ -331,16 +331,23 @@ class BoardScreen(Screen[None]):
         """Release a GPU that the user holds, after a question with the cost so far."""
         from hpc_board.tui.screens.dialogs import Confirm
 
+        def look(_: BoardError) -> None:
+            # It may have ended since the last update.
+            self.ask("runner", partial(self.board.runners.get, runner.id), self._tell_runner)
+
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("hold", partial(self.board.runners.release, runner.id), self._tell_runner, whom=THE_SCHEDULER)
+                release = partial(self.board.runners.release, runner.id)
+                self.ask("hold", release, self._tell_runner, failed=look, whom=THE_SCHEDULER)
 
         if runner.is_ending:
-            self.notify(f"{runner.gpu} is being released: the run in hand ends first.", markup=False)
+            self.notify(f"{runner.gpu} is being released: it ends after any run in hand.", markup=False)
             return
         question = f"Release {runner.gpu}? Its job has not started."
         if runner.started_at is not None:
-            question = f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. The run in hand ends first."
+            question = (
+                f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. It ends after any run in hand."
+            )
         self.app.push_screen(Confirm(question, "Release it", "Keep it"), act)
 
     def _tell_runner(self, runner: Runner) -> None:

@@ -18,9 +18,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, DirectoryTree, Input, Label, Static
 
 from hpc_board.domain.draft import Preview
-from hpc_board.domain.runner_rules import RunnerRules
+from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, HoldTimes, RunnerRules
 from hpc_board.domain.submission import EXTENSIONS
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_folder
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.next_steps import NextSteps
@@ -209,13 +209,6 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
 
 
-class HoldTimes(msgspec.Struct, frozen=True):
-    """The times after which a runner ends: all in all, and without a run."""
-
-    seconds: int
-    idle_seconds: int
-
-
 class HoldGpu(ModalScreen[HoldTimes | None]):
     """The times for which to hold a GPU, within the bounds of the settings, and the batch script behind a key.
 
@@ -238,9 +231,7 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
         self._script = script
 
     def compose(self) -> ComposeResult:
-        from hpc_board.board.runners import HOLD_SECONDS
-
-        rules = self._rules
+        rules, default = self._rules, self._rules.times(None, None)
         about = (
             "A job keeps the GPU for you and judges your runs one after another: only the first waits in the queue. "
             "Others cannot use the GPU in the meantime."
@@ -249,14 +240,14 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
             yield Static(toned(f"Hold {self._gpu} for your next runs", Tone.STRONG), id="question", markup=False)
             with Vertical(id="fields"):
                 yield Static(toned(about, Tone.MUTED, 300), id="about", markup=False)
-                for name, value, most, words in (
-                    ("For", min(HOLD_SECONDS // 60, rules.minutes), rules.minutes, ""),
-                    ("Idle", rules.idle_minutes, rules.idle_minutes, " without a run"),
+                for name, seconds, least, most, words in (
+                    ("For", default.seconds, LEAST_HOLD_MINUTES, rules.minutes, ""),
+                    ("Idle", default.idle_seconds, 1, rules.idle_minutes, " without a run"),
                 ):
                     with Horizontal(classes="field"):
                         yield Label(name)
-                        yield Input(str(value), type="integer", max_length=5, compact=True, id=name.lower())
-                        yield Static(toned(f"min{words}, at most {most}", Tone.MUTED), classes="bound", markup=False)
+                        yield Input(str(seconds // 60), type="integer", max_length=5, compact=True, id=name.lower())
+                        yield Static(toned(f"min{words}, {least} to {most}", Tone.MUTED), classes="bound", markup=False)
                 yield Static(id="words", markup=False)
             yield PreviewPane(id="preview")
             yield KeyLine()
@@ -293,18 +284,13 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
 
     def _times(self) -> HoldTimes | None:
         """Return the times in the fields; None, with the reason shown, if one is out of its bounds."""
-        seconds = []
-        for name, most in (("for", self._rules.minutes), ("idle", self._rules.idle_minutes)):
-            field = self.query_one(f"#{name}", Input)
-            minutes = int(field.value) if field.value.strip().isdecimal() else 0
-            if not 1 <= minutes <= most:
-                self._show_times()
-                words = f"{name.capitalize()}: enter 1 to {most} minutes."
-                self.query_one("#words", Static).update(toned(words, Tone.WAITING))
-                field.focus()
-                return None
-            seconds.append(60 * minutes)
-        return HoldTimes(*seconds)
+        entered = (self.query_one(f"#{name}", Input).value for name in ("for", "idle"))
+        seconds = (60 * int(value) if value.isdecimal() else 0 for value in entered)
+        try:
+            return self._rules.times(*seconds)
+        except InputError as error:
+            self.query_one("#words", Static).update(toned(error.message, Tone.WAITING))
+            return None
 
     @work(thread=True, exclusive=True, group="script")
     def _find_script(self, times: HoldTimes) -> None:

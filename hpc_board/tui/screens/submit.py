@@ -28,14 +28,15 @@ from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
+from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
-from hpc_board.tui.formatting import MODE_HELP, listing
+from hpc_board.tui.formatting import MODE_HELP, holding, listing
 from hpc_board.tui.local_files import recent_folders, remember, remember_sent
-from hpc_board.tui.messages import Chosen, Open
+from hpc_board.tui.messages import Chosen, Open, RunsState
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import PickFile
@@ -324,6 +325,14 @@ class SubmitScreen(BoardScreen):
             return None
         return super().check_action(action, parameters)
 
+    def watch_runs_state(self, before: RunsState, runs_state: RunsState) -> None:
+        super().watch_runs_state(before, runs_state)
+        taking, took = ({each.id for each in state.runners if each.takes_runs} for state in (runs_state, before))
+        if before.runners != runs_state.runners:
+            self._show_gpus()
+        if taking != took:
+            self._check()
+
     def settle(self, subject: str) -> None:
         if subject in _FORM_SUBJECTS:
             self._show_status()
@@ -466,9 +475,10 @@ class SubmitScreen(BoardScreen):
             return
         await self.preview.show(previews)
         names = listing(tuple(each.gpu.name for each in previews))
-        count = len(previews)
-        jobs = "one job" if count == 1 else f"{count} jobs"
-        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}: {jobs}."
+        count = sum(each.runner is None for each in previews)
+        jobs = ["one job" if count == 1 else f"{count} jobs"] if count else []
+        jobs += [f"one run at runner {each.runner}" for each in previews if each.runner is not None]
+        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}: {', '.join(jobs)}."
         self._show_status()
 
     def _previews(self, choice: Choice) -> Sequence[Preview]:
@@ -686,7 +696,8 @@ class SubmitScreen(BoardScreen):
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
         none = self._none_allowed
         remarks = (none.message, none.hint) if none is not None else ()
-        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected, remarks)
+        held = {runner.gpu: holding(runner) for runner in self.runs_state.runners}
+        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected, held, remarks)
         # The rest of a high terminal is below the form, and not in its middle.
         self.query_one("#gpu-field").styles.max_height = max(1, self.gpu_list.option_count)
         self.gpu_list.show_age(self.now())
@@ -696,7 +707,7 @@ class SubmitScreen(BoardScreen):
         fault = self._fault
         if self.is_open("send"):
             count = len(self._choice.gpus)
-            text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
+            text = toned(f"Sending {count_text(count, 'run')} …", Tone.ACCENT)
         elif self.has_failed(*_FORM_SUBJECTS) and not self._file_fault:
             text = Text("")
         elif fault is not None:

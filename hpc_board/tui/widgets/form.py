@@ -259,12 +259,14 @@ class GpuList(OptionList):
         gpus: Sequence[Gpu],
         statuses: Mapping[str, GpuStatus] | None,
         ticked: Sequence[str],
-        expected: Mapping[str, str] | None = None,
-        remarks: Sequence[str] = (),
+        expected: Mapping[str, str],
+        held: Mapping[str, tuple[str, Tone]],
+        remarks: Sequence[str],
     ) -> None:
         """Show these GPUs; `statuses` is None before the schedulers' first answer.
 
-        `expected` has the expected starts of waiting jobs by GPU, as far as known; `remarks` are lines below the GPUs.
+        `expected` has the expected starts of waiting jobs by GPU, as far as known, `held` the states of the user's
+        runners by GPU; `remarks` are lines below the GPUs.
         """
         self._offered = tuple(gpu.name for gpu in gpus)
         self._ticked = tuple(name for name in self._offered if name in ticked)
@@ -278,7 +280,10 @@ class GpuList(OptionList):
             line.append(gpu.name.ljust(name_width + 2), "bold")
             line.append(_place(gpu).ljust(partition_width + 2), Tone.MUTED.value)
             line.append_text(_state(gpu, statuses))
-            if start := (expected or {}).get(gpu.name):
+            if gpu.name in held:
+                word, tone = held[gpu.name]
+                line.append(f"  {word}", tone.value)
+            if start := expected.get(gpu.name):
                 line.append(f"  start {start}", Tone.WAITING.value)
             options.append(Option(line))
         asked = [at for gpu in gpus if (status := (statuses or {}).get(gpu.name)) and (at := status.asked_at)]
