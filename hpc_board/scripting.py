@@ -50,7 +50,8 @@ class Run(msgspec.Struct, frozen=True):
 
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
     docs/results.md has the states and verdicts. `runner` is the number of the runner that judges it, None for a job of
-    its own.
+    its own. `repeats` is the number of the newest earlier run of an identical file; `reused` is true in the answer to a
+    submission that sent no new run.
     """
 
     id: int
@@ -72,6 +73,8 @@ class Run(msgspec.Struct, frozen=True):
     job_id: str = ""
     node: str = ""
     runner: int | None = None
+    repeats: int | None = None
+    reused: bool = False
     cases: tuple[Case, ...] = ()
 
     @property
@@ -218,17 +221,22 @@ class Board:
         note: str = "",
         array: bool | None = None,
         fresh: bool = False,
+        key: str = "",
+        if_new: bool = False,
         sbatch: Sequence[str] = (),
         **job_options: str | int,
     ) -> Runs:
         """Submit files, or texts by their file names, and return their runs: one for each file and GPU.
 
         Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
-        job array; `array` decides otherwise. `fresh` runs go to no GPU that you hold. `sbatch` and `job_options` are
-        the options of `hpc-board submit` for jobs, such as `qos="night"` and `retries=2`.
+        job array; `array` decides otherwise. `fresh` runs go to no GPU that you hold. A repeated call with the same
+        `key` sends nothing and returns the same runs; `if_new` returns your runs of identical files, not new ones.
+        `sbatch` and `job_options` are the options of `hpc-board submit` for jobs, such as `qos="night"` and
+        `retries=2`.
 
         Raises:
-            InputError: a file, the task, a GPU or the mode is invalid; nothing is sent.
+            InputError: a file, the task, a GPU, the mode or the key is invalid, or the key belongs to other files;
+                nothing is sent.
             Refused: the board takes no such submission; nothing is sent.
             SchedulerRefused: the scheduler refused every job.
         """
@@ -254,11 +262,13 @@ class Board:
             sources = [read_source(path) for path in paths]
         requests = [SubmissionRequest(source, task, names, mode, note, options) for source in sources]
         with self._session():
-            runs = self._board.submissions.submit(requests, array=array, fresh=fresh)
+            runs = self._board.submissions.submit(requests, array=array, fresh=fresh, key=key, if_new=if_new)
             if paths:
                 sent = zip(paths, (source.data for source in sources), strict=True)
                 remember_submission(os.environ, self._board.address, *sent)
-            return self._runs_numbered([run.id for run in runs])
+            found = self._runs_numbered([run.id for run in runs])
+            marks = zip(found, runs, strict=True)
+            return Runs(msgspec.structs.replace(each, reused=run.reused) for each, run in marks)
 
     @contextmanager
     def hold(
@@ -340,13 +350,14 @@ class Board:
     def runs(
         self,
         *,
+        key: str = "",
         note: str = "",
         task: str | None = None,
         gpu: str | None = None,
         mode: str | None = None,
         limit: int | None = None,
     ) -> Runs:
-        """Return your runs, or the newest `limit` ones: those with `note` in a note, of a task, a GPU and a mode.
+        """Return your runs, or the newest `limit` ones: of a key, with `note` in a note, of a task, a GPU and a mode.
 
         Raises:
             InputError: there is no such task, GPU or mode, or the limit is negative.
@@ -360,7 +371,7 @@ class Board:
         with self._session():
             name = None if task is None else self._board.tasks.get(task).name
             on = None if gpu is None else self._board.gpus.get(gpu).name
-            read = partial(self._board.runs.list, note=note, task=name, gpu=on, mode=kind)
+            read = partial(self._board.runs.list, key=key, note=note, task=name, gpu=on, mode=kind)
             found = in_parts(lambda size, before: read(limit=size, before=before[-1].id if before else None), limit)
             return self._runs_numbered(run.id for run in reversed(found))
 

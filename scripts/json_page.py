@@ -11,19 +11,8 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, UnsetType
 
-from hpc_board.report.views import (
-    MEANINGS,
-    View,
-    diagnostics,
-    errors,
-    leaderboards,
-    moderation,
-    runs,
-    setup,
-    standings,
-    tasks,
-    usage,
-)
+from hpc_board.report.views import MEANINGS, View
+from hpc_board.report.views.printed import BRIEF, PRINTED
 
 meanings = runpy.run_path(str(Path(__file__).with_name("settings_page.py")))["meanings"]
 
@@ -32,8 +21,8 @@ _INTRODUCTION = """\
 
 `--json` makes a command print one JSON object or a list of them. New versions add keys, and never rename or remove
 them. A moment is a text in ISO 8601, UTC; unknown values are `null`; a key that is "optional" may be absent. Text from
-nodes and submissions is bounded, and free of control characters. [In scripts](scripts.md#json) shows a run and
-standings in full.
+nodes and submissions is bounded, and free of control characters. [In scripts](scripts.md#json) has the short forms.
+[schema.json](schema.json) has the JSON Schema of each command, under its name in `$defs`.
 
 This page is made from the code by `make docs`.
 """
@@ -41,65 +30,10 @@ This page is made from the code by `make docs`.
 _PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 
 
-PRINTED = (
-    (("submit",), runs.SubmissionView, ""),
-    (("submit",), list[runs.SubmissionView], "of several files"),
-    (("submit", "hold"), list[runs.PreviewView], "with `--dry-run`"),
-    (("status",), runs.LookView, ""),
-    (("hold",), runs.RunnerView, ""),
-    (("release",), list[runs.RunnerView], ""),
-    (("run", "watch"), runs.WholeRunView, ""),
-    (("run",), runs.RunFilesView, "with `--files`"),
-    (("runs", "poll", "cancel", "admin milestones"), list[runs.RunView], ""),
-    (("show",), standings.StandingsView, ""),
-    (("show",), list[standings.StandingsView], "without a name: the first row of each leaderboard"),
-    (("show",), standings.RanksView, "with `--rank`"),
-    (("show",), standings.VersionsView, "with `--versions`"),
-    (("show-personal",), standings.OwnStandingsView, ""),
-    (("history",), standings.HistoriesView, ""),
-    (("code",), runs.CodeView, ""),
-    (("note",), runs.SubmissionNoteView, ""),
-    (("feed",), list[standings.FeedView], ""),
-    (("compare",), standings.ComparisonsView, ""),
-    (("list",), list[tasks.TaskView], ""),
-    (("task show",), tasks.WholeTaskView, ""),
-    (("task check",), tasks.TaskCheckView, ""),
-    (("task check",), list[tasks.TaskCheckView], "of several tasks"),
-    (("task test",), runs.TrialView, ""),
-    (("task new",), tasks.NewTaskView, ""),
-    (("template",), tasks.TemplateView, ""),
-    (("eval-code",), tasks.EvalCodeView, ""),
-    (("gpus",), list[usage.GpuView], ""),
-    (("create", "update"), list[leaderboards.PlanView], ""),
-    (("update",), list[leaderboards.BoardChangeView], "with `--history`"),
-    (("delete",), leaderboards.DeletionView, ""),
-    (("version",), setup.ReleaseView, ""),
-    (("admin detect",), setup.DetectionView, ""),
-    (("admin init",), setup.InitView, ""),
-    (("admin check",), list[diagnostics.GpuCheckView], ""),
-    (("admin check",), list[diagnostics.NodeCheckView], "with `--each-node`"),
-    (("admin doctor",), list[diagnostics.DiagnosticView], ""),
-    (("admin backup",), setup.BackupView, ""),
-    (("admin restore",), setup.RestoredView, ""),
-    (("admin prune",), setup.PrunedView, ""),
-    (("admin limit",), moderation.LimitsView, ""),
-    (("admin limits",), list[moderation.LimitsView], ""),
-    (("admin ban", "admin unban", "admin stop", "admin start"), moderation.SwitchView, ""),
-    (("admin remove", "admin readmit"), moderation.RemovalsView, ""),
-    (("admin bans", "admin log"), list[moderation.DecisionView], ""),
-    (("admin rerun",), moderation.RerunsView, ""),
-    (("admin rerun",), list[moderation.RerunCandidateView], "with `--dry-run`"),
-    (("admin stats",), usage.StatisticsView, ""),
-    (("admin sync",), list[leaderboards.SyncedView], ""),
-    ((), errors.FailureView, "any command that fails before it has printed its object"),
-)
-"""The commands that print JSON, the type of their objects, and the case where they do, in the order of the page."""
-
-
 def json_page() -> str:
     """The whole page as Markdown."""
     commands = ["## Commands\n", "| command | prints |", "|---|---|"]
-    for names, type_, when in PRINTED:
+    for names, type_, when in (*PRINTED, *BRIEF):
         words = ", ".join(f"`{name}`" for name in names)
         commands.append(f"| {words}{' ' * bool(words and when)}{when} | {_words(type_)} |")
     return "\n".join([_INTRODUCTION, *commands, "", "## Objects", "", "\n".join(_objects())])
@@ -131,7 +65,7 @@ def _structs() -> list[type[Struct]]:
         for member in get_args(type_):
             add(member)
 
-    for _, type_, _ in PRINTED:
+    for _, type_, _ in (*PRINTED, *BRIEF):
         add(type_)
     return list(found)
 

@@ -198,6 +198,7 @@ class Runs:
         task: str | None = None,
         limit: int = 50,
         before: int | None = None,
+        key: str = "",
         note: str = "",
         words: str = "",
         gpu: str | None = None,
@@ -214,8 +215,8 @@ class Runs:
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
         only older ones are returned. These are the first `limit` ones `behind` a position, or the last ones `ahead` of
-        one or, with `from_end`, of the list. `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the
-        last is the scheduler's number of a job, or of a whole array or runner.
+        one or, with `from_end`, of the list. `key`, `gpu`, `mode`, `state` or `verdict`, and `job` restrict the
+        selection; the last is the scheduler's number of a job, or of a whole array or runner.
 
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
@@ -230,6 +231,7 @@ class Runs:
             RunQuery(
                 user=user,
                 task=task,
+                key=key,
                 note=note,
                 words=words,
                 hidden=() if user == self._context.user else self._context.editor.hidden(),

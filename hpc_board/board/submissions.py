@@ -17,12 +17,13 @@ from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.moderation import Rerun, may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
+    check_key,
     check_no_milestone,
     check_note,
     check_owner,
@@ -32,9 +33,10 @@ from hpc_board.runs.drafts import (
     milestone_draft,
     mode_called,
     named_gpus,
+    request_sha256,
 )
 from hpc_board.store.listing import RunQuery
-from hpc_board.store.submissions import NewSubmission
+from hpc_board.store.submissions import KeyUsed, NewSubmission, SubmissionKey
 
 if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
@@ -139,7 +141,13 @@ class Submissions:
         return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 
     def submit(
-        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+        self,
+        requests: Sequence[SubmissionRequest],
+        *,
+        array: bool | None = None,
+        fresh: bool = False,
+        key: str = "",
+        if_new: bool = False,
     ) -> list[Run]:
         """Check and store submissions, send one job for each of their GPUs, and return the runs in that order.
 
@@ -147,24 +155,73 @@ class Submissions:
         `array` is true, never if it is false, from ARRAY_LEAST on if it is None. A run goes to its user's runner with
         its request and enough time, unless `fresh` demands a job of its own.
 
-        The runs are stored before the first job is sent: if this process dies, any client carries them on.
+        The runs are stored before the first job is sent: if this process dies, any client carries them on. A repeated
+        call with the same `key` returns the same runs. With `if_new`, a run that has an identical one, which has a
+        verdict on its kernel or is in flight, is that one. Runs that were stored before are `reused`.
 
         Raises:
-            InputError: a file, a task, a GPU or a mode is invalid, or a batch script cannot be rendered; nothing is
-                stored.
+            InputError: a file, a task, a GPU, a mode or the key is invalid, the key belongs to other contents, or a
+                batch script cannot be rendered; nothing is stored.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
                 deleted, its deadline has passed, another process serves the board, or the user has too many unfinished
                 runs on a served board; nothing is stored.
             StorageError: the board cannot be written; the hint tells whether the submissions are stored.
             SchedulerRefused: the scheduler refused every job.
         """
+        if key and if_new:
+            raise InputError("a submission has either a key or `if-new`.", hint="Each can be repeated as it is.")
+        if not key:
+            return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new)
+        check_key(key)
+        user_key = SubmissionKey(self._context.user, key, request_sha256(requests))
+        # Before the checks: since the first call a deadline may have passed, or a limit been reached.
+        if known := self._keyed(user_key):
+            return known
+        try:
+            return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new, key=user_key)
+        except KeyUsed:
+            return self._keyed(user_key)
+
+    def _keyed(self, key: SubmissionKey) -> list[Run]:
+        """Return the runs of the submissions with this key, once those are sent that another process left unsent."""
+        runs = self._context.store.submissions.keyed(key) if self._context.has_database() else ()
+        if new := [run for run in runs if run.state is RunState.CREATED]:
+            self._context.installation.require_unserved("sends jobs")
+            self._context.installation.launch(new)
+        now = self._context.store.runs.numbered([run.id for run in runs])
+        return [msgspec.structs.replace(now[run.id], reused=True) for run in runs]
+
+    def _submit_drafts(
+        self,
+        requests: Sequence[SubmissionRequest],
+        array: bool | None,
+        *,
+        fresh: bool,
+        if_new: bool,
+        key: SubmissionKey | None = None,
+    ) -> list[Run]:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
         by_rules = not self._context.is_admin
+        known = [self._identical(each) if if_new else {} for each in drafts]
+        pairs = [*zip(drafts, known, strict=True)]
+        new = [
+            msgspec.structs.replace(each, gpus=tuple(gpu for gpu in each.gpus if gpu.name not in earlier))
+            for each, earlier in pairs
+        ]
         if by_rules and self._context.installation.served:
-            self._check_room(sum(len(draft.gpus) for draft in drafts))
-        sent = [Sent(draft, self._context.user) for draft in drafts]
-        return self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh)
+            self._check_room(sum(len(each.gpus) for each in new))
+        sent = [Sent(each, self._context.user) for each in new if each.gpus]
+        runs = self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key) if sent else []
+        added = iter(runs)
+        return [earlier.get(gpu.name) or next(added) for each, earlier in pairs for gpu in each.gpus]
+
+    def _identical(self, new: Draft) -> dict[str, Run]:
+        """Return the user's run of an identical file on each GPU of a draft that has one."""
+        if not self._context.has_database():
+            return {}
+        found = self._context.store.submissions.identical(self._context.user, new)
+        return {gpu: msgspec.structs.replace(run, reused=True) for gpu, run in found.items()}
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -266,13 +323,14 @@ class Submissions:
         by_rules: bool,
         deleted: Collection[str] = (),
         fresh: bool = False,
+        key: SubmissionKey | None = None,
     ) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         plan = self._plan([each.draft for each in sent], array)
         new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, deleted=deleted)
+        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, deleted=deleted, key=key)
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._context.installation.launch(runs)

@@ -34,7 +34,18 @@ BROKEN_PIPE = 141
 
 
 class Group(click.Group):
-    """A group whose errors of usage show the usage of the command that they concern."""
+    """A group whose errors of usage show the usage of the command that they concern.
+
+    The form of `--json` is optional, and click would take the next word for it.
+    """
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, words = super().resolve_command(ctx, args)
+        end = words.index("--") if "--" in words else len(words)
+        options = ["--json=full" if word == "--json" else word for word in words[:end]]
+        return name, command, [*options, *words[end:]]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -114,14 +125,14 @@ class Program(Group):
     def _print_failure(self, kind: str, message: str, hint: str, exit_code: int) -> None:
         """Print the JSON of an error to stdout, if the command line has `--json`; its text is on stderr."""
         options = self._words[: self._words.index("--")] if "--" in self._words else self._words
-        if "--json" not in options:
+        if not any(word.partition("=")[0] in ("--json", "--fields") for word in options):
             return
-        from hpc_board.cli.output import print_json
+        from hpc_board.cli.output import JsonForm, print_json
         from hpc_board.model.text import printable
         from hpc_board.report.views.errors import ErrorView, FailureView
 
         told = ErrorView(kind=kind, message=printable(message), hint=printable(hint), exit_code=exit_code)
-        print_json(FailureView(error=told))
+        print_json(FailureView(error=told), JsonForm())
 
 
 def print_error(error: BoardError) -> None:

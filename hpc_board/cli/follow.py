@@ -21,17 +21,23 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def follow(board: Board, ids: Sequence[int], timeout_seconds: float | None) -> list[Run]:
-    """Wait until all runs have ended, and return them. An interrupt ends the wait, not the runs.
+def follow(
+    board: Board, ids: Sequence[int], timeout_seconds: float | None, ended: Callable[[Run], object] = lambda _: None
+) -> list[Run]:
+    """Wait until all runs have ended, and return them; `ended` is called with each. An interrupt ends the wait alone.
 
     Raises:
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
-    runs = [board.runs.get(id_) for id_ in ids]
+    runs, told = board.runs.get_each(ids), set[int]()
     try:
         with _display(board) as show:
             for runs in board.runs.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
+                for run in runs:
+                    if run.state.ended and run.id not in told:
+                        told.add(run.id)
+                        ended(run)
     except WaitExpired:
         report_unsent(runs, served=board.served)
         raise

@@ -219,7 +219,7 @@ _COMMANDS = {
         ("status", "status:status", "List your runs in flight and those that ended recently."),
         ("runs", "runs:runs", "List your runs, the newest first."),
         ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
-        ("watch", "runs:watch", "Follow a run until it ends, then show it."),
+        ("watch", "runs:watch", "Follow runs until they end, then show them."),
         ("cancel", "runs:cancel", "Cancel your runs."),
         ("hold", "runners:hold", "Hold a GPU for your runs."),
         ("release", "runners:release", "End runners, so that others get their GPUs."),

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterable
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,58 @@ SECONDS = Seconds()
 LENGTH = Length()
 SUBMISSION_NUMBER = Number(words="submission number. `hpc-board run ID` shows the submission of a run.")
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_JSON_FORMS = ("full", "brief", "lines")
+
+_json = click.option(
+    "--json",
+    "json_form",
+    metavar="[=FORM]",
+    type=click.Choice(_JSON_FORMS),
+    help="Print JSON instead of text: full, brief, or brief with one line per run.",
+)
+_fields = click.option("--fields", metavar="KEYS", help="Print only these keys of the JSON, such as id,verdict.")
+
+
+def json_option(target: Any) -> Any:
+    """Add the options for JSON to a function or a command, which gets `as_json`."""
+    if isinstance(target, click.Command):
+        target.callback = _with_json(target.callback)
+        _fields(_json(target))
+        return target
+    return _json(_fields(_with_json(target)))
+
+
+def _with_json(function: Any) -> Any:
+    @wraps(function)
+    def command(*args: Any, json_form: str | None, fields: str | None, **options: Any) -> Any:
+        if json_form is not None or fields is not None:
+            _keep_json_form(click.get_current_context(), json_form, fields)
+        return function(*args, as_json=json_form is not None or fields is not None, **options)
+
+    return command
+
+
+def _keep_json_form(ctx: click.Context, form: str | None, fields: str | None) -> None:
+    """Keep the form of the command's JSON for `output.print_json`.
+
+    Raises:
+        UsageError: the command's objects have no key with the name of a field.
+    """
+    from hpc_board.cli.output import JSON_FORM, JsonForm
+    from hpc_board.model.names import listed, suggestion
+    from hpc_board.model.text import one_line
+
+    names = [] if fields is None else listed([fields])
+    if names:
+        from hpc_board.report.views.printed import unknown_field
+
+        words = ctx.command_path.removeprefix(f"{ctx.find_root().command_path} ")
+        if found := unknown_field(words, names):
+            unknown, known = found
+            raise click.UsageError(f'unknown key "{one_line(unknown, 80)}".{suggestion(unknown, known)}', ctx)
+    ctx.meta[JSON_FORM] = JsonForm(tuple(names), is_short=form != "full" or bool(names), has_lines=form == "lines")
+
+
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 
 
@@ -126,10 +178,12 @@ def examples(*lines: str) -> str:
 def command(*lines: str, name: str | None = None) -> Callable[[Callable[..., object]], click.Command]:
     """Return the decorator of a command on a board, with these examples: it gets `open_`, and has `--json` last."""
 
-    def made(function: Callable[..., object]) -> click.Command:
-        return json_option(click.command(name, epilog=examples(*lines))(click.pass_obj(function)))
+    def decorated(function: Callable[..., object]) -> click.Command:
+        made = click.command(name, epilog=examples(*lines))(click.pass_obj(function))
+        json_option(made)
+        return made
 
-    return made
+    return decorated
 
 
 def open_board(config: Path | None) -> "Board":

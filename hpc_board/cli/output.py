@@ -11,7 +11,7 @@ import msgspec
 
 from hpc_board.board import Board
 from hpc_board.cli.global_options import is_quiet
-from hpc_board.errors import BoardError, StorageError
+from hpc_board.errors import BoardError, StorageError, WaitExpired
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Tone
 from hpc_board.report.plain import cells, plain
@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 HAS_PRINTED = "hpc_board.has_printed_json"
 """The key in click's context of a command that has printed its JSON, and prints no other."""
+
+JSON_FORM = "hpc_board.json_form"
+"""The key there of the form of its JSON."""
 
 READ_SECONDS = 2.0
 """The time for all questions to schedulers of a command that only reads."""
@@ -74,13 +77,64 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def print_json(view: Any) -> None:
+class JsonForm(msgspec.Struct, frozen=True):
+    """The form of a command's JSON: the chosen `fields`, or in brief; the items of a list may have lines."""
+
+    fields: tuple[str, ...] = ()
+    is_short: bool = False
+    has_lines: bool = False
+
+
+def json_form() -> JsonForm:
+    """Return the form of the JSON of the present command."""
+    ctx = click.get_current_context(silent=True)
+    form: JsonForm = JsonForm() if ctx is None else ctx.meta.get(JSON_FORM, JsonForm())
+    return form
+
+
+def print_json(view: Any, form: JsonForm | None = None) -> None:
     """Print the Structs of `report.views` to stdout as JSON in ASCII, which is independent of terminal and locale."""
     import json
 
-    click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
+    form = form or json_form()
+    value = msgspec.to_builtins(view)
+    if form.is_short:
+        from hpc_board.report.views.brief import short_of
+
+        value = short_of(view, form.fields)
+    indent = 2 if sys.stdout.isatty() and not form.has_lines else None
+    separators = (",", ":") if indent is None else None
+    for each in value if form.has_lines and isinstance(value, list) else [value]:
+        click.echo(json.dumps(each, indent=indent, separators=separators, allow_nan=False))
     if ctx := click.get_current_context(silent=True):
         ctx.meta[HAS_PRINTED] = True
+
+
+def wait_as_json(
+    board: Board, ids: "Sequence[int]", timeout_seconds: float | None, print_runs: "Callable[[Sequence[Run]], object]"
+) -> "list[Run]":
+    """Wait for runs and print their JSON with `print_runs`, or each run on a line as soon as it has ended.
+
+    Raises:
+        WaitExpired: `timeout_seconds` are over; the runs are printed as they are.
+    """
+    from hpc_board.cli.follow import follow
+
+    has_lines, told = json_form().has_lines, set[int]()
+
+    def ended(run: "Run") -> None:
+        if has_lines:
+            told.add(run.id)
+            print_json([whole_run(board, run.id)])
+
+    try:
+        runs = follow(board, ids, timeout_seconds, ended)
+    except WaitExpired:
+        print_runs([run for run in board.runs.get_each(ids) if run.id not in told])
+        raise
+    if not has_lines:
+        print_runs(runs)
+    return runs
 
 
 def print_found(view: Any, *blocks: Block, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,13 +35,14 @@ from hpc_board.cli.output import (
     refresh,
     remark,
     table_time,
+    wait_as_json,
     whole_run,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, WholeRun
 from hpc_board.domain.run_files import RunFile
 from hpc_board.domain.run_order import RunOrder, SortColumn
-from hpc_board.errors import BoardError, Refused, WaitExpired
+from hpc_board.errors import BoardError, Refused
 from hpc_board.files import write_file
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -76,6 +78,7 @@ _TELLING_BYTES = 16 * 2**20
     shell_complete=outcome_names,
 )
 @click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
+@click.option("--key", metavar="NAME", default="", help="Only of the submissions with this key.")
 @click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array or runner.")
 @click.option(
     "--sort",
@@ -97,6 +100,7 @@ def runs(
     mode: str | None,
     state: str | None,
     note: str,
+    key: str,
     job: str | None,
     sort: str,
     reverse: bool,
@@ -125,6 +129,7 @@ def runs(
         user=user,
         task=task,
         note=note,
+        key=key,
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
         verdict=outcome if isinstance(outcome, Verdict) else None,
@@ -146,7 +151,7 @@ def runs(
     if as_json:
         print_json(listed_runs(board, found))
         return
-    is_filtered, width = bool(user or task or gpu or kind or outcome or note or job), output_width()
+    is_filtered, width = bool(user or task or gpu or kind or outcome or note or key or job), output_width()
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if is_filtered else NO_RUNS
     print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
 
@@ -236,28 +241,28 @@ def _print_logs(board: Board, run: Run) -> None:
         remark(nothing_printed(run))
 
 
-@command("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json")
-@click.argument("id_", metavar="ID", type=NUMBER, shell_complete=going_run_numbers)
-@timeout_option("Maximum time to wait, in seconds; the run continues.")
-def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
-    """Follow a run until it ends, then show it.
+@command("hpc-board watch 12", "hpc-board watch 12 13 14", "hpc-board watch 12 13 --timeout 600 --json=lines")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
+@timeout_option("Maximum time to wait, in seconds; the runs continue.")
+def watch(open_: Open, ids: tuple[int, ...], timeout_seconds: float | None, as_json: bool) -> None:
+    """Follow runs until they end, then show them.
 
     The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 timeout.
     """
     from hpc_board.cli.follow import follow
 
-    board = open_()
-    try:
-        (found,) = follow(board, [board.runs.get(id_).id], timeout_seconds)
-    except WaitExpired:
-        if as_json:
-            print_json(whole_run(board, id_))
-        raise
+    board, ids = open_(), tuple(dict.fromkeys(ids))
     if as_json:
-        print_json(whole_run(board, found.id))
+
+        def print_runs(runs: Sequence[Run]) -> None:
+            views = [whole_run(board, run.id) for run in runs]
+            print_json(views if ids[1:] else views[0])
+
+        found = wait_as_json(board, ids, timeout_seconds, print_runs)
     else:
-        print_blocks(*summary(board, found))
-    raise click.exceptions.Exit(exit_code_of([found]))
+        found = follow(board, ids, timeout_seconds)
+        print_blocks(*(block for run in found for block in summary(board, run)))
+    raise click.exceptions.Exit(exit_code_of(found))
 
 
 @command("hpc-board cancel 12", "hpc-board cancel 12 13 14")

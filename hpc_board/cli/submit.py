@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -23,7 +24,16 @@ from hpc_board.cli.options import (
     task_names,
     timeout_option,
 )
-from hpc_board.cli.output import now, print_blocks, print_json, print_previews, refresh, remark, whole_run
+from hpc_board.cli.output import (
+    now,
+    print_blocks,
+    print_json,
+    print_previews,
+    refresh,
+    remark,
+    wait_as_json,
+    whole_run,
+)
 from hpc_board.cli.runs import summary
 from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
@@ -78,6 +88,10 @@ _PIPED_NAME = "submission.py"
     help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; comma-separated; default: all.",
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
+@click.option(
+    "--key", metavar="NAME", default="", help="Name of this submission: repeated with it, nothing is sent twice."
+)
+@click.option("--if-new", is_flag=True, help="Reuse your runs of identical files instead of sending them again.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")
 @click.option("--qos", metavar="NAME", help="Quality of service of the jobs.")
 @click.option("--reservation", metavar="NAME", help="Reservation to run in.")
@@ -128,6 +142,8 @@ def submit(
     gpus: tuple[str, ...],
     mode: str | None,
     note: str,
+    key: str,
+    if_new: bool,
     extras: tuple[str, ...],
     name: str | None,
     array: bool | None,
@@ -149,6 +165,10 @@ def submit(
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
     --retries, --max-running and --sbatch you may set. The header may set options, as in `#!HPCBOARD qos NAME`; options
     of the command take precedence.
+
+    With --key, a repeated command is the same submission: sent again after a cut connection or a killed client, it
+    returns the runs that are stored. --if-new does so for each run with the file, task, GPU, mode and job options of an
+    earlier one that has a verdict on its kernel or is in flight.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on timeout. Without it, the exit code is 0 once all runs are stored and none is rejected. If the
@@ -177,18 +197,21 @@ def submit(
         print_previews(previews, as_json=as_json)
         return
     held = None if hold is None else _hold(board, _only_gpu(board.submissions.preview(requests, array=array)), hold)
-    runs = board.submissions.submit(requests, array=array, fresh=fresh)
+    found = board.submissions.submit(requests, array=array, fresh=fresh, key=key, if_new=if_new)
+    # Two identical files may have reused one run.
+    runs = list({run.id: run for run in found}.values())
     if not piped:
         sent = ((file, each.data) for file, each in zip(files, sources, strict=True))
         remember_submission(os.environ, board.address, *sent)
     try:
-        _report_elsewhere(board, runs, held)
+        _report_elsewhere(board, [run for run in runs if not run.reused], held)
     except BoardError as error:
         # The runs are stored: an error would have scripts submit them again.
         remark(f"The state of your held GPU is not known: {error.message}")
+    _report_earlier(runs)
     if wait:
-        raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
-    _print_accepted(board, runs, as_json=as_json)
+        raise click.exceptions.Exit(_wait(board, runs, timeout_seconds, as_json=as_json))
+    _print_accepted(board, runs, [run.id for run in runs if run.reused], as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
@@ -227,7 +250,8 @@ def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) ->
         if run.gpu in live and not run.state.ended:
             runner = live[run.gpu]
             numbers.setdefault((runner.id, f"on {one_line(run.gpu)}: {_cause(run, runner)}"), []).append(str(run.id))
-    is_for_nothing = held is not None and held.id in [each.id for each in live.values()] and len(apart) == len(runs)
+    is_live = held is not None and held.id in [each.id for each in live.values()]
+    is_for_nothing = held is not None and len(apart) == len(runs) and (is_live or not runs)
     for (number, words), members in numbers.items():
         has = (
             f"Runs {', '.join(members)} have jobs of their own" if members[1:] else f"Run {members[0]} has its own job"
@@ -236,6 +260,14 @@ def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) ->
         remark(f"{has} {words}.{frees}")
     if held is not None and is_for_nothing:
         _release(board, held)
+
+
+def _report_earlier(runs: Sequence[Run]) -> None:
+    """Report the runs that were stored before, and the new ones of identical files."""
+    if reused := [str(run.id) for run in runs if run.reused]:
+        remark(f"Submitted before: run {', '.join(reused)}.")
+    if repeated := [f"run {run.id} as run {run.repeats}" for run in runs if run.repeats and not run.reused]:
+        remark(f"Identical files: {', '.join(repeated)}. `--if-new` reuses results.")
 
 
 def _cause(run: Run, runner: Runner) -> str:
@@ -305,26 +337,32 @@ def _piped(name: str) -> Source:
     return Source(name, decoded(data, "standard input"))
 
 
-def _wait(board: Board, ids: Sequence[int], timeout_seconds: float | None, *, as_json: bool) -> int:
+def _wait(board: Board, sent: Sequence[Run], timeout_seconds: float | None, *, as_json: bool) -> int:
+    ids = [run.id for run in sent]
+    print_accepted = partial(_print_accepted, board, reused=[run.id for run in sent if run.reused], as_json=as_json)
+    if as_json:
+        return exit_code_of(wait_as_json(board, ids, timeout_seconds, print_accepted))
     try:
         runs = follow(board, ids, timeout_seconds)
     except WaitExpired:
-        _print_accepted(board, [board.runs.get(id_) for id_ in ids], as_json=as_json)
+        print_accepted(board.runs.get_each(ids))
         raise
-    if as_json:
-        _print_accepted(board, runs, as_json=True)
-    else:
-        print_blocks(*(block for run in runs for block in summary(board, run)))
+    print_blocks(*(block for run in runs for block in summary(board, run)))
     return exit_code_of(runs)
 
 
-def _print_accepted(board: Board, runs: Sequence[Run], *, as_json: bool) -> None:
+def _print_accepted(board: Board, runs: Sequence[Run], reused: Collection[int], *, as_json: bool) -> None:
     if as_json:
         submissions: dict[int, list[Run]] = {}
         for run in runs:
             submissions.setdefault(run.submission, []).append(run)
         objects = [
-            view_of(SubmissionView, members[0], runs=[whole_run(board, run.id) for run in members])
+            view_of(
+                SubmissionView,
+                members[0],
+                reused=all(run.id in reused for run in members),
+                runs=[whole_run(board, run.id) for run in members],
+            )
             for members in submissions.values()
         ]
         print_json(objects if len(objects) > 1 else objects[0])

@@ -35,7 +35,7 @@ class Draft(msgspec.Struct, frozen=True):
     options: JobOptions = NO_OPTIONS
 
 
-class SubmissionRequest(msgspec.Struct, frozen=True):
+class SubmissionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file to submit, with the unchecked names of its task, GPUs and mode, a note and job options.
 
     A task and GPUs that are not given come from the file's header.

@@ -164,7 +164,8 @@ class Run(msgspec.Struct, frozen=True):
     it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
     since; `options` are the user's for the job; `retry` counts the jobs before this one, whose `token` and `nonce` were
     others, and `failures` those that the cluster failed; `milestone` is the name under which an author shows it beside
-    the ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner.
+    the ranks, empty for other submissions. A `fresh` run has a job of its own, and no runner. `repeats` is the number
+    of the newest earlier run of an identical file; `reused` is true in the answer to a submission that did not send it.
     `verdict` and `message` are set once the run is finished; `score_s` if it passed in mode `benchmark` or `ranked`, of
     which only the latter counts in standings; `interval`, that of the score, if it has one; `ended_at` if its job's own
     clock is plausible.
@@ -201,6 +202,8 @@ class Run(msgspec.Struct, frozen=True):
     retry: int = 0
     failures: int = 0
     fresh: bool = False
+    repeats: int | None = None
+    reused: bool = False
 
     @property
     def state(self) -> RunState:

@@ -1,8 +1,12 @@
 """Drafts: checked submissions made of a file, its header and options, before storage and dispatch."""
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, Source, SubmissionRequest
@@ -29,7 +33,7 @@ from hpc_board.domain.submission import (
 from hpc_board.errors import InputError, Refused
 from hpc_board.files import read_text
 from hpc_board.model.gpu import Device, Gpu
-from hpc_board.model.names import listed, suggestion
+from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, tools_in
 from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, Template, language_of
 from hpc_board.model.text import one_line
@@ -447,6 +451,21 @@ def check_note(note: str) -> None:
         InputError: it is too long, or not one line.
     """
     _check_line(note, NOTE_CHARACTERS_MAX, "The note", "it")
+
+
+def check_key(key: str) -> None:
+    """Require that `key` can be that of a submission.
+
+    Raises:
+        InputError: it is no name.
+    """
+    if not re.fullmatch(NAME, key):
+        raise InputError(f'invalid key "{one_line(key, 80)}".', hint=f"Use {NAME_WORDS}.")
+
+
+def request_sha256(requests: Sequence[SubmissionRequest]) -> str:
+    """Return a hash of all that `requests` ask for."""
+    return hashlib.sha256(msgspec.json.encode(requests)).hexdigest()
 
 
 def check_reason(reason: str) -> None:

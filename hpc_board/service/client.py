@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from hpc_board.board import Board
 from hpc_board.domain.change import Change
@@ -19,11 +20,12 @@ from hpc_board.domain.run import Run, silence_words
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
-from hpc_board.service.doors import ServiceError, door_to
+from hpc_board.service.doors import InDoubtError, ServiceError, door_to
 from hpc_board.service.doors.unix import UnixDoor, fault_of, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
+    from hpc_board.domain.draft import SubmissionRequest
     from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
@@ -37,6 +39,11 @@ ANSWER_SECONDS = 120.0
 
 _IDLE_SECONDS = 120.0
 """The age at which an unused connection is replaced: the service closes it later, and maybe beneath a question."""
+
+RETURN_SECONDS = 20.0
+"""The time for which a submission without an answer awaits the service's return: its unit restarts it after 10 s."""
+
+_IN_DOUBT = "The service may have accepted it: check its effect, e.g. with `hpc-board runs`, before you retry."
 
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
@@ -257,9 +264,8 @@ class Connection:
             reason, hint = fault_of(self._address, error, self._origin)
         else:
             reason, hint = reason_of(error), self._door.hint
-        if in_doubt:
-            hint = "The service may have accepted it: check its effect, e.g. with `hpc-board runs`, before you retry."
-        return ServiceError(f"{self._address}: {reason}.", hint=hint)
+        message = f"{self._address}: {reason}."
+        return InDoubtError(message, hint=_IN_DOUBT) if in_doubt else ServiceError(message, hint=hint)
 
 
 _COMMANDS_ON_FILES = {"check_gpus": "admin check", "check_nodes": "admin check", "restore": "admin restore FILE"}
@@ -315,6 +321,43 @@ class _Gpus(_Part):
         from hpc_board.domain.gpus import allowed_gpus
 
         return allowed_gpus(task, self.all())
+
+
+class _Submissions(_Part):
+    """The submissions, each of which can be sent again: it has a key, or `if_new`."""
+
+    def submit(self, requests: "Sequence[SubmissionRequest]", **options: Any) -> list[Run]:
+        """Submit as the service does, once more if the connection breaks off before the answer."""
+        import secrets
+
+        has_name = bool(options.get("key") or options.get("if_new"))
+        if not has_name:
+            options["key"] = secrets.token_hex(16)
+        ask = partial(self._connection.ask, "submissions.submit", {"requests": requests, **options})
+        try:
+            runs: list[Run] = ask()
+        except InDoubtError as error:
+            runs = self._again(ask, error, options.get("key", ""))
+        # Nothing else has a key that was drawn here.
+        return runs if has_name else [structs.replace(run, reused=False) for run in runs]
+
+    def _again(self, ask: Callable[[], list[Run]], error: InDoubtError, key: str) -> list[Run]:
+        """Ask once more as soon as the service is there.
+
+        Raises:
+            InDoubtError: it does not return, or breaks off again.
+        """
+        deadline = time.monotonic() + RETURN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return ask()
+            except InDoubtError:
+                break
+            except ServiceError:
+                time.sleep(_PAUSE_SECONDS)
+        words = f"with `--key {key}`" if key else "as it is"
+        hint = f"The service may have accepted it. Repeat it {words}: nothing is sent twice."
+        raise InDoubtError(error.message, hint=hint) from error
 
 
 class _Runs(_Part):
@@ -425,7 +468,7 @@ class RemoteBoard(Board):
         self.warn = warn
         self.address = address
         connection = self._connection = Connection(address, self._warn, origin)
-        own = {"gpus": _Gpus, "runs": _Runs, "admin": _Administration}
+        own = {"gpus": _Gpus, "runs": _Runs, "submissions": _Submissions, "admin": _Administration}
         for part in routes.PARTS:
             setattr(self, part, own.get(part, _Part)(connection, part))
 

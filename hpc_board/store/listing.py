@@ -40,6 +40,11 @@ instr(lower(submissions.note), lower(:part)) > 0 OR EXISTS (
        AND instr(lower(remarks.text), lower(:part)) > 0)
 """
 
+_KEYED = """
+EXISTS (SELECT 1 FROM keys
+         WHERE keys.user = submissions.user AND keys.key = :key AND submissions.id BETWEEN keys.first AND keys.last)
+"""
+
 # A line break, which no word holds, keeps a word from being found across two fields.
 _FIELDS = (
     *("submissions.task", "runs.gpu", _OUTCOME, "submissions.mode", "submissions.note", "submissions.file_name"),
@@ -61,6 +66,7 @@ class RunQuery(msgspec.Struct, frozen=True):
         behind: a position; only runs behind it match.
         ahead: a position; only runs ahead of it match, of which a limit keeps the last ones.
         from_end: True for the last runs of the list, in its order.
+        key: the key of the run's submission.
         note: a part of any note of the run's submission.
         words: words, each contained in one of the run's columns. They are searched in all runs of a user, task,
             submission or job, or else in the newest SEARCHED_MAX runs.
@@ -72,6 +78,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     user: str | None = None
     task: str | None = None
     submission: int | None = None
+    key: str = ""
     note: str = ""
     words: str = ""
     hidden: Collection[str] = ()
@@ -135,6 +142,8 @@ def _bindable(value: Value) -> Value:
 
 
 def _filters(query: RunQuery) -> Iterator[_Condition]:
+    if query.key:
+        yield _KEYED, {"key": plain_text(query.key)}
     if query.note:
         yield _NOTED, {"part": plain_text(query.note)}
     for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):

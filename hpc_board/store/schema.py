@@ -96,9 +96,19 @@ _FACTS = {
         milestone TEXT NOT NULL DEFAULT '',
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
     """,
+    # The keys that users gave their submissions, each with those of one call, `first` to `last`, and a hash of them.
+    "keys": """
+        user TEXT NOT NULL,
+        key NAME NOT NULL,
+        request_sha256 DIGEST NOT NULL,
+        first INTEGER NOT NULL REFERENCES submissions (id),
+        last INTEGER NOT NULL REFERENCES submissions (id),
+        PRIMARY KEY (user, key)
+    """,
     # `account` is the account of the jobs if it is not the submission's user, who is shown and ranked. `options` has
     # those that the user set for the job, as JSON. `script_sha256` names the batch script that the job gets. A run that
     # is `fresh` has a job of its own, and goes to no runner. `gpus` is the number of GPUs of the job, 0 on a CPU.
+    # `repeats` is the newest earlier run of an identical file that has a verdict or was in flight.
     "runs": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         submission INTEGER NOT NULL REFERENCES submissions (id),
@@ -114,7 +124,8 @@ _FACTS = {
         options TEXT NOT NULL DEFAULT '',
         script_sha256 DIGEST REFERENCES scripts (sha256),
         fresh BOOLEAN NOT NULL DEFAULT 0,
-        gpus INTEGER NOT NULL DEFAULT 0
+        gpus INTEGER NOT NULL DEFAULT 0,
+        repeats INTEGER REFERENCES runs (id)
     """,
     "events": f"""
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -284,6 +295,7 @@ _INDEXES = {
     "feed_by_gpu": "feed (gpu)",
     "feed_by_user": "feed (user)",
     "milestones": "submissions (task, task_version) WHERE milestone <> ''",
+    "submissions_by_code": "submissions (user, task, code_sha256)",
     "submissions_by_time": "submissions (submitted_at)",
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",
@@ -325,6 +337,7 @@ _VIEWS = (
            (SELECT COUNT(*) FROM retries WHERE run = runs.id AND failed) AS failures,
            runs.trust, runs.emulated, runs.harness_sha256,
            submissions.code_sha256, submissions.note, submissions.milestone, runs.account, runs.options, runs.fresh,
+           runs.repeats,
            submissions.submitted_at AS created_at,
            events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
            events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,

@@ -4,9 +4,11 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
+from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun
 from hpc_board.domain.run import Run, RunState, Status
@@ -19,9 +21,9 @@ from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import ON_BOARD
 from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, plain_text, time_text
-from hpc_board.store.rows import decision_row, event_row, options_text, row_id
+from hpc_board.store.rows import decision_row, event_row, options_text, row_id, run_value
 from hpc_board.store.runs import stored_run
-from hpc_board.store.sqlite import Database
+from hpc_board.store.sqlite import Database, Row
 from hpc_board.store.task_rows import task_definition, task_value
 
 # A remark names the submission that a rerun repeats. The plus keeps SQLite from the index of versions, which would read
@@ -47,6 +49,23 @@ SELECT remarks.text AS original, runs.gpu
  CROSS JOIN remarks ON remarks.submission = submissions.id AND remarks.action = 'rerun'
  WHERE submissions.task = :task AND submissions.task_version = :version
 """
+
+# A run that ended without a verdict on its kernel, or is to be cancelled, is no substitute for a new one.
+_IDENTICAL = """
+SELECT MAX(runs.id)
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+  LEFT JOIN results ON results.run = runs.id
+ WHERE submissions.user = :user AND submissions.task = :task AND submissions.code_sha256 = :sha256
+   AND +submissions.task_version = :version AND submissions.mode = :mode AND submissions.milestone = ''
+   AND runs.gpu = :gpu AND runs.options = :options
+   AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
+   AND CASE WHEN EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id)
+       THEN (SELECT NOT cancel_requested FROM events WHERE events.run = runs.id ORDER BY id DESC LIMIT 1)
+       ELSE results.verdict IN (SELECT value FROM json_each(:verdicts)) END
+"""
+
+_ON_KERNEL = json.dumps([verdict for verdict in Verdict if verdict is Verdict.PASS or verdict.blames_kernel])
 
 _RANKED_RUN = f"SELECT emulated FROM runs WHERE id = (SELECT run FROM bests WHERE {ON_BOARD} LIMIT 1)"  # noqa: S608
 
@@ -107,6 +126,18 @@ class NewSubmission(msgspec.Struct, frozen=True):
     unless_ranked: bool = False
 
 
+class SubmissionKey(msgspec.Struct, frozen=True):
+    """The key that `user` gave to the submissions of one call; `request_sha256` is a hash of their contents."""
+
+    user: str
+    key: str
+    request_sha256: str
+
+
+class KeyUsed(Exception):
+    """Submissions with the same key are stored."""
+
+
 class SubmissionGateway:
     """The submissions of a board, with their files and the versions of the tasks for which they were sent."""
 
@@ -123,6 +154,7 @@ class SubmissionGateway:
         *,
         by_rules: bool = False,
         deleted: Collection[str] = (),
+        key: SubmissionKey | None = None,
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
@@ -132,10 +164,45 @@ class SubmissionGateway:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
                 emulated, unlike the runs of its standings.
             Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
+            KeyUsed: submissions with this `key` are stored.
         """
         with self._file.writing() as db:
+            if key is not None and _key_row(db, key) is not None:
+                raise KeyUsed
             _check(db, new, by_rules, deleted)
-            return tuple(_add(db, each) for each in new)
+            added = tuple(_add(db, each) for each in new)
+            if key is not None:
+                span = {"first": added[0][0].id, "last": added[-1][0].id}
+                db.insert("keys", {**msgspec.structs.asdict(key), **span})
+            return added
+
+    def keyed(self, key: SubmissionKey) -> tuple[Run, ...]:
+        """Return the runs of the submissions with this key, in the order of their storage; none without such a key.
+
+        Raises:
+            InputError: the submissions have other contents.
+        """
+        with self._file.reading() as db:
+            row = _key_row(db, key)
+            if row is None:
+                return ()
+            if row["request_sha256"] != key.request_sha256:
+                raise InputError(
+                    f'the key "{one_line(key.key)}" belongs to submission {row["first"]}, which has other contents.',
+                    hint="Use a new key for each submission; a repeated one has the same files and options.",
+                )
+            return tuple(map(run_value, db.rows("run_details", "submission BETWEEN :first AND :last", row, order="id")))
+
+    def identical(self, user: str, draft: Draft) -> dict[str, Run]:
+        """Return the newest run of a file that is identical to a draft, by the name of its GPU.
+
+        It has the same user, task, mode and options, and a verdict on its kernel unless it is in flight.
+        """
+        with self._file.reading() as db:
+            sha256 = hashlib.sha256(draft.source.data).hexdigest()
+            same = partial(_identical, db, user, draft.task, sha256, draft.mode)
+            found = {gpu.name: same(gpu.name, draft.options) for gpu in draft.gpus}
+            return {gpu: stored_run(db, number) for gpu, number in found.items() if number is not None}
 
     def check(self, new: Sequence[NewSubmission], *, by_rules: bool, deleted: Collection[str] = ()) -> None:
         """Check submissions as `add_all` does, and store nothing."""
@@ -230,6 +297,28 @@ def stored_submission(db: Database, number: int) -> Submission:
     return decoded(Submission, row)
 
 
+def _key_row(db: Database, key: SubmissionKey) -> Row | None:
+    return db.row("keys", "user = ? AND key = ?", [plain_text(key.user), key.key])
+
+
+def _identical(
+    db: Database, user: str, task: Task, sha256: str, mode: Mode, gpu: str, options: JobOptions
+) -> int | None:
+    """Return the number of the newest run that `SubmissionGateway.identical` describes."""
+    given = {
+        "user": plain_text(user),
+        "task": task.name,
+        "version": task.version,
+        "sha256": sha256,
+        "mode": mode.value,
+        "gpu": gpu,
+        "options": options_text(options),
+        "verdicts": _ON_KERNEL,
+    }
+    number: int | None = db.value(_IDENTICAL, given)
+    return number
+
+
 def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: Collection[str]) -> None:
     if by_rules:
         _check_rules(db, new, deleted)
@@ -293,6 +382,8 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
     db.insert("codes", {"sha256": sha256, "code": new.code}, ignore=True)
     definition = {"definition": task_definition(new.task), "added_at": moment}
     db.insert("tasks", {"name": new.task.name, "version": version, **definition}, ignore=True)
+    same = partial(_identical, db, new.user, new.task, sha256, new.mode)
+    repeated = [same(run.gpu, run.options) for run in new.runs]
     number = db.insert(
         "submissions",
         {
@@ -309,7 +400,8 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
     )
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
-    added = [_add_run(db, number, run, run.gpus(new.task), new.at) for run in new.runs]
+    runs = zip(new.runs, repeated, strict=True)
+    added = [_add_run(db, number, run, run.gpus(new.task), repeats, new.at) for run, repeats in runs]
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
@@ -336,7 +428,7 @@ def _mark_rerun(db: Database, number: int, rerun: Rerun) -> None:
     db.insert("decisions", decision_row(decision))
 
 
-def _add_run(db: Database, submission: int, new: NewRun, gpus: int, at: datetime) -> int:
+def _add_run(db: Database, submission: int, new: NewRun, gpus: int, repeats: int | None, at: datetime) -> int:
     script_sha256 = hashlib.sha256(new.script.encode()).hexdigest() if new.script else None
     if script_sha256 is not None:
         db.insert("scripts", {"sha256": script_sha256, "script": new.script}, ignore=True)
@@ -357,6 +449,7 @@ def _add_run(db: Database, submission: int, new: NewRun, gpus: int, at: datetime
             "script_sha256": script_sha256,
             "fresh": new.fresh,
             "gpus": gpus,
+            "repeats": repeats,
         },
     )
     db.insert("events", event_row(run, Status(RunState.CREATED, at)))

@@ -124,7 +124,7 @@ def main() -> None:
         for name, inner in board.context.clusters.schedulers.items()
     }
     board.context.clusters.__dict__["schedulers"] = deadly
-    runs = board.submissions.submit(drafts)
+    runs = board.submissions.submit(drafts, key="killed")
     for _ in board.runs.wait([run.id for run in runs], timeout_seconds=60):
         pass
 

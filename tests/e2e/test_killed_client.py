@@ -17,7 +17,7 @@ from hpc_board.runs import job_folder
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.killed_client import POINTS
 from tests.slurm.lab import SlurmLab
-from tests.values import replace
+from tests.values import replace, requested
 from tests.waiting import awaited
 
 SETTLED = timedelta(seconds=1)
@@ -65,6 +65,16 @@ def test_on_the_embedded_scheduler_no_run_is_lost_or_doubled(tmp_path: Path, poi
     killed(files, point)
     board = carried_on(files)
     assert_nothing_lost(board, point)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_repeated_key_after_the_death_of_a_client_is_the_same_submission(tmp_path: Path, point: str) -> None:
+    files = board_files(tmp_path, slurm=False)
+    killed(files, point)
+    board = Board(settings.load(files.settings, os.environ))
+    (run,) = board.submissions.submit([requested(files.kernel(), gpus=["CPU"], mode="ranked")], key="killed")
+    assert run.reused is (point != "before the row")
+    assert_nothing_lost(carried_on(files), point="")
 
 
 @pytest.mark.slurm

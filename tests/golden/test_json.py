@@ -3,10 +3,11 @@
 `json/COMMAND.json` is the command's output, `json/COMMAND.WORD.json` its output with other options.
 """
 
+import importlib
 import json
-import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import click
 import msgspec
 import pytest
 
+from hpc_board.report.views.printed import BRIEF, PRINTED
 from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
 from tests.golden.files import FOLDER, Golden
 from tests.golden.internals import REPOSITORY, commands
 from tests.golden.normal import normal
 from tests.values import replace
 
-PRINTED = runpy.run_path(str(REPOSITORY / "scripts" / "json_page.py"))["PRINTED"]
+SCHEMA = json.loads((REPOSITORY / "docs" / "schema.json").read_text())
 
 WITHOUT_JSON = {
     "admin-export": "its --format json writes JSON",
@@ -45,6 +47,7 @@ class Case:
     exit_code: int = 0
     before: Sequence[str] = ()
     answering: bool = False
+    form: str = "--json"
     settings: str = "hpc-board.yaml"
     plain: Callable[[Any], Any] = lambda value: value
     files_alone: str = ""
@@ -125,6 +128,12 @@ CASES = (
     Case("runs.chosen", "runs --all --task scan --gpu H100 --mode ranked --state pass --note loop --limit 3"),
     Case("status", "status", files_alone=_ADVANCED),
     Case("cancel", "cancel {best}"),
+    Case("runs.brief", "runs --all --limit 5", "dean", form="--json=brief"),
+    Case("status.brief", "status", form="--json=brief", files_alone=_ADVANCED),
+    Case("run.brief", "run {best}", form="--json=brief"),
+    Case("run.brief-wrong", "run {wrong}", form="--json=brief"),
+    Case("submit.brief", "submit kernel.py --wait", form="--json=brief", answering=True),
+    Case("version.brief", "version", form="--json=brief"),
     Case("code", "code {submission_best}"),
     Case("note", "note {submission_best} another"),
     Case("template", "template scan --language py"),
@@ -197,9 +206,18 @@ CASES = (
 )
 
 
+@cache
+def validators() -> dict[str, Any]:
+    """The validators of the schema by command."""
+    checked = importlib.import_module("jsonschema").Draft202012Validator
+    checked.check_schema(SCHEMA)
+    names = {words for names, _, _ in (*PRINTED, *BRIEF) for words in names}
+    return {"-".join(words.split()): checked({**SCHEMA, "$ref": f"#/$defs/{words}"}) for words in names}
+
+
 def is_documented(command: str, printed: Any) -> bool:
     """Return whether the value has one of the types that the table of JSON names for the command."""
-    types = [type_ for names, type_, _ in PRINTED if command in {"-".join(words.split()) for words in names}]
+    types = [type_ for names, type_, _ in (*PRINTED, *BRIEF) if command in {"-".join(words.split()) for words in names}]
     for each in types:
         try:
             msgspec.convert(printed, each)
@@ -216,10 +234,12 @@ def test_the_json_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard
         board.slurm.answering()
     for argv in case.before:
         opened.run(case.user, *argv.split())
-    done = opened.run(case.user, *case.argv.split(), "--json")
+    done = opened.run(case.user, *case.argv.split(), case.form)
     assert done.exit_code == case.exit_code, done.stderr
     printed = json.loads(done.stdout)
-    assert is_documented(case.name.partition(".")[0], printed)
+    command = case.name.partition(".")[0]
+    assert is_documented(command, printed)
+    validators()[command].validate(printed)
     value = case.plain(printed)
     golden.check(
         f"json/{case.name}.json",

@@ -195,6 +195,9 @@ class RunView(View, frozen=True):
     """the number of the [runner](hold.md) that it goes to; `null` for a job of its own"""
     fresh: bool
     """true if it was sent with `--fresh`"""
+    repeats: int | None
+    """the newest earlier run with its file, task, GPU, mode and options that has a verdict on the kernel, or had none
+    yet"""
 
     @classmethod
     def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
@@ -341,6 +344,8 @@ class SubmissionView(View, frozen=True):
     submission: int
     task: str
     mode: str
+    reused: bool
+    """true if `--key` or `--if-new` found it, so that nothing was sent"""
     runs: list[WholeRunView]
     """its runs, one for each GPU"""
 

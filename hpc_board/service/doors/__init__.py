@@ -20,6 +20,10 @@ class ServiceError(BoardError):
     title = "The service did not answer"
 
 
+class InDoubtError(ServiceError):
+    """The service broke off, and may have carried out a question that changes the board."""
+
+
 def door_to(address: "Path | SshAddress") -> "UnixDoor | SshDoor":
     """Return the door at `address`; a client loads only the modules of this one."""
     if isinstance(address, Path):

@@ -300,10 +300,13 @@ def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> Non
 
 
 def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
-    given = dict.fromkeys(("original", "user", "task", "version", "sha256"), "x") | {"gpus": "[]"}
-    with place.store.file.reading() as db:
-        plan = db.execute(f"EXPLAIN QUERY PLAN {submissions._SENT}", given).fetchall()
-    assert re.search(r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\?\)", " ".join(row[3] for row in plan))
+    names = ("original", "user", "task", "version", "sha256", "mode", "gpu", "options")
+    given = dict.fromkeys(names, "x") | {"gpus": "[]", "verdicts": "[]"}
+    for statement in (submissions._SENT, submissions._IDENTICAL):
+        with place.store.file.reading() as db:
+            plan = db.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
+        index = r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\? AND code_sha256=\?\)"
+        assert re.search(index, " ".join(row[3] for row in plan))
 
 
 def test_limit_that_was_reached_after_the_draft_refuses_the_submission(place: Place) -> None:

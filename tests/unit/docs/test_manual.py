@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 import runpy
 import shlex
@@ -80,6 +81,11 @@ def keys(struct: type[Struct]) -> list[str]:
 def test_the_page_on_json_is_what_the_code_says() -> None:
     page = runpy.run_path(str(REPOSITORY / "scripts" / "json_page.py"))
     assert text("json.md") == page["json_page"](), "make docs writes it anew"
+
+
+def test_the_json_schema_is_what_the_code_says() -> None:
+    made = runpy.run_path(str(REPOSITORY / "scripts" / "json_schema.py"))["json_schema"]()
+    assert json.loads(text("schema.json")) == made, "make docs writes it anew"
 
 
 def test_the_page_on_json_has_each_object_once_and_every_key_with_a_meaning() -> None:

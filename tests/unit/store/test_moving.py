@@ -134,11 +134,11 @@ def with_foreign_name(path: Path) -> None:
 
 
 def with_run_of_next_submission(path: Path) -> None:
-    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options, NULL, 0, 0"
+    columns = "gpu, cluster, partition, 'hb-9', nonce, trust, emulated, harness_sha256, account, options"
     status = "'created', at, '', '', '', '', NULL, NULL, 0, 0, 0, NULL"
     changed(
         path,
-        f"INSERT INTO runs SELECT 9, 4, {columns} FROM runs WHERE id = 1",  # noqa: S608 - of this file
+        f"INSERT INTO runs SELECT 9, 4, {columns}, NULL, 0, 0, NULL FROM runs WHERE id = 1",  # noqa: S608 - of this file
         f"INSERT INTO events SELECT NULL, 9, {status} FROM events LIMIT 1",  # noqa: S608 - of this file
         "INSERT INTO in_flight VALUES (9)",
     )

@@ -1,0 +1,182 @@
+"""The short forms of JSON: the brief objects of runs, and a choice of an object's keys."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hpc_board.model.text import one_line
+from hpc_board.report.views import Nanoseconds, Seconds, View
+from hpc_board.report.views.results import CaseView
+from hpc_board.report.views.runs import LookView, RunView, SubmissionView
+
+_NAME_BYTES_MAX = 40
+_LINE_BYTES_MAX = 120
+_MESSAGE_BYTES_MAX = 220
+_NUMBERS_MAX = 8
+_DIGITS = 4
+
+
+class BriefRunView(View, frozen=True):
+    """A run in brief: keys without news are left out, numbers have four digits, and texts are cut."""
+
+    id: int
+    """the number of the run"""
+    gpu: str
+    file_name: str
+    mode: str
+    state: str | UnsetType = UNSET
+    """the [state](results.md#states-of-a-run) of a run without a verdict"""
+    verdict: str | UnsetType = UNSET
+    """the [verdict](results.md#verdicts)"""
+    message: str | UnsetType = UNSET
+    """the explanation of the verdict, of an end without one, or of a wait"""
+    cases: int | UnsetType = UNSET
+    """the number of its cases"""
+    failed: int | UnsetType = UNSET
+    """the number of those that failed"""
+    spec: str | UnsetType = UNSET
+    """the arguments of the first case that failed"""
+    wrong: int | UnsetType = UNSET
+    """the number of wrong elements in its output"""
+    pattern: str | UnsetType = UNSET
+    """their places in words"""
+    score_s: Seconds | UnsetType = UNSET
+    """the score of a run that passed in mode `benchmark` or `ranked`"""
+    score_low_s: Seconds | UnsetType = UNSET
+    """the lower bound of the score's 80 % confidence interval"""
+    score_high_s: Seconds | UnsetType = UNSET
+    """its upper bound"""
+    rank: int | UnsetType = UNSET
+    """the rank on the leaderboard"""
+    verdict_line: str | UnsetType = UNSET
+    """the meaning of a ranked run that passed on its leaderboard"""
+    times_ns: list[Nanoseconds] | UnsetType = UNSET
+    """the times of the first eight benchmark cases"""
+    repeats: int | UnsetType = UNSET
+    """the number of the newest earlier run of an identical file"""
+
+    @classmethod
+    def of(cls, run: RunView) -> "BriefRunView":
+        """Return the brief object of a run."""
+        failed = [case for case in run.cases if case.verdict != "pass"]
+        times = [_rounded(case.median_ns) for case in run.cases if isinstance(case.median_ns, float)]
+        return cls(
+            id=run.id,
+            gpu=run.gpu,
+            file_name=_cut(run.file_name, _NAME_BYTES_MAX),
+            mode=run.mode,
+            state=UNSET if run.verdict else run.state,
+            verdict=run.verdict or UNSET,
+            message=_cut(run.message or run.reason, _MESSAGE_BYTES_MAX) or UNSET,
+            cases=len(run.cases) or UNSET,
+            failed=len(failed) or UNSET,
+            score_s=_rounded(run.score_s),
+            score_low_s=_rounded(run.score_low_s),
+            score_high_s=_rounded(run.score_high_s),
+            rank=run.rank or UNSET,
+            verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
+            times_ns=times[:_NUMBERS_MAX] or UNSET,
+            repeats=run.repeats or UNSET,
+            **(_of_failed(failed[0]) if failed else {}),
+        )
+
+
+def _of_failed(case: CaseView) -> dict[str, Any]:
+    found: dict[str, Any] = {"spec": _cut(case.spec, _NAME_BYTES_MAX)}
+    if isinstance(case.mismatch, View):
+        found["wrong"] = UNSET if case.mismatch.wrong is None else case.mismatch.wrong
+        found["pattern"] = _cut(case.mismatch.pattern, _NAME_BYTES_MAX) or UNSET
+    return found
+
+
+class BriefLookView(View, frozen=True):
+    """Your runs in flight, and those that ended since the last look, in numbers."""
+
+    in_flight: dict[str, int]
+    """the number of runs in flight by state"""
+    ended: dict[str, int]
+    """the number of ended runs by verdict, of those without one by state"""
+    failed: list[int]
+    """the newest eight of them that did not pass"""
+    runners: int
+    """the number of runners that have not ended"""
+
+    @classmethod
+    def of(cls, look: LookView) -> "BriefLookView":
+        """Return the brief object of a look."""
+        return cls(
+            in_flight=Counter(run.state for run in look.in_flight),
+            ended=Counter(run.verdict or run.state for run in look.ended),
+            failed=[run.id for run in look.ended if run.verdict != "pass"][:_NUMBERS_MAX],
+            runners=len(look.runners),
+        )
+
+
+def short_of(view: Any, fields: Sequence[str] = ()) -> Any:
+    """Return an object or a list of them with these keys alone, or in brief without any; submissions become runs.
+
+    A key of an inner object is behind that of its own, as in `job.node`. Objects without a brief form lose the keys
+    that are `null`, empty or false.
+    """
+    if isinstance(view, SubmissionView):
+        view = view.runs
+    elif isinstance(view, list) and all(isinstance(each, SubmissionView) for each in view):
+        view = [run for each in view for run in each.runs]
+    return _with_keys(msgspec.to_builtins(view), _tree(fields)) if fields else _brief(view)
+
+
+def _brief(view: Any) -> Any:
+    if isinstance(view, list):
+        return list(map(_brief, view))
+    if isinstance(view, RunView):
+        return msgspec.to_builtins(BriefRunView.of(view))
+    if isinstance(view, LookView):
+        return msgspec.to_builtins(BriefLookView.of(view))
+    return _without_empty(msgspec.to_builtins(view))
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_without_empty, value))
+    if isinstance(value, dict):
+        kept = {key: _without_empty(each) for key, each in value.items()}
+        return {key: each for key, each in kept.items() if each is not False and each not in (None, "", [], {})}
+    return value
+
+
+def _tree(fields: Sequence[str]) -> dict[str, Any]:
+    """Return the keys of an object, each with those of its inner object; one without any is whole."""
+    found: dict[str, Any] = {}
+    for field in fields:
+        inner = found
+        for key in field.split("."):
+            inner = inner.setdefault(key, {})
+    return found
+
+
+def _with_keys(value: Any, keys: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_with_keys(each, keys) for each in value]
+    if not keys or not isinstance(value, dict):
+        return value
+    return {key: _with_keys(value[key], inner) for key, inner in keys.items() if key in value}
+
+
+def _rounded(number: float | None) -> Any:
+    """Return a number with its first digits; UNSET without one."""
+    if not number:
+        return UNSET
+    return round(number, _DIGITS - 1 - math.floor(math.log10(abs(number))))
+
+
+def _cut(text: str, bytes_max: int) -> str:
+    """Return a text on one line, cut so that it takes so many bytes in JSON."""
+    line = one_line(text, bytes_max)
+    sizes = accumulate(len(json.dumps(character)) - 2 for character in line)
+    return line[: sum(size <= bytes_max for size in sizes)]
