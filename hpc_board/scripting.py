@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
     from hpc_board.domain.run import WholeRun
     from hpc_board.domain.standing import Page
+    from hpc_board.domain.standing import Standing as Row
     from hpc_board.model.result import Case as JudgedCase
 
 __all__ = ["Board", "Case", "Run", "Runner", "Runs", "Standing", "Standings"]
@@ -420,6 +421,18 @@ class Board:
             names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
             return Standings(row for page in self._board.standings.pages(task, names) for row in _standings(task, page))
 
+    def ranks(self, user: str | None = None) -> Standings:
+        """Return the rows of a user, by default yours, on the leaderboards of all tasks and GPUs.
+
+        Raises:
+            InputError: there is no such user.
+        """
+        with self._session():
+            page = self._board.standings.of_user(self._board.user if user is None else user)
+            return Standings(
+                _standing(rank.row, task=rank.task, gpu=rank.gpu, speedup=rank.speedup) for rank in page.ranks
+            )
+
     def _runs_numbered(self, numbers: Iterable[int]) -> Runs:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
 
@@ -462,5 +475,9 @@ def _case(case: "JudgedCase") -> Case:
 
 def _standings(task: str, page: "Page") -> Iterator[Standing]:
     for row in page.rows:
-        bounds = {"low_s": row.interval and row.interval.low_s, "high_s": row.interval and row.interval.high_s}
-        yield _of(Standing, row, task=task, gpu=page.gpu, speedup=page.speedup(row.score_s), **bounds)
+        yield _standing(row, task=task, gpu=page.gpu, speedup=page.speedup(row.score_s))
+
+
+def _standing(row: "Row", **others: Any) -> Standing:
+    bounds = {"low_s": row.interval and row.interval.low_s, "high_s": row.interval and row.interval.high_s}
+    return _of(Standing, row, **bounds, **others)

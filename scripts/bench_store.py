@@ -38,7 +38,8 @@ from hpc_board.store.submissions import NewRun, NewSubmission
 
 SIZES = (1_000, 10_000, 100_000)
 REPETITIONS = 15
-_BUSY = task_versions(Size(0))[0][-1]
+_TASKS = [versions[-1] for versions in task_versions(Size(0))]
+_BUSY = _TASKS[0]
 _USER, _GPU = user_name(0), GPUS[0]
 _PAGE = 20
 
@@ -123,6 +124,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`show`, first page": lambda asker: asker.page(Rows.USERS),
     "a rank, the last one's": lambda asker: asker.store.standings.placing(asker.last_run),
     "`show-personal`, first page": lambda asker: asker.page(Rows.OWN),
+    "`show --user`": lambda asker: asker.store.standings.of_user(_USER, _TASKS),
     "`runs`": lambda asker: asker.runs(RunQuery(user=_USER)),
     "`runs --task`": lambda asker: asker.runs(RunQuery(user=_USER, task=_BUSY.name)),
     "`runs --all`": lambda asker: asker.runs(RunQuery()),

@@ -7,12 +7,23 @@ from msgspec.structs import replace
 
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
+from hpc_board.domain.user_page import UserPage
+from hpc_board.errors import InputError
+from hpc_board.model.names import suggestion
+from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
     from hpc_board.domain.feed import FeedEntry
+
+_NEWEST_RUNS = 10
+"""The number of runs on a user's page."""
+
+_USERS_MAX = 10_000
+"""The most users among whom the nearest name is looked for."""
 
 
 class Standings:
@@ -100,6 +111,32 @@ class Standings:
     def places(self) -> tuple[Place, ...]:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
+
+    def of_user(self, user: str) -> UserPage:
+        """Return the ranks of a user on the leaderboards, and the newest runs that the reader may see.
+
+        Raises:
+            InputError: neither a rank nor a run of such a user is visible; the hint offers the nearest name.
+        """
+        tasks, gpus = self._tasks.catalog().tasks, self._context.settings.gpus
+        allowed = {(task.name, gpu.name) for task in tasks for gpu in allowed_gpus(task, gpus)}
+        ranks = self._context.store.standings.of_user(user, tasks)
+        found = UserPage(
+            user,
+            tuple(rank for rank in ranks if (rank.task, rank.gpu) in allowed),
+            self._runs.list(user=user, limit=_NEWEST_RUNS),
+        )
+        if not (found.ranks or found.runs or user == self._context.user):
+            raise InputError(
+                f'unknown user "{one_line(user, 80)}".{suggestion(user, self.users(limit=_USERS_MAX))}',
+                hint="`hpc-board show NAME --all-users` lists the users of a leaderboard.",
+            )
+        return found
+
+    def users(self, part: str = "", limit: int = 1_000) -> tuple[str, ...]:
+        """Return the users with a rank on a leaderboard whose names contain `part`, by name, at most `limit`."""
+        tasks = [task.name for task in self._tasks.catalog().tasks]
+        return self._context.store.standings.users(tasks, part, limit)
 
     def placing(self, run: Run) -> Placing | None:
         """Return the effect of this run on its leaderboard; None if it does not count there."""

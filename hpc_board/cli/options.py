@@ -255,6 +255,7 @@ def _held(board: "Board") -> list[str]:
 task_names = _of_board(lambda board: (task.name for task in board.tasks.catalog().tasks))
 created_names = _of_board(lambda board: (each.name for each in board.leaderboards.list()))
 gpu_names = _of_board(lambda board: (gpu.name for gpu in board.gpus.all()))
+user_names = _of_board(lambda board: board.standings.users())
 run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board)))
 going_run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board) if not run.state.ended))
 submission_numbers = _of_board(lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)))

@@ -15,15 +15,16 @@ from hpc_board.cli.options import (
     limit_option,
     submission_argument,
     task_names,
+    user_names,
 )
-from hpc_board.cli.output import listed_rows, print_blocks, print_json, refresh, remark, table_time
+from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_json, refresh, remark, table_time
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block
-from hpc_board.report.standings import board_report, leaders_report, rank_report, versions_table
+from hpc_board.report.standings import board_report, leaders_report, rank_report, user_report, versions_table
 
 if TYPE_CHECKING:
     from hpc_board.domain.feed import FeedEntry
@@ -64,6 +65,7 @@ _version = click.option(
     "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
     "hpc-board show vectoradd_py --gpu H100 --rank 3",
     "hpc-board show vectoradd_py --task-version previous",
+    "hpc-board show --user ada",
 )
 @_name_if_any
 @_gpus
@@ -73,6 +75,9 @@ _version = click.option(
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
+@click.option(
+    "--user", metavar="NAME", help="A user's ranks on all leaderboards, and newest runs.", shell_complete=user_names
+)
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and numbers of entries.")
 def show(
     open_: Open,
@@ -85,6 +90,7 @@ def show(
     all_runs: bool,
     rank: int | None,
     version: str | None,
+    user: str | None,
     versions: bool,
     as_json: bool,
 ) -> None:
@@ -100,6 +106,11 @@ def show(
         raise click.UsageError("--rank cannot be combined with --top, --from, --all-users or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
+    if user is not None:
+        if name or gpus or rank is not None or of_page or version or versions:
+            raise click.UsageError("--user cannot be combined with NAME or other options.")
+        _print_user(open_(), user, as_json=as_json)
+        return
     if name is None:
         if versions or rank is not None or of_page or version:
             raise click.UsageError("Missing argument 'NAME'.")
@@ -156,7 +167,7 @@ def show_personal(
 @command("hpc-board history vectoradd_py", "hpc-board history vectoradd_py --gpu H100 --user ada --json")
 @_name
 @_gpus
-@click.option("--user", metavar="NAME", help="Runs of this user; default: you.")
+@click.option("--user", metavar="NAME", help="Runs of this user; default: you.", shell_complete=user_names)
 @_version
 def history(
     open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
@@ -232,6 +243,17 @@ def _print_leaders(board: Board, gpus: Sequence[str], *, as_json: bool) -> None:
         print_blocks(*leaders_report(found, board.user))
 
 
+def _print_user(board: Board, user: str, *, as_json: bool) -> None:
+    refresh(board)
+    page = board.standings.of_user(user)
+    if as_json:
+        from hpc_board.report.views.standings import UserPageView
+
+        print_json(UserPageView.of(page, listed_runs(board, page.runs)))
+    else:
+        print_blocks(*user_report(page, table_time()))
+
+
 def _standings_reset(board: Board, name: str) -> bool:
     """Return whether only former versions of the task have ranked users."""
     present = board.tasks.get(name).version
@@ -281,7 +303,7 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
 @command("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
-@click.option("--user", metavar="NAME", help="Only changes by this user.")
+@click.option("--user", metavar="NAME", help="Only changes by this user.", shell_complete=user_names)
 @limit_option("entries", _ROWS)
 @click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")
 def feed(

@@ -8,10 +8,12 @@ import msgspec
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, with_marks
+from hpc_board.domain.user_page import UserPage
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import count_text, moment_text, score_text, span_text, speedup_text
+from hpc_board.report.run_table import runs_table
 
 OVERLAPS = "~"
 """The mark of a statistical tie with the row above."""
@@ -171,6 +173,31 @@ def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> t
     empty = [one_line(task) for task, pages in boards if not any(page.rows for page in pages)]
     told = (Paragraph(f"No results yet: {', '.join(empty)}.", Tone.QUIET),) if empty and rows else ()
     return leaders, *told
+
+
+def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...]:
+    """Return a user's ranks and newest runs; with `now`, ages are in the place of dates."""
+    age = Column("AGE", right=True), lambda rank: Line(rank.row, now=now).age
+    date = Column("SUBMITTED"), lambda rank: Line(rank.row).date
+    ranks = table(
+        page.ranks,
+        (Column("TASK", flexible=True, least=12), lambda rank: one_line(rank.task)),
+        (Column("GPU", flexible=True), lambda rank: one_line(rank.gpu) + (" (emulated)" if rank.row.emulated else "")),
+        (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
+        (Column("USERS", right=True), lambda rank: str(rank.users)),
+        (Column("SCORE", right=True), lambda rank: score_text(rank.row.score_s)),
+        (Column("SPEEDUP", right=True, optional=True), lambda rank: speedup_text(rank.speedup)),
+        (Column("RUN", right=True), lambda rank: str(rank.row.run)),
+        age if now else date,
+        empty="No rank yet.",
+    )
+    records = f", {count_text(page.records, 'record')}" if page.records else ""
+    return (
+        Heading(f"{one_line(page.user)}: {count_text(len(page.ranks), 'rank')}{records}"),
+        ranks,
+        Heading("Newest runs"),
+        runs_table(page.runs, now=now, empty="No runs yet."),
+    )
 
 
 def versions_table(versions: Sequence[Version], present: str) -> Table:

@@ -87,6 +87,8 @@ ROUTES: Mapping[str, Route] = {
     "standings.versions": _PARTICIPANT,
     "standings.feed": structs.replace(_PARTICIPANT, types=("hpc_board.domain.feed",)),
     "standings.places": _ANYONE,
+    "standings.of_user": _PARTICIPANT,
+    "standings.users": _PARTICIPANT,
     "standings.placing": _ANYONE,
     "standings.placing_each": _ANYONE,
     "leaderboards.get": _PARTICIPANT,

@@ -9,17 +9,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
+from hpc_board.domain.user_page import UserRank
 from hpc_board.model.result import Case
+from hpc_board.model.score import reference_score_s
+from hpc_board.model.task import Task
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
-from hpc_board.store.row_values import decoded
+from hpc_board.store.row_values import decoded, plain_text
 from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
 from hpc_board.store.runs import stored_cases
-from hpc_board.store.sqlite import Database
+from hpc_board.store.sqlite import Database, Row
 
 if TYPE_CHECKING:
     from hpc_board.domain.feed import FeedEntry
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.
 _ROWS = """
-SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submitted_at, submissions.file_name,
+SELECT listed.*, scores.submission, submissions.file_name,
        runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
-  FROM (SELECT user, score_s, submitted_at, run
+  FROM (SELECT task, task_version, gpu, user, score_s, submitted_at, run
           FROM {table}
          WHERE {where}
          ORDER BY {order}
@@ -48,6 +52,16 @@ SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submit
 """
 
 _NEWEST_FIRST = "run DESC"
+
+_OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
+_ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
+
+_USERS = """
+SELECT DISTINCT user FROM bests
+ WHERE task IN (SELECT value FROM json_each(:tasks)) AND instr(lower(user), lower(:part)) > 0
+ ORDER BY user
+ LIMIT :limit
+"""
 
 _MILESTONES = """
 SELECT submissions.milestone, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
@@ -232,6 +246,21 @@ class StandingsGateway:
             bests = [(ranking.board_of(row), row["score_s"]) for row in db.rows("bests", "user = ?", [user])]
             return tuple(Place(*board, ranking.rank_of(db, board, score_s), score_s) for board, score_s in bests)
 
+    def of_user(self, user: str, tasks: Collection[Task]) -> tuple[UserRank, ...]:
+        """Return the rows of a user on the leaderboards of these tasks, by task and GPU."""
+        versions = json.dumps({task.name: task.version for task in tasks})
+        known = {task.name: task for task in tasks}
+        with self._file.reading() as db:
+            rows = _rows("bests", _OF_USER_ON, among=_ON_SAME_BOARD, order="task, gpu")
+            given = {"user": plain_text(user), "versions": versions, "limit": -1, "offset": 0}
+            return tuple(_user_rank(db, row, known[row["task"]]) for row in list(db.query(rows, given)))
+
+    def users(self, tasks: Collection[str], part: str, limit: int) -> tuple[str, ...]:
+        """Return the users with a rank in one of these tasks whose names contain `part`, by name, at most `limit`."""
+        given = {"tasks": json.dumps(sorted(tasks)), "part": plain_text(part), "limit": limit}
+        with self._file.reading() as db:
+            return tuple(row["user"] for row in db.query(_USERS, given))
+
     def feed(
         self,
         *,
@@ -287,6 +316,21 @@ def _row_of(db: Database, board: BoardKey, user: str) -> Standing | None:
     for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
         return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
     return None
+
+
+def _user_rank(db: Database, row: Row, task: Task) -> UserRank:
+    board = ranking.board_of(row)
+    (leader,) = db.rows("bests", ON_BOARD, board._asdict(), order=BEST_FIRST, limit=1)
+    reference_s = reference_score_s(stored_cases(db, leader["run"]), task.ranking_by)
+    standing = standing_value(row, ranking.rank_of(db, board, row["score_s"]))
+    return UserRank(
+        task=task.name,
+        gpu=board.gpu,
+        row=replace(standing, harness=task.harness),
+        users=db.count("bests", ON_BOARD, board._asdict()),
+        best_s=leader["score_s"],
+        speedup=None if reference_s is None else reference_s / standing.score_s,
+    )
 
 
 def _milestones(db: Database, board: BoardKey) -> tuple[Mark, ...]:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 _PLACES = frozenset(
-    ("admin", "cluster", "code", "description", "feed", "home", "log", "mine", "runs", "standings", "trend")
+    ("admin", "cluster", "code", "description", "feed", "home", "log", "mine", "runs", "standings", "trend", "user")
 )
 """The actions that open another place, and change nothing."""
 

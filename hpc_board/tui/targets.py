@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class Tasks(msgspec.Struct, frozen=True):
     """The list of tasks, below all other screens."""
 
+    first: str = ""
+    """The task to select."""
+
 
 class Submit(msgspec.Struct, frozen=True):
     """The submit form, with a task, GPUs, a mode and a file if given."""
@@ -102,6 +105,12 @@ class Trend(msgspec.Struct, frozen=True):
     user: str
 
 
+class User(msgspec.Struct, frozen=True):
+    """The ranks and the newest runs of a user."""
+
+    name: str
+
+
 class Feed(msgspec.Struct, frozen=True):
     """The recent changes of all standings, or of one task's."""
 
@@ -115,5 +124,19 @@ class Admin(msgspec.Struct, frozen=True):
 
 
 Target = (
-    Tasks | Submit | Edit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Compare | Trend | Feed | Admin
+    Tasks
+    | Submit
+    | Edit
+    | Watch
+    | Cluster
+    | Runs
+    | Sent
+    | Report
+    | Standings
+    | Code
+    | Compare
+    | Trend
+    | User
+    | Feed
+    | Admin
 )

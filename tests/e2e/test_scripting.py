@@ -115,6 +115,8 @@ def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
     rows = board.standings("vectoradd_py", "CPU")
     assert [(row.rank, row.user, row.run) for row in rows] == [(1, "bob", fast.id), (2, getpass.getuser(), slow.id)]
     assert [row["score_s"] for row in board.standings("vectoradd_py").rows()] == [1.5e-3, 2.1e-3]
+    assert [(row.task, row.gpu, row.rank) for row in board.ranks()] == [("vectoradd_py", "CPU", 2)]
+    assert [row.run for row in board.ranks("bob")] == [fast.id]
     runs = board.wait([run])
     assert (len(runs), runs[0], runs.best, runs[0:]) == (1, run, run, (run,))
     assert "cases" not in runs.rows()[0]

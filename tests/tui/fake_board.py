@@ -21,12 +21,13 @@ from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
+from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
@@ -357,7 +358,7 @@ class FakeBoard(Board):
             get="known_runner",
             preview="runner_preview",
         )
-        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places")
+        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "of_user", "users")
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
@@ -536,7 +537,9 @@ class FakeBoard(Board):
         return NOW - timedelta(seconds=12)
 
     def run(self, run: int) -> Run:
-        return next(known for known in self.known_runs if known.id == run)
+        if found := next((known for known in self.known_runs if known.id == run), None):
+            return found
+        raise unknown_run(run)
 
     def list_runs(
         self,
@@ -685,6 +688,17 @@ class FakeBoard(Board):
         version = next((task.version for task in self.known_tasks if task.name == "vectoradd"), "")
         own = [(gpu, row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
         return tuple(Place("vectoradd", version, gpu, row.rank, row.score_s) for gpu, row in own)
+
+    def of_user(self, user: str) -> UserPage:
+        self._enter("of_user")
+        rows = [(gpu, rows, row) for gpu, rows in self.boards.items() for row in rows if row.user == user]
+        ranks = tuple(UserRank("vectoradd", gpu, row, len(rows), rows[0].score_s, 1.5) for gpu, rows, row in rows)
+        return UserPage(user, ranks, tuple(run_ for run_ in self.known_runs if run_.user == user))
+
+    def users(self, part: str = "", limit: int = 1_000) -> tuple[str, ...]:
+        self._enter("users")
+        names = sorted({row.user for rows in self.boards.values() for row in rows})
+        return tuple(name for name in names if part in name)[:limit]
 
 
 class InRows(FakeBoard):

@@ -24,6 +24,7 @@ SCREENS = {
     "feed": ("end", "b", "f", "a"),
     "trend": ("end", "b", "u", "t"),
     "code": ("end", "b", "u", "v"),
+    "user": ("end", "b", "u", "U"),
     "comparison_of_times": ("end", "b", "u", "m", "home", "m"),
 }
 

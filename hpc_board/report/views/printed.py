@@ -33,6 +33,7 @@ PRINTED = (
     (("show",), list[standings.StandingsView], "without a name: the first row of each leaderboard"),
     (("show",), standings.RanksView, "with `--rank`"),
     (("show",), standings.VersionsView, "with `--versions`"),
+    (("show",), standings.UserPageView, "with `--user`"),
     (("show-personal",), standings.OwnStandingsView, ""),
     (("history",), standings.HistoriesView, ""),
     (("code",), runs.CodeView, ""),

@@ -7,13 +7,14 @@ from hpc_board.domain.comparison import Comparison, Difference, KernelPair, kern
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Standing, Version
+from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
 from hpc_board.report.views import Moment, Seconds, View, view_of
 from hpc_board.report.views.results import KernelView
-from hpc_board.report.views.runs import RemovedRunView
+from hpc_board.report.views.runs import RemovedRunView, RunView
 
 
 class RowView(View, frozen=True):
@@ -160,6 +161,35 @@ class VersionsView(View, frozen=True):
     task: str
     versions: list[VersionView]
     """its versions"""
+
+
+class UserRankView(RowView, frozen=True):
+    """A user's row on one leaderboard."""
+
+    task: str
+    gpu: str
+    users: int
+    """the number of users there"""
+
+    @classmethod
+    def of_user(cls, rank: UserRank) -> "UserRankView":
+        return view_of(cls, rank.row, task=rank.task, gpu=rank.gpu, users=rank.users, speedup=rank.speedup)
+
+
+class UserPageView(View, frozen=True):
+    """A user on all leaderboards."""
+
+    user: str
+    records: int
+    """the number of leaderboards on which the user is first"""
+    ranks: list[UserRankView]
+    """the user's rows, by task and GPU"""
+    runs: list[RunView]
+    """the user's newest runs that you may see, newest first"""
+
+    @classmethod
+    def of(cls, page: UserPage, runs: list[RunView]) -> "UserPageView":
+        return view_of(cls, page, ranks=[UserRankView.of_user(rank) for rank in page.ranks], runs=runs)
 
 
 class HistoryRunView(View, frozen=True):

@@ -28,7 +28,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
-from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -93,6 +93,7 @@ class AdminScreen(BoardScreen):
         Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
         *SORT_KEYS,
+        USER_KEY,
         Binding("f5", "again", "Refresh", show=False, tooltip="Reload the list"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -159,6 +160,8 @@ class AdminScreen(BoardScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
         if elsewhere or (action in _OF_ADMINS and not self._is_admin):
+            return False
+        if action == "user" and self._page == "boards":
             return False
         if action == "show" and parameters[0] not in self._names:
             return False
@@ -395,6 +398,13 @@ class AdminScreen(BoardScreen):
     @property
     def _selected(self) -> Any:
         return self._pane.selected
+
+    @property
+    def user_in_hand(self) -> str | None:
+        match self._selected:
+            case PersonState(name=name) | Run(user=name) | Decision(by_user=name):
+                return str(name)
+        return None
 
     def _may(self, action: str) -> bool:
         selected = self._selected if self.is_mounted else None

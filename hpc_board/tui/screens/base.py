@@ -61,6 +61,9 @@ HOLD_KEY = Binding(
 )
 """The binding of a screen with a `gpu_in_hand`."""
 
+USER_KEY = Binding("U", "user", "User", tooltip="Show the ranks of the selected row's user", id="row.user")
+"""The binding of a screen with a `user_in_hand`."""
+
 SORT_HELP = "A click on a column header sorts by that column; a second click reverses the order."
 
 _LONG = timedelta(seconds=2)
@@ -298,6 +301,15 @@ class BoardScreen(Screen[None]):
         self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
 
     @property
+    def user_in_hand(self) -> str | None:
+        """Return the user of the selected row."""
+        return None
+
+    def action_user(self) -> None:
+        if self.user_in_hand is not None:
+            self.post_message(Open(targets.User(self.user_in_hand)))
+
+    @property
     def gpu_in_hand(self) -> str | None:
         """Return the GPU that the user can hold or release on this screen."""
         return None
@@ -427,6 +439,8 @@ class BoardScreen(Screen[None]):
         if action == "hold" and self._runner_in_hand is None:
             rules = self.runner_rules
             return self.gpu_in_hand is not None and rules is not None and rules.per_user > 0
+        if action == "user" and (not self.is_mounted or self.user_in_hand is None):
+            return None
         return super().check_action(action, parameters)
 
     @property

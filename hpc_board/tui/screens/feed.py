@@ -17,7 +17,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -49,6 +49,7 @@ class FeedScreen(BoardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
         Binding("a", "all_tasks", "All tasks", tooltip="Switch between the selected entry's task and all tasks"),
+        USER_KEY,
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a top-three rank. first: a user's first pass on a "
@@ -114,6 +115,10 @@ class FeedScreen(BoardScreen):
     @property
     def _selected(self) -> FeedEntry | None:
         return self.pane.selected if self.is_mounted else None
+
+    @property
+    def user_in_hand(self) -> str | None:
+        return None if self._selected is None else self._selected.user
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
-from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -71,6 +71,7 @@ class RunsScreen(BoardScreen):
         Binding("R", "rerun", "Rerun", tooltip="Rerun the selected runs with the same files"),
         *SORT_KEYS,
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
+        USER_KEY,
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all loaded runs, or none"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
@@ -246,6 +247,10 @@ class RunsScreen(BoardScreen):
     def _selected(self) -> Run | None:
         line = self.pane.selected if self.is_mounted else None
         return None if line is None else line.run
+
+    @property
+    def user_in_hand(self) -> str | None:
+        return None if self._selected is None else self._selected.user
 
     def _pages(self, words: str) -> Page[Line]:
         everyone, order = self._everyone, run_order(self.pane.sorting)

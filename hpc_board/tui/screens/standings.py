@@ -19,7 +19,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -48,6 +48,7 @@ class StandingsScreen(BoardScreen):
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
         Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes to this task's standings"),
+        USER_KEY,
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
@@ -165,6 +166,12 @@ class StandingsScreen(BoardScreen):
     @property
     def _selected(self) -> Standing | Mark | Run | None:
         return self._active.line if self._active else None
+
+    @property
+    def user_in_hand(self) -> str | None:
+        pane = self._active
+        row = pane.line if pane is not None and pane.is_mounted else None
+        return None if row is None or isinstance(row, Mark) else str(row.user)
 
     @property
     def _beside(self) -> tuple[str, ...]:

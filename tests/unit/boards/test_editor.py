@@ -836,6 +836,10 @@ def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> N
     assert 'unknown board "echo"' in call(place, "update", "echo", "--history", user="mallory").stderr
     assert 'unknown board "echo"' in call(place, "delete", "echo", "--yes", user="bob").stderr
     assert mallory.runs.list(everyone=True) == ()
+    assert [rank.task for rank in of(place, "ada").standings.of_user("eve").ranks] == ["echo"]
+    assert (of(place, "ada").standings.users(), mallory.standings.users()) == (("eve",), ())
+    with pytest.raises(InputError, match=r'unknown user "eve"\.$'):
+        mallory.standings.of_user("eve")
     with pytest.raises(InputError, match=f"there is no run {run.id}"):
         mallory.runs.get(run.id)
     with pytest.raises(InputError, match=f"there is no submission {run.submission}"):

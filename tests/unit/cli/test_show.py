@@ -74,6 +74,31 @@ def test_the_own_row_is_shown_below_a_gap_however_far_it_is(board: Recorded) -> 
     assert [line.split(" ")[0] for line in below[2:6]] == ["1", "...", "5", "6"]
 
 
+def test_a_users_ranks_are_those_of_the_present_boards_that_count(board: Recorded) -> None:
+    passed(board, "eve", 9e-6)
+    passed_narrow(board, 5e-6)
+    narrow(board, "changed")
+    crowd(board, 3)
+    passed(board, "ada", 11e-6)
+    slower = passed(board, "ada", 44e-6, baseline_ns=None)
+    (rank,) = (page := read(board, "show", "--user", "ada"))["ranks"]
+    assert (rank["task"], rank["gpu"], rank["rank"], rank["users"]) == ("vectoradd_py", "CPU", 3, 5)
+    assert rank["speedup"] == pytest.approx(40 / 11)
+    assert (page["records"], page["runs"][0]["id"], len(page["runs"])) == (0, slower.id, 3)
+    assert read(board, "show", "--user", "eve")["records"] == 1
+    board.board.moderation.remove([rank["submission"]], "a cheat")
+    (rank,) = read(board, "show", "--user", "ada")["ranks"]
+    assert (rank["rank"], rank["run"]) == (5, slower.id)
+    shown = lines(call(board, "show", "--user", "ada"))
+    assert shown[0] == "ada: 1 rank"
+    assert [line.split()[:6] for line in shown[1:3]] == [
+        ["TASK", "GPU", "RANK", "USERS", "SCORE", "SPEEDUP"],
+        ["vectoradd_py", "CPU", "5", "5", "44.0", "µs"],
+    ]
+    refused = call(board, "show", "--user", "adda")
+    assert (refused.exit_code, 'unknown user "adda". Did you mean "ada"?' in refused.stderr) == (2, True)
+
+
 def narrow(board: Recorded, description: str) -> None:
     (board.folder / "tasks" / "narrow" / "reference.py").write_text(
         f"# {description}\ngenerate_input = check_implementation = abs\n"

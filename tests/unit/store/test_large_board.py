@@ -15,7 +15,7 @@ SCRIPTS = REPOSITORY / "scripts"
 PATHS = {"PYTHONPATH": str(REPOSITORY)}
 
 PAGES = (
-    *("`show`, first page", "`runs --all`", "runs, an old page"),
+    *("`show`, first page", "`show --user`", "`runs --all`", "runs, an old page"),
     *("`runs --all --state lost`", "`runs --all --state crash`"),
     *("feed", "feed of a board", "`run ID`", "`submit`, the transaction"),
 )

@@ -1,0 +1,34 @@
+"""A user on all leaderboards: the ranks, and the newest runs."""
+
+import msgspec
+
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Standing
+
+
+class UserRank(msgspec.Struct, frozen=True):
+    """A user's row on the leaderboard of a task and a GPU.
+
+    `users` is the number of users there, `best_s` the score of the first, and `speedup` that over the reference, None
+    without one.
+    """
+
+    task: str
+    gpu: str
+    row: Standing
+    users: int
+    best_s: float
+    speedup: float | None = None
+
+
+class UserPage(msgspec.Struct, frozen=True):
+    """A user's ranks, by task and GPU, and newest runs, the newest first."""
+
+    user: str
+    ranks: tuple[UserRank, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Return the number of leaderboards on which the user is first."""
+        return sum(rank.row.rank == 1 for rank in self.ranks)

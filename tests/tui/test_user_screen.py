@@ -1,0 +1,92 @@
+"""The page of a user: the ways to it from all rows that name one, and the ways on."""
+
+import pytest
+
+from hpc_board.domain.run import RunState
+from hpc_board.errors import InputError
+from hpc_board.model.result import Verdict
+from hpc_board.tui.screens.admin import AdminScreen
+from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.screens.user import UserScreen
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_admin import AdminBoard
+from tests.tui.fake_board import FakeBoard, run
+from tests.tui.test_feed_screen import feed_of
+
+
+@pytest.mark.parametrize(
+    ("keys", "user"),
+    [(("end", "b"), "bob"), (("r",), "ada"), (("r", "a", "end"), "carol"), (("f",), "carol")],
+    ids=["standings", "runs", "runs of all users", "feed"],
+)
+async def test_a_row_leads_to_the_page_of_its_user(keys: tuple[str, ...], user: str) -> None:
+    async with app_on(feed_of(3)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys, "U")
+        assert isinstance(pilot.app.screen, UserScreen)
+        assert f"User {user}" in text_of(pilot.app).splitlines()[0]
+
+
+async def test_a_line_of_admin_leads_to_its_user() -> None:
+    async with app_on(AdminBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        for page, user in (("2", "ada"), ("3", "ada"), ("4", "ada")):
+            await press(pilot, "A", page, "U")
+            assert f"User {user}" in text_of(pilot.app).splitlines()[0], page
+            await press(pilot, "escape", "escape")
+        await press(pilot, "A", "1", "U")
+        assert isinstance(pilot.app.screen, AdminScreen)
+
+
+async def test_a_mark_beside_the_ranks_has_no_page() -> None:
+    async with app_on(FakeBoard(runs=())).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U")
+        assert not isinstance(pilot.app.screen, UserScreen)
+
+
+async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "U")
+        shown = text_of(pilot.app)
+        assert "2 ranks · 1 record · newest run 1 min ago" in shown
+        (line,) = [line for line in shown.splitlines() if "H100" in line and "ada.py" in line]
+        assert line.split()[:8] == ["vectoradd", "H100", "2", "4", "12.3", "µs", "1.50x", "1.12x"]
+        for key, screen in (("b", StandingsScreen), ("t", TrendScreen), ("v", CodeScreen), ("enter", TrendScreen)):
+            await press(pilot, key)
+            assert isinstance(pilot.app.screen, screen), key
+            await press(pilot, "escape")
+        await press(pilot, "tab", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert "Run 41" in text_of(pilot.app)
+
+
+async def test_ranks_and_runs_can_be_marked_for_a_comparison() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U", "m")
+        assert "* vectoradd" in text_of(pilot.app).replace("*vec", "* vec")
+
+
+async def test_a_user_without_ranks_has_runs_and_no_keys_of_ranks() -> None:
+    failed = run(50, RunState.FINISHED, user="eve", verdict=Verdict.CRASH)
+    async with app_on(FakeBoard(runs=[failed])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "a", "U")
+        assert "No rank yet." in text_of(pilot.app)
+        assert "crash" in text_of(pilot.app)
+        assert not pilot.app.screen.active_bindings["b"].enabled
+        await press(pilot, "tab", "b")
+        assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+async def test_an_unknown_user_is_an_error_in_the_box() -> None:
+    failure = InputError('unknown user "eve".', hint="Look.")
+    async with app_on(FakeBoard(failures={"of_user": failure})).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U")
+        assert 'unknown user "eve"' in text_of(pilot.app)
