@@ -1,8 +1,11 @@
-"""The command palette: an action, or a theme, on each line."""
+"""The command palette: an action, a theme, a task, a board, a run or a user on each line."""
 
+import asyncio
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.cells import cell_len
@@ -14,12 +17,34 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import OptionList
 
+from hpc_board.errors import BoardError
+from hpc_board.model.text import one_line
+from hpc_board.tui import targets
 from hpc_board.tui.palette import Tone
 
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+
+_WIDTH_MAX = 100
+"""The most cells of the palette, as in app.tcss."""
+
 _EDGES = 6
-"""The cells beside a line: its padding and the scroll bar."""
+"""The cells beside a line: the frame, its padding and the scroll bar."""
 
 _NAME_MIN = 14
+_KEY_MIN = 5
+
+_FOUND_MAX = 5
+"""The most tasks, and the most users, that a query finds."""
+
+_WORD_MIN = 2
+"""The least letters of a name that is looked for on the board."""
+
+_FIND_SECONDS = 2.0
+"""The time for the board's answer to a query; the actions wait for it."""
+
+_RUN = re.compile(r"(?:run\s*)?(\d{1,18})", re.IGNORECASE)
+_KINDS = ("task", "board", "user")
 
 
 class PaletteLine(msgspec.Struct, frozen=True):
@@ -32,17 +57,62 @@ class PaletteLine(msgspec.Struct, frozen=True):
     listed: bool = True
 
 
-class _Lines(Provider):
-    """The lines of a palette that match the input; the best matches first."""
+Finder = Callable[[str], Sequence[PaletteLine]]
+"""A function that returns the lines for a query; it is called in a thread, and may raise BoardError."""
 
-    def __init__(self, lines: Sequence[PaletteLine], screen: Screen[Any], style: Style | None) -> None:
+
+def found_on(board: "Board", go: Callable[[targets.Target], object], query: str) -> list[PaletteLine]:
+    """Return lines for the run, the tasks, the boards and the users that `query` names, and which `go` opens.
+
+    "12" and "run 12" name a run; "user ada", "task soft" and "board soft" restrict the search to one kind.
+    """
+    if number := _RUN.fullmatch(query):
+        with suppress(BoardError):
+            return [_run_line(board, go, int(number[1]))]
+    kind, _, part = query.casefold().partition(" ")
+    if kind not in _KINDS:
+        kind, part = "", query.casefold()
+    if len(part) < _WORD_MIN:
+        return []
+    lines = []
+    if kind != "user":
+        names = [task.name for task in board.tasks.catalog().tasks if part in task.name.casefold()][:_FOUND_MAX]
+        if kind != "board":
+            lines += [_line(name, "Show the task", go, targets.Tasks(name)) for name in names]
+        if kind != "task":
+            lines += [_line(f"Board {name}", "Show the standings", go, targets.Standings(name)) for name in names]
+    if not kind or kind == "user":
+        users = board.standings.users(part, _FOUND_MAX)
+        lines += [_line(f"User {name}", "Show the ranks and the newest runs", go, targets.User(name)) for name in users]
+    return lines
+
+
+def _run_line(board: "Board", go: Callable[[targets.Target], object], number: int) -> PaletteLine:
+    from hpc_board.tui.formatting import state
+
+    run = board.runs.get(number)
+    return _line(f"Run {run.id}", f"{state(run)[0]}, {run.task} on {run.gpu}, {run.user}", go, targets.Report(run.id))
+
+
+def _line(name: str, words: str, go: Callable[[targets.Target], object], target: targets.Target) -> PaletteLine:
+    return PaletteLine(one_line(name, 80), one_line(words, 200), "", partial(go, target))
+
+
+class _Lines(Provider):
+    """The lines of a palette that match the input, the best matches first, and those that `find` returns for it."""
+
+    def __init__(
+        self, lines: Sequence[PaletteLine], find: Finder | None, screen: Screen[Any], style: Style | None
+    ) -> None:
         super().__init__(screen, style)
         self._palette_lines = lines
+        self._find = find
 
     async def discover(self) -> Hits:
         listed = [line for line in self._palette_lines if line.listed]
+        widths = _widths(listed)
         for line in listed:
-            yield DiscoveryHit(self._drawn(line, _name_cells(listed)), line.act, text=line.name)
+            yield DiscoveryHit(self._drawn(line, widths), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -54,34 +124,45 @@ class _Lines(Provider):
                 score = max(2 * score, matcher.match(line.words))
             if score > 0:
                 found.append((score, line))
-        name_cells = _name_cells([line for _, line in found])
+        if self._find is not None:
+            # An action is found without the board, too.
+            with suppress(BoardError, TimeoutError):
+                more = await asyncio.wait_for(asyncio.to_thread(self._find, query), _FIND_SECONDS)
+                found += [(max(matcher.match(line.name), 1 / (2 + place)), line) for place, line in enumerate(more)]
+        widths = _widths([line for _, line in found])
         for score, line in found:
-            yield Hit(score, self._drawn(line, name_cells), line.act, text=line.name)
+            yield Hit(score, self._drawn(line, widths), line.act, text=line.name)
 
-    def _drawn(self, line: PaletteLine, name_cells: int) -> Content:
-        """Return a line with its key at the right end."""
-        room = max(1, self.app.size.width - _EDGES - name_cells - cell_len(line.key) - 2)
-        words = Content(line.words).truncate(room, ellipsis=True, pad=True)
+    def _drawn(self, line: PaletteLine, widths: tuple[int, int]) -> Content:
+        """Return a line with its key between name and words."""
+        name_cells, key_cells = widths
+        room = max(1, min(self.app.size.width, _WIDTH_MAX) - _EDGES - name_cells - key_cells)
         return Content.assemble(
             line.name.ljust(name_cells),
-            words.stylize(f"not bold {Tone.MUTED.value}"),
-            "  ",
-            (line.key, Tone.ACCENT.value),
+            (line.key.ljust(key_cells), Tone.ACCENT.value),
+            Content(line.words).truncate(room, ellipsis=True).stylize(f"not bold {Tone.MUTED.value}"),
         )
 
 
-def _name_cells(lines: Sequence[PaletteLine]) -> int:
-    return max(_NAME_MIN, *(cell_len(line.name) for line in lines), 0) + 2
+def _widths(lines: Sequence[PaletteLine]) -> tuple[int, int]:
+    """Return the cells of the names and of the keys, with the space behind each."""
+    names, keys = (cell_len(line.name) for line in lines), (cell_len(line.key) for line in lines)
+    return max(_NAME_MIN, *names, 0) + 2, max(_KEY_MIN, *keys, 0) + 2
 
 
 class Actions(CommandPalette):
-    """Textual's palette with one line for each action; `show` gets the name under the cursor, None if it is closed."""
+    """Textual's palette with `lines` and those of `find`; `show` gets the name under the cursor, None at the end."""
 
     def __init__(
-        self, lines: Sequence[PaletteLine], placeholder: str, show: Callable[[str | None], None] | None = None
+        self,
+        lines: Sequence[PaletteLine],
+        placeholder: str,
+        *,
+        find: Finder | None = None,
+        show: Callable[[str | None], None] | None = None,
     ) -> None:
         # Textual's types miss that a function may stand for the class of a provider.
-        super().__init__([lambda: partial(_Lines, lines)], placeholder=placeholder)  # type: ignore[list-item, return-value]
+        super().__init__([lambda: partial(_Lines, lines, find)], placeholder=placeholder)  # type: ignore[list-item, return-value]
         self._show = show
 
     @on(OptionList.OptionHighlighted)

@@ -24,14 +24,14 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.reactive import var
 from textual.screen import Screen
-from textual.theme import BUILTIN_THEMES
+from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.tui import keys, preferences, targets, themes
-from hpc_board.tui.actions import Actions, PaletteLine
+from hpc_board.tui.actions import Actions, PaletteLine, found_on
 from hpc_board.tui.messages import (
     Answer,
     BackgroundFound,
@@ -429,7 +429,12 @@ class BoardApp(App[None]):
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
         # A theme is found by its name, too.
         found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
-        self.push_screen(Actions([*map(self._recorded, lines), *found_only], "Find an action …"))
+        find = partial(found_on, self._board, self._go_to)
+        words = "Find an action, a task, a run by its number or a user …"
+        self.push_screen(Actions([*map(self._recorded, lines), *found_only], words, find=find))
+
+    def _go_to(self, target: targets.Target) -> None:
+        self.post_message(Open(target))
 
     def action_themes(self) -> None:
         before = self.theme
@@ -437,7 +442,7 @@ class BoardApp(App[None]):
         def show(name: str | None) -> None:
             self.theme = name or before
 
-        self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show))
+        self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show=show))
 
     def _theme_lines(self) -> list[PaletteLine]:
         """Return a line for each theme; none without colours."""
@@ -593,15 +598,17 @@ class BoardApp(App[None]):
 
     @on(Open)
     def _go(self, event: Open) -> None:
+        from hpc_board.tui.widgets.list_pane import ListPane
+
         match event.target:
             case targets.Submit() as target:
                 self._open_submit(target)
             case targets.Edit() as target:
                 self._edit(target)
+            case targets.Tasks(first):
+                self._close_to_tasks().query_one(ListPane).select(first)
             case targets.Sent(runs):
-                self._keep_drafts()
-                while self._place != targets.Tasks():
-                    self.pop_screen()
+                self._close_to_tasks()
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
                     self._open(targets.Report(runs[0]))
@@ -609,6 +616,13 @@ class BoardApp(App[None]):
                 pass
             case target:
                 self._open(target)
+
+    def _close_to_tasks(self) -> Screen[Any]:
+        """Close all screens above the tasks, keep the contents of open forms, and return the screen of the tasks."""
+        self._keep_drafts()
+        while self._place != targets.Tasks():
+            self.pop_screen()
+        return self.screen
 
     def _open_submit(self, target: targets.Submit) -> None:
         from hpc_board.tui.choice import Choice

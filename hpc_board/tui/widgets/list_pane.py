@@ -323,6 +323,11 @@ class ListPane(Vertical, Generic[T]):
         """Select the item with this key if the next page has it, `among` its first items if given."""
         self._wanted, self._wanted_among = key, among
 
+    def select(self, key: str) -> None:
+        """Select the item with this key in a list that is read as a whole, and end its filter."""
+        self.words = self.scope = ""
+        self.show_all(self._given, select=key)
+
     def redraw_details(self) -> None:
         self._show_details()
 

@@ -1,0 +1,93 @@
+"""The command palette finds tasks, boards, runs and users beside actions."""
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import OptionList
+
+from hpc_board.errors import StorageError
+from hpc_board.tui.actions import found_on
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.user import UserScreen
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import FakeBoard
+
+
+def typed(words: str) -> list[str]:
+    return ["space" if letter == " " else letter for letter in words]
+
+
+async def names_of(pilot: Pilot[Any]) -> list[str]:
+    """Return the names of the lines of the palette."""
+    await settled(pilot)
+    return [
+        hit.text for option in pilot.app.screen.query_one(OptionList).options if (hit := getattr(option, "hit", None))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "screen", "place"),
+    [
+        ("39", "Run 39", ReportScreen, "Run 39"),
+        ("run 39", "Run 39", ReportScreen, "Run 39"),
+        ("user car", "User carol", UserScreen, "User carol"),
+        ("board matm", "Board matmul", StandingsScreen, "Board matmul"),
+        ("task matm", "matmul", TasksScreen, "Tasks 4/6"),
+    ],
+)
+async def test_the_palette_opens_runs_users_boards_and_tasks(
+    query: str, name: str, screen: type[Screen[Any]], place: str
+) -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "ctrl+p", *typed(query))
+        assert (await names_of(pilot))[0] == name
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, screen)
+        assert place in text_of(pilot.app)
+
+
+async def test_actions_come_first_and_the_board_answers_with_a_few_lines() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *"ar")
+        names = await names_of(pilot)
+        assert names[0] != "User carol"
+        assert "User carol" in names
+
+
+async def test_a_draft_is_kept_on_the_way_to_a_task() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *"draft.py", "ctrl+p", *typed("task matm"), "enter")
+        assert "Tasks 4/6" in text_of(pilot.app)
+        await press(pilot, "end", "s")
+        assert "draft.py" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("query", ["qqq", "run 999"])
+async def test_the_palette_says_that_nothing_matches(query: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *typed(query))
+        await until(pilot, lambda: "No matches found" in text_of(pilot.app))
+
+
+async def test_actions_are_found_while_the_board_cannot_be_read() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        board.failures["tasks"] = board.failures["users"] = StorageError("the database is locked.", hint="Wait.")
+        await press(pilot, "ctrl+p", *"quit")
+        assert "Quit" in await names_of(pilot)
+
+
+@pytest.mark.parametrize("query", ["", "m", "user ", "board m"])
+def test_a_query_without_a_name_asks_the_board_for_nothing(query: str) -> None:
+    board = FakeBoard()
+    assert found_on(board, print, query) == []
+    assert board.calls == []
