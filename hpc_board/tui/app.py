@@ -108,6 +108,9 @@ _HANGUP_SECONDS = 3.0
 _RECENT_MAX = 5
 """The most lines of the palette that precede the others as they were used before."""
 
+THEME_FAULTS_MAX = 3
+"""The most faulty files of themes that have a notification each."""
+
 PLACES: tuple[tuple[str, str, targets.Target], ...] = (
     ("Submit", "Open the form for a submission", targets.Submit()),
     ("Runs", "Open the list of your runs", targets.Runs()),
@@ -147,15 +150,24 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
 def load_preferences(environ: Mapping[str, str]) -> Preferences:
     """Return the user's preferences for the app, or the defaults and the fault of the file."""
     file = preferences.settings_file(environ)
-    # Most users have no such file, and YAML takes a while to load.
-    if not os.path.lexists(file):
-        return Preferences()
-    from hpc_board.tui import app_file
+    folder = file.parent / preferences.THEMES_NAME
+    names = (themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES)
+    own: list[Theme] = []
+    faults: list[BoardError] = []
+    # Most users have no such files, and YAML takes a while to load.
+    if os.path.lexists(folder):
+        from hpc_board.tui import theme_files
 
-    try:
-        return app_file.load(file, (themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES), keyed)
-    except BoardError as error:
-        return Preferences(fault=error)
+        own, faults = theme_files.load(folder, names)
+    found = Preferences()
+    if os.path.lexists(file):
+        from hpc_board.tui import app_file
+
+        try:
+            found = app_file.load(file, (*names, *(theme.name for theme in own)), keyed)
+        except BoardError as error:
+            found = Preferences(fault=error)
+    return replace(found, themes=tuple(own), theme_faults=tuple(faults))
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -271,7 +283,7 @@ class BoardApp(App[None]):
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
         self._role = Role.NONE
-        themes.register(self)
+        themes.register(self, self._preferences.themes)
         self.theme = themes.COLOURLESS.name if self.no_color else self._chosen_theme() or themes.DARK.name
         themes.apply(self)
         self.set_keymap(dict(self._preferences.keys))
@@ -325,6 +337,8 @@ class BoardApp(App[None]):
             # The form hides the screen that shows the fault.
             if self._preferences.fault is not None:
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
+        for fault in self._preferences.theme_faults[:THEME_FAULTS_MAX]:
+            self._notify_warning(f"{fault.message}\n{fault.hint}")
         self._read_role()
         if board.served:
             self._listen()

@@ -1,7 +1,8 @@
 """The user's preferences for the app (a settings file), and the app's memory (a state file).
 
 Both are per user and apply to all boards: `hpc-board/app.yaml` in the folder for settings ($XDG_CONFIG_HOME or
-~/.config), and `hpc-board/app.json` in the folder for state ($XDG_STATE_HOME or ~/.local/state).
+~/.config), beside the folder `themes` of the user's own themes, and `hpc-board/app.json` in the folder for state
+($XDG_STATE_HOME or ~/.local/state).
 """
 
 import json
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -18,7 +19,11 @@ from hpc_board.accounts import user_folder
 from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.files import read_text, write_whole
 
+if TYPE_CHECKING:
+    from textual.theme import Theme
+
 SETTINGS_NAME = "app.yaml"
+THEMES_NAME = "themes"
 STATE_NAME = "app.json"
 
 _STATE_BYTES_MAX = 1024 * 1024
@@ -44,6 +49,10 @@ class Preferences(msgspec.Struct, frozen=True):
     notify: Notify = Notify.NONE
     keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     fault: BoardError | None = None
+    themes: "tuple[Theme, ...]" = ()
+    """The user's own themes."""
+    theme_faults: tuple[BoardError, ...] = ()
+    """The errors of the files of themes that cannot be used."""
 
 
 def settings_file(environ: Mapping[str, str]) -> Path:

@@ -1,6 +1,6 @@
 """Colours of the app: its own themes, the tones that Textual's themes lack, and the look without colours."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -199,9 +199,9 @@ def rich_theme(theme: Theme) -> RichTheme:
     return RichTheme(styles, inherit=False)
 
 
-def register(app: App[Any]) -> None:
-    """Register the themes of an app, and select the dark one."""
-    for theme in (DARK, LIGHT, *([COLOURLESS] if app.no_color else [])):
+def register(app: App[Any], own: Sequence[Theme] = ()) -> None:
+    """Register the themes of an app, and the user's `own` ones, and select the dark one."""
+    for theme in (DARK, LIGHT, *own, *([COLOURLESS] if app.no_color else [])):
         app.register_theme(theme)
     app.theme = DARK.name
     app.console.push_theme(rich_theme(DARK))
