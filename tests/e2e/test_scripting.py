@@ -130,7 +130,7 @@ def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Rec
     memory = Memory(state_file(os.environ))
     (run,) = [run for run in recording.board.runs.list() if run.id == files[0].id]
     address = os.environ.get("HPC_BOARD_SERVICE", recording.board.address)
-    sent = sent_as(memory, Path(address), run.code_sha256)
+    sent = sent_as(memory, Path(str(address)), run.code_sha256)
     assert (known_files(memory), sent) == ((recording.kernel,), (recording.kernel,))
 
 
