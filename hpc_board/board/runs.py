@@ -10,14 +10,14 @@ import msgspec
 
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, WholeRun, unknown_run
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, TimeSoFar, WholeRun, unknown_run
 from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.job_environment import log_name
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.profile_files import is_profile_file
-from hpc_board.model.result import Case, Log, Result, Verdict
+from hpc_board.model.result import TIME_NS_MAX, TIME_NS_MIN, Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
 
@@ -431,6 +431,20 @@ def _progress(line: bytes) -> Progress | None:
             return None
         texts = (str(value[key])[:500] for key in ("at", "phase", "message"))
         at, phase, message = (printable(text) for text in texts)
-        return Progress(at, phase, case, of, message)
+        return Progress(at, phase, case, of, message, _time_so_far(value["timed"]) if "timed" in value else None)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _time_so_far(value: Any) -> TimeSoFar:
+    """Return a time that a job reports.
+
+    Raises:
+        ValueError: no case has it.
+    """
+    case, times = value["case"], [value["median_ns"]]
+    times += [] if value["baseline_ns"] is None else [value["baseline_ns"]]
+    is_time = all(type(each) in (int, float) and TIME_NS_MIN <= each <= TIME_NS_MAX for each in times)
+    if type(case) is not int or not 0 < case <= _CASES_MAX or not is_time:
+        raise ValueError
+    return TimeSoFar(case, *map(float, times))

@@ -7,15 +7,18 @@ from msgspec.structs import replace
 
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
 from hpc_board.domain.user_page import UserPage
-from hpc_board.errors import InputError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.names import suggestion
+from hpc_board.model.result import Result
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
+    from hpc_board.board import Board
     from hpc_board.board.context import Context
     from hpc_board.domain.feed import FeedEntry
 
@@ -148,3 +151,15 @@ class Standings:
     def placing_each(self, runs: Sequence[int]) -> tuple[Placing | None, ...]:
         """Return the effect of each of these runs, as `placing` does."""
         return tuple(self.placing(self._runs.get(number)) for number in runs)
+
+
+def leader_of(board: "Board", run: Run, result: Result | None) -> LeaderRun | None:
+    """Return the best run of the leaderboard of a timed run, if it is another one and the user may read it."""
+    if result is None or not any(case.timing for case in result.cases):
+        return None
+    try:
+        pages = board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
+        row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
+        return LeaderRun(row.run, row.user, board.runs.cases(row.run)) if row else None
+    except BoardError:
+        return None

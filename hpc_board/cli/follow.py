@@ -15,6 +15,7 @@ from hpc_board.errors import WaitExpired
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, table
 from hpc_board.report.plain import plain
+from hpc_board.report.run_progress import time_so_far
 from hpc_board.report.run_words import outcome, place_text
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ def _detail(board: Board, run: Run) -> str:
         return one_line(run.status.reason)
     if run.state.unsent:
         return one_line(run.blocked_by)
-    progress = board.runs.progress(run.id) if run.state == "running" else []
-    return place_text(progress[-1]) if progress else ""
+    is_told = run.state == "running" and not run.status.cancel_requested
+    progress = board.runs.progress(run.id) if is_told else []
+    return ", ".join(filter(None, (place_text(progress[-1]), time_so_far(progress)))) if progress else ""
 
 
 def _text(shown: Sequence[tuple[Run, str]], now: datetime, width: int) -> "Text":

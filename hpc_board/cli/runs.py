@@ -372,10 +372,11 @@ def summary(board: Board, run: Run) -> tuple[Block, ...]:
 
 def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:
     """Return the full report of a run as blocks."""
+    from hpc_board.board.standings import leader_of
     from hpc_board.report.runs import outcome_line, run_report
 
     run, result, placing, reader = whole.run, whole.result, whole.placing, board.user
-    progress, log = board.runs.progress(run.id), board.runs.log(run.id)
-    blocks = run_report(run, result, whole.history, progress, placing, log=log, reader=reader)
+    progress, log, best = board.runs.progress(run.id), board.runs.log(run.id), leader_of(board, run, result)
+    blocks = run_report(run, result, whole.history, progress, placing, log=log, reader=reader, best=best)
     # A long report scrolls its first line, the outcome, off the screen: repeat it at the end.
     return (*blocks, outcome_line(run, result, placing, reader=reader)) if run.state.ended else blocks

@@ -145,14 +145,31 @@ class Retry(msgspec.Struct, frozen=True):
     failed: bool = True
 
 
+class TimeSoFar(msgspec.Struct, frozen=True):
+    """The time of a benchmark `case` while it is still measured, with the names of `Timing`."""
+
+    case: int
+    median_ns: float
+    baseline_ns: float | None = None
+
+    @property
+    def speedup(self) -> float | None:
+        """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
+        return self.baseline_ns / self.median_ns if self.baseline_ns else None
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """One line of the harness's progress, for example phase "benchmark", case 2 of 5."""
+    """One line of the harness's progress, for example phase "benchmark", case 2 of 5.
+
+    `timed` is the time of the case that was measured before this step.
+    """
 
     at: str
     phase: str
     case: int | None
     of: int | None
     message: str
+    timed: TimeSoFar | None = None
 
 
 class Run(msgspec.Struct, frozen=True):

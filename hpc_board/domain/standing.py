@@ -139,7 +139,9 @@ def verdict_line(
     """
     rank, time = placing.rank, full_score_text(score_s, interval) + _gain(score_s, placing)
     if rank is None:
-        return f"Successful on {gpu}: {time}, {_behind(score_s, placing, own=own)}"
+        return f"Score on {gpu}: {time}, {_behind(score_s, placing, own=own)}"
+    if placing.users == 1:
+        return f"Rank 1 of 1 on {gpu}: {time}"
     if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"

@@ -225,7 +225,8 @@ class Supervisor:
         self._provenance["isolation"] = processes.isolation or self._provenance.get("compiler_isolation", "")
         if processes.left_processes:
             self._provenance["left_processes"] = processes.left_processes
-        self._say("end", None, None, str(verdict))
+        if not stopped_by:
+            self._say("end", None, None, str(verdict))
         return replace(
             result_of(self._job, verdict, message, cases, self._provenance, started_at=self._started_at),
             score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS else None,
@@ -444,19 +445,18 @@ class Supervisor:
             target=self._folder / PROFILE_FOLDER,
             deadline=deadline,
         )
-        profile.note("The steps of a call, by the harness's own clock (medians):")
         chosen = [int(job.choices["case"]) - 1] if "case" in job.choices else range(len(job.benchmarks))
         for index in chosen:
             profile.steps(worker, index)
         processes.dismiss(first)
-        profile.note("\n" + absent(job.device, path))
         for index in chosen:
             self._say("profile", index + 1, len(self._cases), self._cases[index].spec)
             profile.case(index)
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device == "cuda":
             profile.note(self._listings(deadline))
-            self._profile_log = profile.log()
+        profile.note(absent(job.device, path))
+        self._profile_log = profile.log()
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
 
     def _listings(self, deadline: float) -> str:
@@ -542,8 +542,8 @@ class Supervisor:
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))
 
-    def _say(self, phase: str, case: int | None, of: int | None, message: str) -> None:
-        self._progress.say(phase, case, of, message, isolation=self._processes.isolation)
+    def _say(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
+        self._progress.say(phase, case, of, message, isolation=self._processes.isolation, **more)
         self._processes.reap()
 
 

@@ -96,4 +96,21 @@ class Log(msgspec.Struct, frozen=True):
     tones: tuple[tuple[str, Tone], ...] = ()
 
 
-Block = Heading | Paragraph | Table | Facts | Log
+class Bar(msgspec.Struct, frozen=True):
+    """A value as a length: its name, its text, and its share of the longest one; `group` begins a group of bars."""
+
+    name: str
+    text: str
+    share: float
+    tone: Tone = Tone.PLAIN
+    group: str = ""
+
+
+class Bars(msgspec.Struct, frozen=True):
+    """Lengths below a title, each with its text; a narrow front end leaves them out, so a table has the texts too."""
+
+    title: str
+    rows: tuple[Bar, ...]
+
+
+Block = Heading | Paragraph | Table | Facts | Log | Bars

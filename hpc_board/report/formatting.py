@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import Ranking
 from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Tone
 
 RANKING_WORDS = {
     Ranking.LAST: "the last benchmark",
@@ -24,6 +25,11 @@ def speedup_text(speedup: float | None) -> str:
     if speedup is None:
         return ""
     return f"{speedup:.2f}x" if speedup < 10 else f"{figures(speedup, 3)}x"
+
+
+def speedup_tone(speedup: float | None) -> Tone:
+    """Return the tone of a speedup: bad if it is slower than the reference."""
+    return Tone.BAD if speedup is not None and speedup < 1 else Tone.PLAIN
 
 
 def moment_text(moment: datetime | None) -> str:

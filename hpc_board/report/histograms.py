@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hpc_board.model.score import duration_text
 from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.formatting import count_text
 from hpc_board.report.plots import AXES, columns_in, framed
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -41,9 +42,9 @@ def histogram(samples_ns: Sequence[float], median_ns: float, width: int, height:
         for row in reversed(range(height))
     ]
     median = cells * bin_of(median_ns) + cells // 2
-    name = "median" if counted == "call" else "lower quartile"
-    words = f"{counted.capitalize()}s by time: ┴ {name} {duration_text(median_ns)} of {len(ordered)}"
+    name, of = ("median", "") if counted == "call" else ("lower quartile", " of calls")
+    words = f"Times of {count_text(len(ordered), counted)}{of}; ┴ {name}: {duration_text(median_ns)}"
     if slower := len(ordered) - len(drawn):
-        words += f"; {slower} slower, up to {duration_text(ordered[-1])}"
+        words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     ticks = [(0, duration_text(low)), (median, ""), (cells * bins - 1, duration_text(high))]
     return Log(words, framed(rows, {0: str(most)}, ticks), tuple((sign, Tone.QUIET) for sign in AXES))

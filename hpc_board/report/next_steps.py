@@ -12,7 +12,7 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
-from hpc_board.report.run_words import outcome
+from hpc_board.report.run_words import canceller, outcome
 from hpc_board.report.runs import raised_at
 
 
@@ -27,8 +27,8 @@ class NextSteps(msgspec.Struct, frozen=True):
 
 
 def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | None:
-    """Return the next steps for `run` on this device; None if it passed or has not ended."""
-    if not run.state.ended or run.verdict is Verdict.PASS:
+    """Return the next steps for `run` on this device; None if it passed, was cancelled or has not ended."""
+    if not run.state.ended or run.verdict is Verdict.PASS or canceller(run):
         return None
     failed = next((case for case in result.cases if case.verdict is not Verdict.PASS), None) if result else None
     message = failed.message if failed and failed.message else run.message or run.status.reason

@@ -5,10 +5,16 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+from msgspec.structs import replace
+
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.blocks import Bars, Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 
 _GAP = "  "
+BARS_FROM = 100
+"""The columns of a terminal from which on bars are drawn."""
+
+_GROUP_MAX = 32
 _PADDED_MAX = 48
 _WRAPPED_MIN = 20
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB)(?!\w))")
@@ -29,8 +35,9 @@ def plain(blocks: Iterable[Block], width: int | None = None, paint: Callable[[st
     """
     parts: list[str] = []
     for block in blocks:
-        parts += _lines(_printable(block), width, paint)
-        if not isinstance(block, Heading):
+        lines = list(_lines(_printable(block), width, paint))
+        parts += lines
+        if lines and not isinstance(block, Heading):
             parts.append("")
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -47,6 +54,8 @@ def _printable(block: Block) -> Block:
             return Facts(tuple((_line(name), _text(value)) for name, value in rows))
         case Log(title, text):
             return Log(_line(title), _text(text))
+        case Bars(title, rows):
+            return Bars(_line(title), tuple(replace(row, name=_line(row.name), group=_line(row.group)) for row in rows))
 
 
 def _text(text: str) -> str:
@@ -74,6 +83,20 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
         case Log(title, text):
             yield paint(f"--- {title} ---", Tone.QUIET)
             yield from text.rstrip("\n").splitlines()
+        case Bars():
+            if width is not None and width >= BARS_FROM:
+                yield from (paint(line, tone) for line, tone in bar_lines(block, width))
+
+
+def bar_lines(bars: Bars, width: int) -> Iterator[tuple[str, Tone]]:
+    """Yield the title and the lines of bars in `width` columns, with their tones."""
+    texts = [(_cut(row.group, _GROUP_MAX), row.name, row.text) for row in bars.rows]
+    widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
+    room = width - sum(widths) - 3 * len(_GAP)
+    yield bars.title, Tone.STRONG
+    for row, (group, name, text) in zip(bars.rows, texts, strict=True):
+        head = _GAP.join((_padded(group, widths[0]), _padded(name, widths[1]), f"{text:>{widths[2]}}"))
+        yield f"{head}{_GAP}{'▇' * max(1, round(room * row.share))}", row.tone
 
 
 def _beside(used: int, width: int | None) -> int | None:

@@ -65,11 +65,11 @@ def has_roofline(result: Result) -> bool:
 
 
 def roofline_report(result: Result, best: LeaderRun | None, width: int, height: int) -> tuple[Block, ...]:
-    """Return the roofline for a pane of this size, or the reason why there is none."""
+    """Return the roofline for a pane of this size; nothing without one, see `has_roofline`."""
     cases, peak = measured(result, best), device_peak(result)
     device = one_line(str(result.provenance.get("gpu_name", "")))
     if peak is None or not cases:
-        return (Paragraph(_missing(result, cases, device)),)
+        return ()
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - _BESIDE_PLOT - len(cases)))
     rates = f"{_amount(peak.memory_bytes)}B/s of memory, {_amount(peak.operations)}op/s of arithmetic"
     specs = short_specs(case.spec for case in cases).texts
@@ -131,16 +131,6 @@ def roofline_plot(
     }
     seen = [f"{sign} {name}" for sign, name in names.items() if any(sign in case.times_ns for case in cases)]
     return (Log("   ".join(seen), plot, tones),)
-
-
-def _missing(result: Result, cases: Sequence[Measured], device: str) -> str:
-    """Return the reason why a result has no roofline."""
-    if cases:
-        return f"No roofline: the peak rates of {device or 'this device'} are unknown."
-    timed = [case for case in result.cases if case.phase != "test" and case.timing is not None]
-    if not any(case.verdict is Verdict.PASS for case in timed):
-        return "No roofline: no benchmark passed."
-    return "No roofline: the task's reference defines no minimal_work."
 
 
 def _bound(case: Measured, peak: Peak) -> str:

@@ -6,13 +6,15 @@ from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
-from hpc_board.domain.run import Progress, Run
+from hpc_board.domain.run import Progress, Run, TimeSoFar
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 from hpc_board.model.sanitizer import CUDA_TOOLS, tools_in
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Language, Mode, Task, language_of
-from hpc_board.report.run_words import JUDGED, place_text, round_of, step_message
+from hpc_board.report.run_words import JUDGED, Round, place_text, round_of, round_text, step_message
 
 _PHASES = {
     Mode.TEST: ("test",),
@@ -93,17 +95,32 @@ _BEGUN_MAX = 1000
 
 
 class BegunCase(msgspec.Struct, frozen=True):
-    """A case that a running harness has begun: its phase, its index, its text, and "running", "done" or "pass"."""
+    """A case that a running harness has begun: its phase, its index, its text, and "running", "done" or "pass".
+
+    `timed` is the time of a benchmark so far, `round` the present round of its measurement; each None if unknown.
+    """
 
     phase: str
     index: int
     spec: str
     state: str
+    timed: TimeSoFar | None = None
+    round: Round | None = None
+
+    @property
+    def so_far(self) -> str:
+        """Return the time so far with the round: "901 µs so far, round 2 of 5"; empty without a time."""
+        if self.timed is None:
+            return ""
+        time = f"{duration_text(self.timed.median_ns)} so far"
+        return time if self.round is None else f"{time}, {round_text(self.round)}"
 
 
 def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
     """Yield the cases that a running harness has begun, in their order; the tests have passed once benchmarks begin."""
     steps: dict[tuple[str, int], Progress] = {}
+    timed = {step.timed.case: step.timed for step in progress if step.timed is not None}
+    present = next((step for step in reversed(progress) if step.phase == "benchmark"), None)
     for step in progress:
         if step.phase in ("test", "benchmark") and step.case is not None and 0 < step.case <= _BEGUN_MAX:
             steps.setdefault((step.phase, step.case), step)
@@ -111,7 +128,19 @@ def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
     for (phase, case), step in steps.items():
         is_current = (progress[-1].phase, progress[-1].case) == (phase, case)
         state = "running" if is_current else "pass" if phase == "test" and tests_passed else "done"
-        yield BegunCase(phase, case - 1, _OWN_EVAL.sub("", step_message(step)), state)
+        found = BegunCase(phase, case - 1, _OWN_EVAL.sub("", step_message(step)), state)
+        if phase == "benchmark" and present is not None:
+            found = replace(found, timed=timed.get(case), round=round_of(present))
+        yield found
+
+
+def time_so_far(progress: Sequence[Progress]) -> str:
+    """Return the time that was measured last: "901 µs so far", among several benchmarks with its number."""
+    step = next((step for step in reversed(progress) if step.timed is not None), None)
+    if step is None or step.timed is None:
+        return ""
+    time = f"{duration_text(step.timed.median_ns)} so far"
+    return time if step.of == 1 else f"benchmark {step.timed.case}: {time}"
 
 
 def time_left(ran: timedelta | None, usual: timedelta | None) -> timedelta | None:

@@ -50,6 +50,7 @@ _COMPILER_FIRST = (
     r"(?P<place>[^\s:(]+(?:\(\d+\)|:\d+(?::\d+)?)): (?:fatal )?error: (?P<message>.+)"
 )
 """The message of a failed compilation, whose error is in the form of GCC and Clang or in that of nvcc."""
+_CANCELLED_BY = re.compile(r"cancel(?:led| requested) by (?P<user>\S+)")
 _SPEC = r"(\w+): ([^;]+)(?:; |$)"
 _ROUND = re.compile(r" \(process (\d{1,3}) of (\d{1,3})\)$|(?P<again>, measuring again: .*), (\d{1,3}) of (\d{1,3})$")
 _VERDICT_CHARACTERS_MAX = 40
@@ -76,8 +77,16 @@ def ended_before_text(run: Run) -> str:
 
 
 def outcome(run: Run) -> str:
-    """Return the verdict of a finished run in words, else the state of the run."""
+    """Return the verdict of a finished run in words, else the state of the run, or that it is being cancelled."""
+    if run.status.cancel_requested and not run.state.ended:
+        return "cancelling"
     return outcome_words(run.verdict or run.state)
+
+
+def canceller(run: Run) -> str:
+    """Return the user who cancelled a run, empty for other ends, and if its reason names none."""
+    found = _CANCELLED_BY.match(run.status.reason) if run.state is RunState.CANCELLED else None
+    return found["user"] if found else ""
 
 
 def at_runner(run: Run) -> str:
@@ -147,6 +156,11 @@ def round_of(step: Progress) -> Round | None:
     return Round(number, of, again=found["again"] is not None)
 
 
+def round_text(found: Round, between: str = " of ") -> str:
+    """Return a round in words: "round 2 of 3", "repeat 1 of 5"."""
+    return f"{'repeat' if found.again else 'round'} {found.number}{between}{found.of}"
+
+
 def step_message(step: Progress) -> str:
     """Return the message of a step without its round or its verdict, which `place_text` has."""
     if step.phase == JUDGED:
@@ -169,14 +183,13 @@ def place_text(step: Progress, *, short: bool = False) -> str:
         return phase
     between, found = "/" if short else " of ", round_of(step)
     place = f"{phase} {step.case}{between}{step.of}"
-    if found is None:
-        return place
-    return f"{'repeat' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
+    return place if found is None else f"{round_text(found, between)}, {place}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:
     """Return a run's current step, if any, and the reason for its state."""
-    return why(run) if progress is None else " · ".join(filter(None, (place_text(progress, short=True), why(run))))
+    step = "" if progress is None or run.status.cancel_requested else place_text(progress, short=True)
+    return " · ".join(filter(None, (step, why(run))))
 
 
 def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:

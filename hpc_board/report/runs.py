@@ -1,11 +1,12 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
@@ -19,14 +20,25 @@ from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
+from hpc_board.report.case_bars import best_times, case_bars
 from hpc_board.report.explanations import state_meaning, verdict_meaning
-from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
+from hpc_board.report.formatting import (
+    bytes_text,
+    count_text,
+    moment_text,
+    span_text,
+    speedup_text,
+    speedup_tone,
+    telling_line,
+)
 from hpc_board.report.kernels import kernel_lines
 from hpc_board.report.logs import job_log, json_command, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
+from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import (
     JUDGED,
     at_runner,
+    canceller,
     cause_first,
     outcome,
     place_text,
@@ -71,30 +83,15 @@ def run_report(
     *,
     log: str = "",
     reader: str = "",
+    best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return all that is known of a run: outcome, explanation, cases, output, evidence and machine.
 
     `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result;
-    `reader` is the user who reads it.
+    `reader` is the user who reads it; `best` is the best run of the board, if it is another one.
     """
-    blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True)
+    blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True, best=best)
     return (_title(run), *blocks, *_run_and_machine(run, result))
-
-
-def run_overview(
-    run: Run,
-    result: Result | None,
-    history: Sequence[Status] = (),
-    progress: Sequence[Progress] = (),
-    placing: Placing | None = None,
-    *,
-    log: str = "",
-    logs: bool = True,
-    reader: str = "",
-) -> tuple[Block, ...]:
-    """Return the first page about a run: outcome, times, failures, job and machine; `logs` as for `run_outcome`."""
-    blocks = run_outcome(run, result, history, progress, placing, log=log, logs=logs, reader=reader)
-    return (*blocks, *_run_and_machine(run, result))
 
 
 def run_summary(
@@ -108,8 +105,10 @@ def run_summary(
 ) -> tuple[Block, ...]:
     """Return the short report of a run that has ended: outcome, times, failures and profile."""
     details = Paragraph(f"Details: `hpc-board run {run.id}`.", Tone.QUIET)
-    blocks = run_outcome(run, result, history, placing=placing, log=log, reader=reader)
-    return (_title(run), *blocks, *(profile_log(result) if result else ()), details)
+    first, *rest = run_outcome(run, result, history, placing=placing, log=log, reader=reader)
+    if result is not None and not result.interrupted:
+        rest = [Paragraph(_vouching_text(run, result), Tone.QUIET), *rest, *profile_log(result)]
+    return (_title(run), first, *rest, details)
 
 
 def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
@@ -129,22 +128,22 @@ def run_outcome(
     logs: bool = True,
     reader: str = "",
     whole: bool = False,
+    best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
-    """Return the upper part of a report: outcome, times and failures.
+    """Return the first part of a report: outcome, times and failures.
 
     `logs` is whether it has the output of a kernel that failed, and of a job without a result. A `whole` one has the
-    passed tests, the profile and the output of a kernel that passed besides.
+    passed tests, the profile and the output of a kernel that passed besides. `best` is as for `run_report`.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
         shown = [case for case in result.cases if case.phase != "test" or not passed or whole]
-        first, *rest = _result_blocks(run, result, placing, shown, reader)
-        blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
+        blocks += _result_blocks(run, result, placing, shown, reader, best)
         blocks += profile_log(result) if whole else ()
         blocks += kernel_logs(run, result) if logs and (whole or not passed) else ()
     elif run.state.ended:
-        blocks += _end_blocks(run, history, log if logs else "", result)
+        blocks += _end_blocks(run, history, log if logs else "", result, reader)
     else:
         blocks += _waiting_blocks(run, progress)
     return tuple(blocks)
@@ -159,9 +158,9 @@ def _title(run: Run) -> Heading:
     return Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")
 
 
-def _run_and_machine(run: Run, result: Result | None) -> Iterator[Block]:
+def _run_and_machine(run: Run, result: Result | None, of_job: Sequence[tuple[str, str]] = ()) -> Iterator[Block]:
     yield Heading("Run")
-    yield Facts(tuple(_run_facts(run)))
+    yield Facts((*_run_facts(run), *of_job))
     if result is not None:
         yield from _machine_blocks(result)
 
@@ -182,13 +181,9 @@ def _vouching_text(run: Run, result: Result) -> str:
     return " · ".join(one_line(part) for part in parts if part)
 
 
-def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
-    """Return every status of a run with its time and source, and the meaning of an end without a result."""
-    blocks: list[Block] = []
-    if run.state.ended and run.state is not RunState.FINISHED:
-        meaning = state_meaning(run.state)
-        blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
-    blocks.append(_history_table(history))
+def run_evidence(run: Run, history: Sequence[Status], result: Result | None = None) -> tuple[Block, ...]:
+    """Return every status of a run with its time and source, and the facts on the run, its job and its machine."""
+    blocks: list[Block] = [_history_table(history)]
     last = run.status
     if last.unanswered:
         blocks.append(Paragraph("Submission unconfirmed; looking up the job until the scheduler answers."))
@@ -196,16 +191,12 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
         blocks.append(Paragraph("Cancel requested; retrying until the scheduler answers."))
     facts = (
         ("job name", one_line(run.token)),
-        ("cluster", one_line(run.cluster)),
-        ("partition", one_line(run.partition)),
-        ("node", one_line(last.node)),
-        ("runner", "" if last.runner is None else str(last.runner)),
         ("expected start", moment_text(last.expected_start) if last.expected_start else ""),
         ("left the queue", moment_text(last.ended_in_queue_at) if last.ended_in_queue_at else ""),
         ("submission sha256", run.code_sha256[:_SHORT_HASH]),
         ("harness sha256", run.harness_sha256[:_SHORT_HASH]),
     )
-    return (*blocks, Heading("Job"), Facts(tuple(fact for fact in facts if fact[1])))
+    return (*blocks, *_run_and_machine(run, result, tuple(fact for fact in facts if fact[1])))
 
 
 def _removal_blocks(run: Run) -> Iterator[Block]:
@@ -226,7 +217,7 @@ def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
 
 
 def _result_blocks(
-    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str
+    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from kernel_lines(result.kernels, json_command(run))
@@ -241,9 +232,8 @@ def _result_blocks(
             Tone.BAD,
         )
     peak, processors = device_peak(result), processors_of(result)
-    yield from _case_blocks(
-        run, cases, own_eval=_by_own_eval(result), peak=peak, processors=processors, told=_alike(result) > 1
-    )
+    own_eval, told = _by_own_eval(result), _alike(result) > 1
+    yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
 
@@ -283,6 +273,7 @@ def _case_blocks(
     peak: Peak | None = None,
     processors: int | None = None,
     told: bool = False,
+    best: LeaderRun | None = None,
 ) -> Iterator[Block]:
     """Yield the tables of tests and benchmarks, and the details of the first failure.
 
@@ -297,7 +288,13 @@ def _case_blocks(
         timed = any(case.timing for case in others)
         yield _cases_heading("Benchmarks", others)
         if timed:
-            yield _benchmarks_table(others, own_eval=own_eval, peak=peak, told=told)
+            best_ns = best_times(others, best)
+            yield _benchmarks_table(others, best_ns, own_eval=own_eval, peak=peak, told=told)
+            specs = short_specs(case.spec for case in others).texts
+            pairs = zip(specs, others, strict=True)
+            yield from case_bars(
+                [(text, case.timing, best_ns.get(case.index)) for text, case in pairs if case.timing], best
+            )
         else:
             yield _tests_table(others, told=told)
         yield from _peak_blocks(others, peak)
@@ -317,7 +314,7 @@ def _case_blocks(
         yield Paragraph(f"{has} the values of {more}.")
 
 
-def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
+def _cases_heading(title: str, cases: Sequence[Case | BegunCase]) -> Heading:
     """Return the heading of a table of cases, with the names of its numbers."""
     names = short_specs(case.spec for case in cases).names
     return Heading(f"{title} (case: {names})" if names else title)
@@ -329,6 +326,9 @@ def _outcome_text(run: Run, result: Result | None, placing: Placing | None = Non
         passed = result.verdict is Verdict.PASS
         return _passed_text(run, result, placing, reader) if passed else _failed_text(run, result)
     is_finished = run.state is RunState.FINISHED
+    if user := canceller(run):
+        after = span_text((run.ended_at or run.status.at) - run.created_at)
+        return f"Cancelled by {'you' if user == reader else one_line(user)} after {after}."
     reason = printable(run.message if is_finished else run.status.reason).strip()
     return f"{'Finished' if is_finished else 'Ended without a result'}: {outcome(run)}" + (
         f"; {reason}" if reason else "."
@@ -420,7 +420,9 @@ def _case_tone(case: Case) -> Tone:
     return Tone.PLAIN if case.verdict is Verdict.PASS else Tone.BAD
 
 
-def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None, told: bool) -> Table:
+def _benchmarks_table(
+    cases: Sequence[Case], best_ns: Mapping[int, float], *, own_eval: bool, peak: Peak | None, told: bool
+) -> Table:
     """Return benchmarks with their times: without medians for a task's own eval, with shares of a known `peak`."""
     rowed = any(in_rows(case.timing) for case in cases)
     time = "MEAN" if own_eval else "TIME" if rowed else "MEDIAN"
@@ -437,7 +439,11 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         (Column("OUTCOME"), lambda row: verdict_text(row[0].verdict)),
         (number(time), of_time(lambda timing: duration_text(timing.mean_ns if own_eval else timing.median_ns))),
         (number("REFERENCE"), of_time(lambda timing: duration_text(timing.baseline_ns) if timing.baseline_ns else "")),
-        (number("SPEEDUP"), of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup))),
+        (
+            Column("SPEEDUP", right=True, optional=True, toned=True),
+            of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup)),
+        ),
+        (number("BEST"), lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else ""),
         (Column("CASE", flexible=True, least=10, optional=True), lambda row: row[1]),
         (Column(scatter_name(cases).upper(), right=not rowed, leaves=3, optional=True), of_time(scatter_text)),
         (Column("OF PEAK", optional=True), lambda row: _share_text(case_share(row[0], peak))),
@@ -445,6 +451,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         (number("MEAN", 1), of_time(lambda time: "" if own_eval or in_rows(time) else duration_text(time.mean_ns))),
         (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.runs))),
         (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: "" if told else _cell(row[0])),
+        tones=tuple(speedup_tone(case.timing.speedup if case.timing else None) for case in cases),
     )
 
 
@@ -466,9 +473,9 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
         )
 
 
-def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
-    yield Paragraph(_outcome_text(run, None), run_tone(run))
-    if run.state is RunState.FINISHED:
+def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None, reader: str) -> Iterator[Block]:
+    yield Paragraph(_outcome_text(run, None, reader=reader), run_tone(run))
+    if run.state is RunState.FINISHED or (reader and canceller(run) == reader):
         return
     if partial is not None:
         message = printable(partial.message).strip()
@@ -502,13 +509,16 @@ def _source(status: Status) -> str:
 
 def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
     state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
-    if state is RunState.QUEUED:
+    if status.cancel_requested and state is not RunState.SUBMITTING:
+        yield Paragraph("Cancelling: waiting for the end of the job.")
+    elif state is RunState.QUEUED:
         yield Paragraph(f"Queued: {reason}" if reason else "Queued.")
         if status.expected_start:
             yield Paragraph(f"Expected start: {moment_text(status.expected_start)} (estimate of the scheduler).")
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
+        yield from _so_far_blocks(progress)
     elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
         source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
         yield Paragraph(f"Submitting to the scheduler{source}")
@@ -535,6 +545,31 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(sentences[state])
 
 
+def _so_far_blocks(progress: Sequence[Progress]) -> Iterator[Block]:
+    """Yield the times of benchmarks that are still measured, as a table and as bars."""
+    begun = [case for case in begun_cases(progress) if case.timed]
+    rows = [
+        (case, case.timed, text)
+        for case, text in zip(begun, short_specs(case.spec for case in begun).texts, strict=True)
+        if case.timed
+    ]
+    if rows:
+        yield _cases_heading("Benchmarks so far", begun)
+        yield table(
+            rows,
+            (Column("#", right=True), lambda row: str(row[0].index + 1)),
+            (Column("SO FAR", right=True), lambda row: duration_text(row[1].median_ns)),
+            (
+                Column("REFERENCE", right=True, optional=True),
+                lambda row: duration_text(row[1].baseline_ns) if row[1].baseline_ns else "",
+            ),
+            (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
+            (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
+            tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
+        )
+        yield from case_bars([(text, timed, None) for _, timed, text in rows])
+
+
 def step_text(step: Progress) -> str:
     """Return the position of a running harness on one line, without the seed: "benchmark 2 of 5: size: 1024"."""
     place, message = place_text(step), _SEED.sub("", step_message(step))
@@ -542,7 +577,7 @@ def step_text(step: Progress) -> str:
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    when = f"at {moment_text(run.ended_at)}" if run.ended_at else f"since {moment_text(run.status.at)}"
+    when = f"{'at' if run.state.ended else 'since'} {moment_text(run.ended_at or run.status.at)}"
     yield "state", f"{state_text(run.state)} {when}"
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:

@@ -12,7 +12,7 @@ HOLD = REPOSITORY / "docs/recordings/hold.cast"
 SHOWN = (
     "Template of heat written to mine.py",
     "Ready: heat on CPU, mode ranked",
-    "First place on CPU",
+    " on CPU: ",
     "[reference]",
     "Passed: 5 tests and 3 benchmarks.",
     "SPEEDUP is relative to the task's reference, timed in run",

@@ -78,6 +78,7 @@ def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp
     assert "while test case 2 of 3 ran (size: 10; seed: 2) for " in result.message
     assert "tests passed: 1 of 3" in result.message
     assert [(case.phase, case.index, case.verdict) for case in result.cases] == [("test", 0, Verdict.PASS)]
+    assert progress(folder)[-1]["phase"] == "test", "it was not judged, so no line says so"
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert not list(tmp_path.glob("hpc-board-*"))
 

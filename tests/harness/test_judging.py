@@ -16,7 +16,7 @@ from hpc_board.harness.judge.judge import _amounts
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, result_in
+from tests.harness.evaluations import QUICK, REFERENCE, RIGHT, a_task, evaluate, make_job_folder, progress, result_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -372,3 +372,23 @@ def test_an_orphan_that_does_not_go_when_killed_is_counted() -> None:
     tracer.communicate()
     rest, _ = killer.communicate("again\n")
     assert rest == "0\n"
+
+
+def test_the_times_so_far_are_told_with_the_next_step_and_end_as_those_of_the_result(tmp_path: Path) -> None:
+    task = a_task(limits={**QUICK, "workers": 2})
+    found = evaluate(tmp_path, RIGHT, task, Mode.RANKED)
+    assert found.result.verdict is Verdict.PASS, found.result.message
+    steps = [line for line in progress(found.folder) if line["phase"] == "benchmark"]
+    assert [line.get("timed", {}).get("case") for line in steps] == [None, 1, 2, 1]
+    assert all("timed" not in line for line in progress(found.folder) if line["phase"] != "benchmark")
+    first = found.result.cases[-2].timing
+    assert first is not None
+    last = steps[-1]["timed"]
+    assert last == {"case": 1, "median_ns": first.median_ns, "baseline_ns": first.baseline_ns}
+
+
+def test_a_run_at_one_go_of_one_case_has_no_time_before_its_result(tmp_path: Path) -> None:
+    task = a_task(benchmarks=({"size": 100, "seed": 4},))
+    found = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK)
+    assert found.result.verdict is Verdict.PASS, found.result.message
+    assert all("timed" not in line for line in progress(found.folder))

@@ -21,6 +21,7 @@ from hpc_board.harness.files import head_of, keep
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
+from hpc_board.harness.profile.profilers import squeezed
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Verdict
@@ -62,8 +63,11 @@ def test_without_a_profiler_the_harness_tells_its_own_times(tmp_path: Path) -> N
     text = found.result.profile.text
     assert "case 1: size: 100; seed: 4" in text
     assert "case 2: size: 1000; seed: 5" in text
-    for step in ("generate the inputs", "the call, as the worker times it", "hand over inputs", "check the output"):
+    for step in ("the call ", "generate the inputs ", "hand over inputs and output ", "check the output "):
         assert text.count(step) == 2
+    kernel, steps = text.split("A call and the judge's steps around it")
+    assert "inputs" not in kernel, "the judge's own steps are at the end"
+    assert len(steps.splitlines()) == 3, "with one line for each case"
     assert "not on this node's PATH: perf" in text
     assert "no profiler is available" in text
     assert found.result.provenance["profiler"] == "the harness's own clock"
@@ -419,3 +423,29 @@ def test_a_profile_has_time_for_both_of_its_parts() -> None:
     assert job_folder.time_limit_seconds(task, gpu, Mode.PROFILE) > job_folder.time_limit_seconds(
         task, gpu, Mode.BENCHMARK
     )
+
+
+def test_the_tables_of_a_profiler_have_no_runs_of_blanks() -> None:
+    table = (
+        "-----------------  --------------  ----------\n"
+        "             Name      Self CPU %  # of Calls\n"
+        "-----------------  --------------  ----------\n"
+        "        aten::mul          12.50%           1\n"
+        "    aten::softmax           7.50%          10\n"
+        "-----------------  --------------  ----------\n"
+        "Self CPU time total: 2.100ms\n"
+        "\n"
+        "\n"
+        "one line, and no table\n"
+    )
+    assert squeezed(table).splitlines() == [
+        "-------------  ----------  ----------",
+        "         Name  Self CPU %  # of Calls",
+        "-------------  ----------  ----------",
+        "    aten::mul      12.50%           1",
+        "aten::softmax       7.50%          10",
+        "-------------  ----------  ----------",
+        "Self CPU time total: 2.100ms",
+        "",
+        "one line, and no table",
+    ]

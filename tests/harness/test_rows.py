@@ -79,7 +79,7 @@ class Crew:
 
 def measured(first_ns: float, hides_ns: float, others: Sequence[int] = ()) -> Case:
     """The case as three workers or more have measured it."""
-    parts: Any = Bench(), Crew(hides_ns, others), lambda *_: None
+    parts: Any = Bench(), Crew(hides_ns, others), lambda *_, **__: None
     first: Any = Worker(first_ns)
     (case,) = ClaimBenchmarks(*parts).run(first, 3)
     return case

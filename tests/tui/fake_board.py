@@ -606,7 +606,7 @@ class FakeBoard(Board):
         return result(found) if found.verdict is not None else None
 
     def cases(self, run: int) -> tuple[Case, ...]:
-        found = self.result(run)
+        found = self.result(run) if any(known.id == run for known in self.known_runs) else None
         return found.cases if found else ()
 
     def whole(self, run: int) -> WholeRun:

@@ -49,7 +49,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
         await until(pilot, lambda: "You are 1 of 1 on CPU" in text_of(app))
         await settled(pilot)
         await press(pilot, "enter")
-        await until(pilot, lambda: "First place on CPU: " in text_of(app))
+        await until(pilot, lambda: "Rank 1 of 1 on CPU: " in text_of(app))
 
 
 async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:

@@ -113,12 +113,3 @@ async def test_a_best_run_that_may_not_be_read_is_left_out() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter", "7")
         assert "● this run   ○ the reference" in text_of(pilot.app)
-
-
-async def test_a_run_without_a_known_roof_says_why() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "7")
-        assert "defines no minimal_work" in text_of(pilot.app)
-        await press(pilot, "escape", "escape", "home", "enter", "7")
-        assert "No times yet; they come with the result." in text_of(pilot.app)

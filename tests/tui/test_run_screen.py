@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Progress, RunState, TimeSoFar
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, Verdict
@@ -56,13 +56,22 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
             assert pilot.app.screen.focused is not None
             assert max(key.region.right for key in footer_keys(pilot.app)) <= size[0]
         assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
-        assert "self-run · isolation S4 · node node07 · job 8039" in seen["1"]
+        assert "self-run" not in seen["1"]
         assert "size: 127; seed: 4242" in seen["2"]
         assert "hello from the kernel" in seen["3"]
-        assert "No compiler output." in seen["4"]
-        assert "Press s to submit the file in mode profile." in seen["5"]
+        assert seen["4"] == seen["5"] == seen["3"], "this run has neither compiler output nor a profile"
         assert "queued" in seen["6"]
-        assert "defines no minimal_work" in " ".join(seen["7"].split())
+        assert seen["7"] == seen["6"], "nor roofs"
+        assert text_of(pilot.app).splitlines()[2].split() == [
+            "1",
+            "Overview",
+            "2",
+            "Cases",
+            "3",
+            "Log",
+            "6",
+            "Evidence",
+        ]
         await press(pilot, "escape")
         assert "Passed" in page(pilot.app)
         await press(pilot, "escape")
@@ -75,8 +84,6 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "defines no minimal_work" in page(pilot.app)
-        await press(pilot, "left_square_bracket")
         assert "Source" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
         await pilot.click("#pages", offset=(place, 0))
@@ -91,19 +98,6 @@ async def test_a_narrow_list_of_cases_has_the_room_that_its_rows_need() -> None:
         await press(pilot, "r", "enter", "2")
         assert "1000" in page(pilot.app)
         assert "1007" in page(pilot.app)
-
-
-@pytest.mark.parametrize("mode", [Mode.RANKED, Mode.SANITIZE])
-async def test_the_profile_page_leads_to_a_mode_that_fills_it(mode: Mode) -> None:
-    board = FakeBoard()
-    board.replace_run(replace(RUNS[2], mode=mode))
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "5")
-        assert ("only runs in mode profile or sanitize have one" in page(pilot.app)) == (mode is Mode.RANKED)
-        await press(pilot, "s")
-        filled = Mode.PROFILE if mode is Mode.RANKED else mode
-        assert f"Mode {filled}" in " ".join(text_of(pilot.app).split())
 
 
 async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_its_result() -> None:
@@ -124,6 +118,58 @@ async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_i
         assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
 
 
+class Measuring(FakeBoard):
+    """A silent run is measured in the second of five rounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs = {}
+
+    def progress(self, run: int) -> list[Progress]:
+        del run
+        second = Progress("x", "benchmark", 1, 2, "size: 2048; seed: 1 (process 2 of 5)", TimeSoFar(2, 3e6, 1e6))
+        return [
+            Progress("x", "benchmark", 1, 2, "size: 1024; seed: 1 (process 1 of 5)"),
+            Progress("x", "benchmark", 2, 2, "size: 2048; seed: 1 (process 1 of 5)", TimeSoFar(1, 901e3, 1.8e6)),
+            second,
+        ]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_running_run_has_its_times_so_far(size: tuple[int, int]) -> None:
+    async with app_on(Measuring()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter")
+        overview = page(pilot.app)
+        assert re.search(r"So far +Reference +Speedup", overview)
+        assert re.search(r"901 µs +1.80 ms +2.00x +1024", overview)
+        assert ("▇" in overview) == (size[0] > 100)
+        await press(pilot, "2")
+        assert re.search(r"1 +bench +running +901 µs +(1.80 ms +)?2.00x +1024", page(pilot.app))
+        assert re.search(r"2 +bench +done +3.00 ms +(1.00 ms +)?0.33x +2048", page(pilot.app))
+        assert "901 µs so far, round 2 of 5" in page(pilot.app)
+
+
+async def test_a_cancelled_run_is_cancelling_and_then_says_who_cancelled_it_and_the_next_key() -> None:
+    board = Measuring()
+    running = RUNS[1]
+    board.replace_run(replace(running, status=replace(running.status, cancel_requested=True)))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter")
+        assert "cancelling" in text_of(pilot.app)
+        assert "round 2" not in text_of(pilot.app)
+        reason = "cancel requested by ada at 12:00:00 UTC"
+        board.replace_run(replace(running, status=replace(running.status, state=RunState.CANCELLED, reason=reason)))
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        screen.look_again()
+        await settled(pilot)
+        assert "Cancelled by you after" in page(pilot.app)
+        assert "Next: R reruns it." in page(pilot.app)
+        assert "The run was cancelled" not in page(pilot.app)
+
+
 async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places() -> None:
     found = Mismatch((50, 40), 2000, 1480, "the last 37 rows", 5.0, 12.1, (Place((13, 0), "nan", "1.5"),))
     cases = (Case("test", 0, "size: 9", Verdict.WRONG_VALUE, "wrong", mismatch=found),)
@@ -138,7 +184,7 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
 @pytest.mark.parametrize(("width", "bars"), [(66, 14 * 4), (150, 15 * 9), (31, 21)])
 def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> None:
     drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "row")
-    assert drawn.title == "Rows by time: ┴ lower quartile 10.0 ns of 76"
+    assert drawn.title == "Times of 76 rows of calls; ┴ lower quartile: 10.0 ns"
     lines = drawn.text.splitlines()
     assert [line[7:11] for line in lines[:3]] == ["0 │█", "  │█", "  │█"]
     assert len(lines[3]) == 10 + bars

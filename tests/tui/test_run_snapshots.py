@@ -15,6 +15,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import SnapCompare, app_on, driven, settled, until
 from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows, runner
 from tests.tui.test_roofline import Roofed
+from tests.tui.test_run_screen import Measuring
 from tests.values import replace
 
 SIZES = pytest.mark.parametrize(
@@ -67,6 +68,13 @@ def test_the_roofs_can_be_read_without_colours(snap_compare: SnapCompare, monkey
 def test_times_of_a_busy_machine_look_as_designed(snap_compare: SnapCompare, size: tuple[int, int], page: str) -> None:
     keys = driven("r", "down", "down", "enter", page, *(["end"] if page == "2" else []))
     assert snap_compare(app_on(InRows()), terminal_size=size, run_before=keys)
+
+
+@SIZES
+@pytest.mark.parametrize("page", ["1", "2"])
+def test_times_so_far_look_as_designed(snap_compare: SnapCompare, size: tuple[int, int], page: str) -> None:
+    keys = driven("r", "down", "enter", page)
+    assert snap_compare(app_on(Measuring()), terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("digit", ["4", "5"])

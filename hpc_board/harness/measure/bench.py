@@ -31,6 +31,9 @@ from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
+CALL_STEP = "the call, as the worker times it"
+"""The step that is the submission's: all others are the judge's."""
+
 _LATE_PROBES = 4
 _FRAME_CALLS = 500
 _COOL_SECONDS = 0.5
@@ -106,7 +109,7 @@ class Bench:
                 lay = partial(self._write_inputs, "lay", numbers, False) if early else None
                 arena, bases = worker.give_room(self.phase, inputs, room, row, self._rules, lay)
             called, done = worker.run(self.phase, lambda: self._fill(numbers, cold, arena, bases), len(seeds), row)
-            self.steps_ns["the call, as the worker times it"] = called.claimed_ns
+            self.steps_ns[CALL_STEP] = called.claimed_ns
             self.steps_ns["hand over inputs and output"] = called.overhead_ns
             with worker.thawed_after():
                 if made is not None:

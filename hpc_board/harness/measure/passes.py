@@ -52,6 +52,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         self._say = say
         self._peak = peak
         self._measured: dict[int, AnyMeasured] = {}
+        self._latest: int | None = None
         self._workers = 1
 
     def _measurements(self) -> AnyMeasured:
@@ -116,14 +117,23 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         try:
             for index in cases:
                 measured = self._measured.setdefault(index, self._measurements())
-                self._say(phase.name, index + 1, len(phase.cases), case_text(phase.cases[index]) + how)
+                text = case_text(phase.cases[index]) + how
+                self._say(phase.name, index + 1, len(phase.cases), text, **self._so_far())
                 try:
                     self._measure(worker, index, measured, again=again)
                 except CallFailed as error:
                     measured.failure = error
                     return
+                self._latest = index
         finally:
             self._crew.dismiss(worker)
+
+    def _so_far(self) -> dict[str, object]:
+        """Return the times so far of the case that was measured last, for those who wait; nothing before the first."""
+        found = None if self._latest is None else self._timing(self._latest)
+        if self._latest is None or found is None:
+            return {}
+        return {"timed": {"case": self._latest + 1, "median_ns": found.median_ns, "baseline_ns": found.baseline_ns}}
 
     def _conclude(self) -> None:
         """Fail the cases whose times no right call can take."""

@@ -4,8 +4,9 @@ Every mode makes the same calls; only their number and their seeds differ. A wor
 nothing by it: every output is checked.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.worker_handle import Worker
@@ -13,8 +14,12 @@ from hpc_board.harness.processes.calls import CallFailed, public_seed, secret_se
 from hpc_board.model.result import Case, Verdict, secretly_failed
 from hpc_board.model.task import case_text
 
-Say = Callable[[str, int | None, int | None, str], None]
-"""Callback for progress: a phase, the number of a case from 1, the number of cases, and a message."""
+
+class Say(Protocol):
+    """Callback for progress: a phase, the number of a case from 1, the number of cases, a message, and more facts."""
+
+    def __call__(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
+        """Begin a step."""
 
 
 def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool) -> Iterator[Case]:

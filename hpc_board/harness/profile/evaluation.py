@@ -18,7 +18,7 @@ from hpc_board.harness.confine.scratch import worker_home
 from hpc_board.harness.files import keep
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
-from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.bench import CALL_STEP, Bench
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_seed
 from hpc_board.harness.processes.child import Child
@@ -144,19 +144,20 @@ class Profile:
         self._target = target
         self._deadline = deadline
         self._parts: list[str] = []
+        self._steps: list[str] = []
         self._room_bytes = _KEPT_BYTES_MAX
 
     def steps(self, worker: Worker, index: int) -> None:
-        """Record the time of each step of a call by the harness's own clock."""
+        """Record the time of a call by the worker's clock, and of the judge's steps around it."""
         found: dict[str, list[float]] = {}
         for _ in range(_STEP_CALLS):
             self._bench.call(worker, index, [secret_seed()], timed=True)
             for name, step_ns in self._bench.steps_ns.items():
                 found.setdefault(name, []).append(step_ns)
-        self._parts.append(self._title(index))
-        self._parts += [
-            f"  {name:<34} {duration_text(sorted(times)[len(times) // 2])}" for name, times in found.items()
-        ]
+        medians = {name: sorted(times)[len(times) // 2] for name, times in found.items()}
+        call_ns, around_ns = medians.pop(CALL_STEP), duration_text(sum(medians.values()))
+        steps = ", ".join(f"{name} {duration_text(step_ns)}" for name, step_ns in medians.items())
+        self._steps.append(f"{self._title(index)}: the call {duration_text(call_ns)}; around it {around_ns}: {steps}")
 
     def case(self, index: int) -> None:
         """Profile a case with the first usable profiler; one that fails is not tried again."""
@@ -178,7 +179,7 @@ class Profile:
                 return
             self._parts.append(f"  {profiler.name} was not used: {reason}")
             del self._profilers[0]
-        self._parts.append("  not profiled: no profiler is available; the harness's own times are above")
+        self._parts.append("  not profiled: no profiler is available; the harness's own times are at the end")
 
     def note(self, text: str) -> None:
         """Add a remark."""
@@ -188,7 +189,8 @@ class Profile:
     def log(self) -> Log:
         """Return the whole text, bounded in size."""
         printed = Printed(_TEXT_MAX)
-        printed.add("\n".join(self._parts).encode("utf-8", "replace"))
+        parts = [*self._parts, "\nA call and the judge's steps around it, without a profiler (medians):", *self._steps]
+        printed.add("\n".join(parts).encode("utf-8", "replace"))
         return printed.log()
 
     def _title(self, index: int) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +263,7 @@ def _by_torch(session: Session) -> Profiled:
     text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
     if not text:
         raise Unusable("it wrote no report")
-    return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
+    return Profiled(squeezed(text), of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
 
 
 def _by_perf(session: Session) -> Profiled:
@@ -288,7 +289,7 @@ def _by_perf(session: Session) -> Profiled:
     functions = session.text_of([*command, "--percent-limit", "0.5"])
     lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
     whole = "  of the worker's whole process, including reading of inputs and writing of outputs"
-    text = "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
+    text = "\n".join([whole, squeezed(head_of(counted, _TEXT_BYTES_MAX).strip()), "", squeezed("\n".join(lines))])
     return Profiled(text, of_perf(functions))
 
 
@@ -303,6 +304,24 @@ _COMMANDS = {
     "cpu": (Profiler("perf", {"perf.data": "perf.data"}, _by_perf),),
 }
 """The profilers with a command, by the kind of device, best first."""
+
+
+def squeezed(text: str) -> str:
+    """Return a profiler's tables with at most two blanks between their columns; other lines stay as they are."""
+    found: list[str] = []
+    for is_blank, block in groupby(text.splitlines(), lambda line: not line.strip()):
+        lines = list(block)
+        rows = [line for line in lines if "  " in line.strip() and line.strip(" -")]
+        widest = max(map(len, rows), default=0)
+        blank = [all(line[column : column + 1] in ("", " ") for line in rows) for column in range(widest)]
+        kept = [column for column in range(widest) if not all(blank[max(0, column - 2) : column + 1])]
+        cut = {*rows, *(line for line in lines if not line.strip(" -"))} if rows else set[str]()
+        found += [""] if is_blank else [_columns(line, kept) if line in cut else line for line in lines]
+    return "\n".join(found)
+
+
+def _columns(line: str, kept: Sequence[int]) -> str:
+    return "".join(line[column : column + 1] for column in kept).rstrip()
 
 
 def available(device: str, path: str, *, torch: bool) -> list[Profiler]:

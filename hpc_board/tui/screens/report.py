@@ -6,7 +6,6 @@ from functools import partial
 from typing import ClassVar
 
 import msgspec
-from msgspec.structs import replace
 from rich.text import Text
 from textual import events, getters
 from textual.app import ComposeResult
@@ -16,21 +15,22 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.board.standings import leader_of
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import Case, Result, device_peak
-from hpc_board.model.task import Mode
+from hpc_board.model.result import Case, Result
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Block, Paragraph
-from hpc_board.report.blocks import Tone as ReportTone
+from hpc_board.report.blocks import Bars, Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
+from hpc_board.report.plain import BARS_FROM
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
-from hpc_board.report.runs import run_evidence, run_overview
+from hpc_board.report.run_words import canceller
+from hpc_board.report.runs import run_evidence, run_outcome
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
@@ -55,11 +55,10 @@ _PAGES = (
     ("roof", "Roof"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
-_PROFILED = (Mode.PROFILE, Mode.SANITIZE)
 
 
 class _RunRead(msgspec.Struct, frozen=True):
-    """All data of a run, with the best run of its board for the page Roof."""
+    """All data of a run, with the best run of its board."""
 
     run: Run
     result: Result | None
@@ -74,6 +73,7 @@ class _RunRead(msgspec.Struct, frozen=True):
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
+_NEXT_RERUN = "Next: R reruns it."
 _ROOF_SIDES = 6, 6
 """The columns beside and the lines around the contents of the page Roof."""
 
@@ -176,6 +176,8 @@ class ReportScreen(BoardScreen):
             return False
         if action == "rerun" and not ended:
             return False
+        if action == "show" and parameters[0] not in self._shown_pages:
+            return False
         if action == "search_log" and any(field.display for field in self.query(FilterLine)):
             return False
         return super().check_action(action, parameters)
@@ -187,6 +189,8 @@ class ReportScreen(BoardScreen):
             super().action_back()
 
     def action_show(self, page: str) -> None:
+        if page not in self._shown_pages:
+            return
         self._page = page
         self._arrange()
         self._main_of(page).focus()
@@ -194,7 +198,8 @@ class ReportScreen(BoardScreen):
             self.printed.view.anchor()
 
     def action_turn(self, by: int) -> None:
-        self.action_show(_NAMES[(_NAMES.index(self._page) + by) % len(_NAMES)])
+        pages = self._shown_pages
+        self.action_show(pages[(pages.index(self._page) + by) % len(pages)])
 
     def action_log(self) -> None:
         self.action_show("overview" if self._page == "log" else "log")
@@ -212,11 +217,9 @@ class ReportScreen(BoardScreen):
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
-        """Open the form with the file and the choices of this run, from the page Profile in a mode that fills it."""
+        """Open the form with the file and the choices of this run."""
         if self._read is not None:
-            run = self._read.run
-            has_profile = self._page != "profile" or run.mode in _PROFILED
-            self.submit_file_of(run if has_profile else replace(run, mode=Mode.PROFILE))
+            self.submit_file_of(self._read.run)
         else:
             self.post_message(Open(targets.Submit()))
 
@@ -280,17 +283,10 @@ class ReportScreen(BoardScreen):
             return pane.view
         return pane.query_one("#cases") if page == "cases" else pane
 
-    @property
-    def _is_silent(self) -> bool:
-        """Return whether the run has no output, and gets none for now."""
-        state = None if self._read is None else self._read.run.state
-        waits = state is not None and (state.ended or state.unsent or state is RunState.QUEUED)
-        return waits and self.printed.is_empty
-
     def _arrange(self) -> None:
         """Show the open page, and beside the overview the log and the code if there are any and they fit."""
         is_wide = self._page == "overview" and self.has_class("-wide")
-        log, code = is_wide and not self._is_silent, is_wide and self._has_code
+        log, code = is_wide and not self.printed.is_empty, is_wide and self._has_code
         self._show_overview()
         self._show_roof()
         for page, pane in self._panes.items():
@@ -303,25 +299,21 @@ class ReportScreen(BoardScreen):
     def _show_overview(self) -> None:
         """Show the overview, without the output that a wide screen has beside it."""
         if (read := self._read) is not None:
-            logs = self._is_silent or not self.has_class("-wide")
+            logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            report = partial(run_overview, run, read.result, read.history, read.progress, read.placing)
-            first, *rest = report(log=read.log, logs=logs, reader=user)
+            report = partial(run_outcome, run, read.result, read.history, read.progress, read.placing)
+            first, *rest = report(log=read.log, logs=logs, reader=user, best=read.best)
             if run.user == user and next_mode(run) is not run.mode:
                 rest = [Paragraph(_NEXT_RANKED), *rest]
-            self.blocks.show((first, *rest))
+            if run.user == user and canceller(run) == user:
+                rest = [Paragraph(_NEXT_RERUN), *rest]
+            has_bars = self.size.width >= BARS_FROM
+            self.blocks.show((first, *(block for block in rest if has_bars or not isinstance(block, Bars))))
 
     def _show_roof(self) -> None:
-        if (read := self._read) is None:
-            return
-        waits = "" if read.run.state.ended else " yet; they come with the result"
-        blocks: tuple[Block, ...] = (Paragraph(f"No times{waits}."),)
-        if read.result is not None:
+        if (read := self._read) is not None and read.result is not None:
             width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
-            blocks = roofline_report(read.result, read.best, width, height)
-        if len(blocks) == 1:
-            blocks = (*blocks, Paragraph("Press 2 for the cases.", ReportTone.QUIET))
-        self.roof.show(blocks)
+            self.roof.show(roofline_report(read.result, read.best, width, height))
 
     @property
     def _has_code(self) -> bool:
@@ -349,14 +341,20 @@ class ReportScreen(BoardScreen):
         self._arrange()
 
     def _show_pages(self) -> None:
+        has_cases = self._read is not None and bool(_cases(self._read))
+        empty = [page for page, full in (("cases", has_cases), ("log", not self.printed.is_empty)) if not full]
+        self.sections.show(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
+
+    @property
+    def _shown_pages(self) -> list[str]:
+        """Return the names of the pages, without those that only some runs have as long as they are empty."""
+        result = None if self._read is None else self._read.result
         has = {
-            "cases": self._read is not None and bool(_cases(self._read)),
-            "log": not self.printed.is_empty,
-            "build": not self.build.is_empty,
-            "profile": not self.profile.is_empty,
-            "roof": self._read is not None and self._read.result is not None and has_roofline(self._read.result),
+            "build": result is not None and bool(result.build.text),
+            "profile": result is not None and bool(result.profile.text),
+            "roof": result is not None and has_roofline(result),
         }
-        self.sections.show(self._page, [page for page, full in has.items() if not full])
+        return [name for name in _NAMES if has.get(name, True)]
 
     def _everything(self) -> _RunRead:
         found = self.board.runs.whole(self.run_id)
@@ -368,7 +366,7 @@ class ReportScreen(BoardScreen):
             tuple(self.board.runs.progress(run.id)),
             found.placing,
             self.board.runs.log(run.id),
-            self._best(run, result),
+            leader_of(self.board, run, result),
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
             self._usual_time_of(run),
             self._device(run),
@@ -380,17 +378,6 @@ class ReportScreen(BoardScreen):
             self._usual_time = usual_time_of(self.board, run)
         return self._usual_time or UsualTime({})
 
-    def _best(self, run: Run, result: Result | None) -> LeaderRun | None:
-        """Return the best run of the board, if it is another one and the user may read it."""
-        if result is None or device_peak(result) is None or not any(case.work for case in result.cases):
-            return None
-        try:
-            pages = self.board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
-            row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
-            return LeaderRun(row.run, row.user, self.board.runs.cases(row.run)) if row else None
-        except BoardError:
-            return None
-
     def _follow_sent(self, runs: Sequence[Run]) -> None:
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
@@ -399,7 +386,7 @@ class ReportScreen(BoardScreen):
         run, result = event.run, event.result
         self.refresh_bindings()
         self._show_headline(event)
-        self.evidence.show(run_evidence(run, event.history))
+        self.evidence.show(run_evidence(run, event.history, result))
         waits = "" if run.state.ended else " yet; they come with the result"
         processors = processors_of(result) if result else None
         self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
@@ -409,14 +396,9 @@ class ReportScreen(BoardScreen):
         next_step = "" if run.state in (RunState.RUNNING, RunState.COLLECTING) else f"\n{_OVERVIEW_NEXT}"
         self.printed.show(text, nothing=f"{nothing_printed(run)}{next_step}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
-        no_build = f"No compiler output{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
-        self.build.show(build, nothing=no_build, growing=False)
+        self.build.show(build, nothing="", growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        nothing = "No profile: only runs in mode profile or sanitize have one.\n"
-        nothing += "Press s to submit the file in mode profile."
-        if run.mode in _PROFILED:
-            nothing = f"No profile{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
-        self.profile.show(profile, nothing=nothing, growing=False)
+        self.profile.show(profile, nothing="", growing=False)
         self._arrange()
 
     def _show_headline(self, event: _RunRead) -> None:

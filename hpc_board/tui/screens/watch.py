@@ -24,7 +24,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
-from hpc_board.report.runs import run_overview
+from hpc_board.report.runs import run_outcome
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.local_files import contents, remember_sent
@@ -248,7 +248,7 @@ class WatchScreen(BoardScreen):
                 started = self.board.runs.started([newest.id]).get(newest.id)
                 usual_time = self._usual_time_of(newest)
             whole, log = self.board.runs.whole(newest.id), self.board.runs.log(newest.id)
-            blocks = run_overview(newest, whole.result, whole.history, progress, log=log)
+            blocks = run_outcome(newest, whole.result, whole.history, progress, log=log)
             return _WatchedRead(runs, steps, blocks, progress, started, usual_time)
 
         self.ask("runs", question, self._show_read, patient=True)

@@ -100,7 +100,7 @@ def _path_line(places: list[Text]) -> Text:
 
 
 class Sections(Horizontal, can_focus=False):
-    """The names of the pages, each with the digit that opens it; empty pages are dim."""
+    """The names of the pages, each with the digit that opens it; empty pages are dim, others may be hidden."""
 
     def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
@@ -114,8 +114,9 @@ class Sections(Horizontal, can_focus=False):
         needed = sum(len(title) + 4 for _, title in self._names)
         self.set_class(event.size.width < needed, "-tight")
 
-    def show(self, current: str, empty: Sequence[str] = ()) -> None:
+    def show(self, current: str, empty: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
         for label in self.query(_Section):
+            label.display = label.page not in hidden
             label.show(is_open=label.page == current, is_empty=label.page in empty)
 
 

@@ -1,6 +1,7 @@
 """Blocks of reports, drawn on the screen."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import msgspec
 from rich.cells import cell_len
@@ -14,8 +15,8 @@ from textual.widgets import Static
 
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
-from hpc_board.report.formatting import count_text
-from hpc_board.report.plain import fitting
+from hpc_board.report.formatting import count_text, speedup_text, speedup_tone
+from hpc_board.report.plain import bar_lines, fitting
 from hpc_board.tui.palette import Tone, plain_text
 
 _TONES = {
@@ -29,6 +30,9 @@ _ACRONYMS = {"GPU": "GPU", "GPUS": "GPUs"}
 _GAP = 2
 _FLEXIBLE_MIN = 12
 """The least width of a flexible column that states no greater one; narrower tables drop other columns."""
+
+_BARS_MIN = 72
+"""The least width of bars with their texts: that of a report beside a log, in 120 columns."""
 
 _NUMBERS_MIN = 2
 """The number columns that are kept at any width."""
@@ -70,6 +74,8 @@ def _drawn(block: blocks.Block) -> RenderableType:
         case blocks.Log(title):
             heading = Text(printable(title), f"bold {Tone.ACCENT.value}")
             return Group(heading, Padding(log_lines(block), (0, 0, 1, 0)))
+        case blocks.Bars():
+            return _FittingBars(block)
 
 
 def log_lines(log: blocks.Log) -> Text:
@@ -91,6 +97,11 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
     return drawn
 
 
+def speedup_cell(speedup: float | None) -> Text:
+    """Return the cell of a speedup over the reference, empty if it is unknown."""
+    return Text(speedup_text(speedup), _TONES[speedup_tone(speedup)].value)
+
+
 class _FittingTable(msgspec.Struct, frozen=True):
     """A table that drops whole number columns which do not fit, since a cut number would be wrong, and says so.
 
@@ -104,7 +115,7 @@ class _FittingTable(msgspec.Struct, frozen=True):
         kept = self._kept(options.max_width)
         columns = tuple(self.table.columns[index] for index in kept)
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
-        yield _drawn_table(blocks.Table(columns, rows))
+        yield _drawn_table(blocks.Table(columns, rows, tones=self.table.tones))
         if more := len(self.table.columns) - len(kept):
             yield Text(f"+{count_text(more, 'column')} on a wider terminal", Tone.MUTED.value)
 
@@ -121,6 +132,19 @@ class _FittingTable(msgspec.Struct, frozen=True):
         table, column = self.table, self.table.columns[index]
         width = max(cell_len(text) for text in (column.title, *(row[index] for row in table.rows)))
         return min(width, max(_FLEXIBLE_MIN, column.least)) if column.flexible else width
+
+
+class _FittingBars(msgspec.Struct, frozen=True):
+    """Bars with an empty line below; nothing where they have no room."""
+
+    bars: blocks.Bars
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _BARS_MIN:
+            (title, _), *lines = bar_lines(self.bars, options.max_width)
+            yield Text(printable(title), f"bold {Tone.ACCENT.value}")
+            yield from (Text(printable(line), _TONES[tone].value) for line, tone in lines)
+            yield Text()
 
 
 def _table(table: blocks.Table) -> RenderableType:
@@ -142,6 +166,7 @@ def _drawn_table(table: blocks.Table) -> Drawn:
             no_wrap=not column.flexible,
             overflow="fold",
         )
-    for row in table.rows:
-        drawn.add_row(*(Text(printable(cell)) for cell in row))
+    for row, tone in zip_longest(table.rows, table.tones, fillvalue=blocks.Tone.PLAIN):
+        tones = [_TONES[tone].value if column.toned else "" for column in table.columns]
+        drawn.add_row(*(Text(printable(cell), style) for cell, style in zip(row, tones, strict=True)))
     return drawn

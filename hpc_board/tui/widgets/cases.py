@@ -11,6 +11,7 @@ from textual.containers import Container
 from textual.geometry import Size
 from textual.widgets import Static
 
+from hpc_board.domain.run import TimeSoFar
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
@@ -22,7 +23,7 @@ from hpc_board.report.runs import mismatch_blocks
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
-from hpc_board.tui.widgets.blocks import drawn
+from hpc_board.tui.widgets.blocks import drawn, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -127,6 +128,10 @@ class CasesPane(Container):
             self.pane.redraw_details()
 
 
+def _timing(case: Case | BegunCase) -> Timing | TimeSoFar | None:
+    return case.timing if isinstance(case, Case) else case.timed
+
+
 def _head(names: str) -> str:
     """Return the head of the cases; the names of several numbers need its room."""
     if " x " in names:
@@ -139,38 +144,42 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
 
     The head of the last one has the `names` of the numbers that all cases consist of.
     """
-    timings = [case.timing for case in cases if isinstance(case, Case) and case.timing]
-    by_rows, has_reference = any(map(in_rows, timings)), any(timing.baseline_ns for timing in timings)
+    known = [timing for timing in map(_timing, cases) if timing is not None]
+    timings = [timing for timing in known if isinstance(timing, Timing)]
+    by_rows, has_reference = any(map(in_rows, timings)), any(timing.baseline_ns for timing in known)
+    scatter = Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True)
     times = (
-        Column("time", "Time" if by_rows else "Median", 8, right=True),
+        Column("time", ("Time" if by_rows else "Median") if timings else "So far", 8, right=True),
         Column("reference", "Ref", 8, right=True, from_width=86 if by_rows else 76) if has_reference else None,
         Column("speedup", "Speedup", 7, right=True, from_width=70) if has_reference else None,
-        Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True),
+        scatter if timings else None,
         Column("samples", "Samples", 7, right=True, from_width=98)
         if by_rows
-        else Column("samples", "Calls", 5, right=True, from_width=64),
+        else Column("samples", "Calls", 5, right=True, from_width=64)
+        if timings
+        else None,
     )
     return (
         Column("number", "#", 3, right=True),
         Column("phase", "Phase", 5),
         Column("outcome", "Outcome", 7, most=20),
-        *(column for column in times if timings and column is not None),
+        *(column for column in times if known and column is not None),
         Column("case", _head(names), 8, grows=True),
     )
 
 
 def _cells(each: _Numbered) -> dict[str, Text]:
-    case = each.case
-    timing = case.timing if isinstance(case, Case) else None
+    case, timing = each.case, _timing(each.case)
+    judged = timing if isinstance(timing, Timing) else None
     return {
         "number": toned(case.index + 1, Tone.MUTED),
         "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
         "outcome": each.outcome,
         "time": toned(duration_text(timing.median_ns) if timing else ""),
         "reference": toned(duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "", Tone.MUTED),
-        "speedup": toned(speedup_text(timing.speedup) if timing else ""),
-        "scatter": toned(scatter_text(timing) if timing else "", Tone.MUTED),
-        "samples": toned(timing.runs if timing else "", Tone.MUTED),
+        "speedup": speedup_cell(timing.speedup if timing else None),
+        "scatter": toned(scatter_text(judged) if judged else "", Tone.MUTED),
+        "samples": toned(judged.runs if judged else "", Tone.MUTED),
         "case": toned(each.spec),
     }
 
@@ -180,7 +189,7 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
     head = Text.assemble((f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), each.outcome)
     head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
     if isinstance(case, BegunCase):
-        return head
+        return Group(head, Text(packed([case.so_far, *_against(case.timed)], width))) if case.timed else head
     parts: list[RenderableType] = [head]
     if case.message.strip():
         message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
@@ -200,12 +209,17 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
 def _times(timing: Timing, width: int) -> Text:
     time, rowed = duration_text(timing.median_ns), in_rows(timing)
     scatter = scatter_text(timing)
-    speedup = speedup_text(timing.speedup)
     words = [
         f"time {time}" if rowed else f"median {time}",
         "" if rowed else f"mean {duration_text(timing.mean_ns)}",
         f"{'interval' if rowed else 'std error'} {scatter}" if scatter else "",
-        f"reference {duration_text(timing.baseline_ns)}" if timing.baseline_ns else "",
-        f"speedup {speedup}" if speedup else "",
+        *_against(timing),
     ]
     return Text(packed(words, width))
+
+
+def _against(timing: Timing | TimeSoFar) -> tuple[str, ...]:
+    """Return the reference's time and the speedup over it; nothing without a reference."""
+    if not timing.baseline_ns:
+        return ()
+    return f"reference {duration_text(timing.baseline_ns)}", f"speedup {speedup_text(timing.speedup)}"

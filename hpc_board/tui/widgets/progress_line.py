@@ -70,6 +70,8 @@ class ProgressLine(Static):
     def _words(
         self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
     ) -> Text | None:
+        if run.status.cancel_requested:
+            return None
         if run.state is RunState.QUEUED:
             return _waiting(run, now)
         if run.state is not RunState.RUNNING or (found := run_progress(run.mode, progress, usual_time.counts)) is None:

@@ -813,7 +813,7 @@ def test_runs_whose_folders_were_removed_are_shown_from_what_is_stored(board: Re
     assert not (board.folder / "board" / "runs").exists()
     passed, lost, running = (call(board, "run", number) for number in ("1", "2", "3"))
     assert [done.exit_code for done in (passed, lost, running)] == [0, 0, 0]
-    assert "Passed: 1 benchmark. First place on CPU: 12.3 µs." in passed.stdout
+    assert "Passed: 1 benchmark. Rank 1 of 1 on CPU: 12.3 µs." in passed.stdout
     assert "Ended without a result: lost; gone" in lost.stdout
     assert "Run 3: " in running.stdout
     assert [call(board, "watch", number).exit_code for number in ("1", "2")] == [0, 3]
@@ -1215,7 +1215,7 @@ def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> Non
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=12.34e-6)
     done = board.hpc_board("run", "1", PYTHONIOENCODING="iso8859-2")
     assert done.returncode == 0
-    assert "First place on CPU: 12.3 ?s" in done.stdout
+    assert "Rank 1 of 1 on CPU: 12.3 ?s" in done.stdout
 
 
 # Administration

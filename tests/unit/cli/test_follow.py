@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.cli.follow import _detail, _remark_blocked, _text, report_unsent
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import Progress, Run, RunState, Status, TimeSoFar
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
 from tests.values import replace
@@ -80,6 +80,16 @@ def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
     board = cast("Board", SimpleNamespace(runs=SimpleNamespace(progress={running.id: [step]}.get)))
     text = _text([(running, _detail(board, running))], AT + timedelta(seconds=67), 80)
     assert text.plain == "run 12  H100  running  1:07  round 1 of 3, benchmark 2 of 3"
+
+
+def test_the_wait_for_a_run_has_the_time_so_far_until_it_is_cancelled() -> None:
+    step = Progress("x", "benchmark", 1, 1, "size: 1 (process 2 of 5)", TimeSoFar(1, 901_000.0))
+    running = run_of(RunState.RUNNING)
+    board = cast("Board", SimpleNamespace(runs=SimpleNamespace(progress={running.id: [step]}.get)))
+    assert _detail(board, running) == "round 2 of 5, benchmark 1 of 1, 901 µs so far"
+    cancelled = replace(running, status=replace(running.status, cancel_requested=True))
+    assert _detail(board, cancelled) == ""
+    assert "cancelling" in _text([(cancelled, "")], AT, 80).plain
 
 
 WHY = "will never start: no node of the partition has the requested resources; cancel it (PartitionConfig)"

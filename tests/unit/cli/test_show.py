@@ -342,10 +342,10 @@ def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded,
         measured = replace(case, timing=replace(case.timing, samples_ns=samples))
         board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
     assert lines(call(board, "feed"))[0].endswith(f"(was 11.0 µs: {change})")
-    assert f"First place on CPU: 10.0 µs, was 11.0 µs: {change}" in " ".join(lines(call(board, "run", "2")))
+    assert f"Rank 1 of 1 on CPU: 10.0 µs, was 11.0 µs: {change}" in " ".join(lines(call(board, "run", "2")))
     back = change.replace("faster", "slower")
     back = f"{back} {'of' if 'noise' in back else 'than'}"
-    assert f"Successful on CPU: 11.0 µs, {back} the user's best, 10.0 µs" in " ".join(lines(call(board, "run", "3")))
+    assert f"Score on CPU: 11.0 µs, {back} the user's best, 10.0 µs" in " ".join(lines(call(board, "run", "3")))
     history = lines(call(board, "history", "vectoradd_py", "--user", "ada"))
     assert [line.split(" ", 2)[2] for line in history[-2:]] == [
         f"10.0 µs ● {change} 2 kernel.py",

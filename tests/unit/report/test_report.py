@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.result_json import decode_result
-from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.harness.progress import Step
 from hpc_board.harness.result_file import killed
@@ -31,10 +32,11 @@ from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
+from hpc_board.report.next_steps import next_steps
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
-from hpc_board.report.runs import outcome_line, run_overview, run_report, run_summary, trial_report
+from hpc_board.report.run_words import outcome, short_specs, state_text, verdict_text, why, why_now
+from hpc_board.report.runs import outcome_line, run_outcome, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
 from hpc_board.report.tasks import gpus_table
 from tests.unit.recorded import AT, result_of, status_of, timed_case
@@ -83,7 +85,7 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
     result = replace(result_of(Verdict.PASS), kernels=(softmax, *others))
     lines = text_of(run_report(finished(result), result)).splitlines()
     first = "case 1, softmax_kernel: 2 x 12.3 µs, 71 % of DRAM, 30 % of SM, 38 % occupancy, 64 registers, "
-    assert lines[lines.index("Passed.") + 4 :][:3] == [
+    assert lines[lines.index("Passed.") + 2 :][:3] == [
         f"{first}16.5 KiB shared memory, no spills, stalls: long scoreboard 9.2, barrier 2",
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
@@ -202,8 +204,60 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "reader", "told"),
+    [
+        ("cancel requested by ada at 12:00:00 UTC", "ada", "Cancelled by you after 12 s.\n"),
+        ("cancelled by ada before it was sent", "ada", "Cancelled by you after 12 s.\n"),
+        ("cancel requested by root at 12:00:00 UTC", "ada", "Cancelled by root after 12 s.\n\nThe run was cancelled"),
+        ("cancel requested by ada at 12:00:00 UTC", "bob", "Cancelled by ada after 12 s.\n\nThe run was cancelled"),
+        ("", "", "Ended without a result: cancelled.\n\nThe run was cancelled"),
+    ],
+)
+def test_a_cancellation_is_explained_to_others_than_the_user_who_cancelled(reason: str, reader: str, told: str) -> None:
+    status = replace(status_of(RunState.CANCELLED, reason=reason), at=AT + timedelta(seconds=12))
+    run = run_of(RunState.CANCELLED, status=status)
+    text = text_of(run_outcome(run, None, [status], log="killed", reader=reader))
+    assert text.startswith(told)
+    assert ("killed" in text) is not told.endswith("s.\n")
+    assert (next_steps(run, None, Device.CPU) is None) == bool(reason)
+
+
+def test_a_run_that_is_cancelled_is_not_said_to_be_judged() -> None:
+    judged = Progress("x", "end", None, None, "infra_error")
+    run = run_of(RunState.RUNNING, status=replace(status_of(RunState.RUNNING), cancel_requested=True))
+    assert text_of(run_outcome(run, None, [], [judged])) == "Cancelling: waiting for the end of the job.\n"
+    assert outcome(run) == "cancelling"
+    assert "judged" not in why_now(run, judged)
+
+
+def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -> None:
+    slow = timed_case(median_ns=2e6)
+    slow = replace(slow, timing=replace(slow.timing, baseline_ns=1e6))
+    result = result_of(Verdict.PASS, slow)
+    best = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, median_ns=5e5)),))
+    run = finished(result, score_s=2e-3)
+    tones: list[tuple[str, Tone]] = []
+
+    def paint(text: str, tone: Tone) -> str:
+        tones.append((text, tone))
+        return text
+
+    text = plain(run_outcome(run, result, best=best), 120, paint)
+    assert re.search(r"TIME|MEDIAN +REFERENCE +SPEEDUP +BEST", text)
+    assert ("0.50x", Tone.BAD) in tones
+    assert "each benchmark to its own scale; best: bob, run 7\n" in text
+    bars = [line for line in text.splitlines() if "▇" in line]
+    assert [round(line.count("▇") / bars[2].count("▇")) for line in bars] == [4, 2, 1]
+    assert [re.search(r"this run|reference|best", line)[0] for line in bars] == ["this run", "reference", "best"]  # type: ignore[index]
+    assert "▇" not in plain(run_outcome(run, result, best=best), 99)
+    other = LeaderRun(7, "bob", (replace(best.cases[0], spec="another"),))
+    assert "BEST" not in text_of(run_outcome(run, result, best=other))
+
+
+@pytest.mark.parametrize(
     ("score_s", "placing", "line"),
     [
+        (12.34e-6, Placing(1, 1, 12.34e-6, 12, first=True), "Rank 1 of 1 on H100: 12.3 µs"),
         (12.34e-6, Placing(1, 9, 12.34e-6, 12, first=False), "First place on H100: 12.3 µs"),
         (12.34e-6, Placing(2, 9, 12.34e-6, 12, first=True), "Second place on H100: 12.3 µs"),
         (12.34e-6, Placing(3, 9, 12.34e-6, 12, first=False), "Third place on H100: 12.3 µs"),
@@ -236,7 +290,7 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False, change_spread=1.15),
-            "Successful on H100: 12.3 µs, within noise (8.2 ± 15 %) of the user's best, 11.4 µs (run 7)",
+            "Score on H100: 12.3 µs, within noise (8.2 ± 15 %) of the user's best, 11.4 µs (run 7)",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
@@ -247,17 +301,17 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
+            "Score on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Successful on H100: 34.2 µs, 3.0x slower than the user's best, 11.4 µs (run 7)",
+            "Score on H100: 34.2 µs, 3.0x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 11.4 µs, as fast as the user's best, which was submitted earlier (run 7)",
+            "Score on H100: 11.4 µs, as fast as the user's best, which was submitted earlier (run 7)",
         ),
     ],
 )
@@ -276,7 +330,7 @@ def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
 def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: str) -> None:
     result, placing = result_of(Verdict.PASS, timed_case()), Placing(None, 99, 11.4e-6, 7, first=False)
     run = finished(result, score_s=score_s)
-    for report in (run_report, run_overview, run_summary):
+    for report in (run_report, run_outcome, run_summary):
         assert words in text_of(report(run, result, placing=placing, reader="ada"))
         assert "the user's best" in text_of(report(run, result, placing=placing, reader="bob"))
 
@@ -688,7 +742,7 @@ def test_consecutive_cases_with_one_failure_share_a_row_so_that_a_small_screen_h
     passed = Case("test", 3, "size: 4; seed: 3", Verdict.PASS)
     other = Case("test", 6, "size: 7; seed: 6", Verdict.EXCEPTION, "another")
     result = result_of(Verdict.EXCEPTION, *map(_raised, range(3)), passed, *map(_raised, range(4, 6)), other)
-    text = text_of(run_overview(finished(result), result))
+    text = text_of(run_outcome(finished(result), result))
     assert "1 to 3  exception  KeyError: 'boom'  1 and 2 more\n" in text
     assert "     4  pass                         4\n" in text
     assert "5 to 6  exception  KeyError: 'boom'  5 and 1 more\n" in text
@@ -699,11 +753,11 @@ def test_a_failure_of_all_cases_is_told_in_the_outcome_and_ends_its_traceback() 
     raised = [_raised(index) for index in range(6)]
     message = "test case 1 (size: 1; seed: 0): KeyError: 'boom'"
     result = replace(result_of(Verdict.EXCEPTION, *raised), message=message)
-    text = text_of(run_overview(finished(result), result))
+    text = text_of(run_outcome(finished(result), result))
     assert "KeyError: 'boom', in test case 1 (size: 1; seed: 0) and 5 more\n" in text
     assert "1 to 6  exception  1 and 5 more\n" in text
     assert text.count("KeyError: 'boom'") == 2
     two = replace(result, cases=(raised[0], replace(raised[1], message="ValueError: another")))
-    text = text_of(run_overview(finished(two), two))
+    text = text_of(run_outcome(finished(two), two))
     assert "(size: 1; seed: 0)\n" in text
     assert "1  exception  KeyError: 'boom'     1\n" in text

@@ -1,23 +1,26 @@
 """The progress of a running run by the lines of its harness."""
 
+import re
 from datetime import timedelta
 
 import pytest
 
 from hpc_board.board.runs import _progress
 from hpc_board.domain.job_options import JobOptions
-from hpc_board.domain.run import Progress, RunState
+from hpc_board.domain.run import Progress, RunState, TimeSoFar
 from hpc_board.model.task import OWN, Language, Mode, Task, TaskFile
+from hpc_board.report.plain import plain
 from hpc_board.report.run_progress import (
     RunProgress,
     begun_cases,
     case_counts,
     run_progress,
     time_left,
+    time_so_far,
     tools_of,
 )
 from hpc_board.report.run_words import place_text
-from hpc_board.report.runs import step_text
+from hpc_board.report.runs import run_report, step_text
 from tests.unit.report.test_report import run_of
 from tests.values import replace
 
@@ -143,6 +146,37 @@ def test_the_cases_that_have_begun_are_known_with_their_texts() -> None:
     ]
 
 
+def _timed(number: int, case: int, timed: int, median_ns: float) -> Progress:
+    return replace(_round(number, 5, case), timed=TimeSoFar(timed, median_ns, 2 * median_ns))
+
+
+def test_begun_benchmarks_have_their_times_so_far_with_the_round() -> None:
+    steps = [_round(1, 5, 1), _timed(1, 2, 1, 9.2e5), _timed(2, 1, 2, 3e6), _timed(2, 2, 1, 9.01e5)]
+
+    def told(count: int) -> list[str]:
+        return [case.so_far for case in begun_cases(steps[:count])]
+
+    assert told(1) == [""]
+    assert told(2) == ["920 µs so far, round 1 of 5", ""]
+    assert told(4) == ["901 µs so far, round 2 of 5", "3.00 ms so far, round 2 of 5"]
+    assert time_so_far(steps[:1]) == ""
+    assert time_so_far(steps) == "benchmark 1: 901 µs so far"
+    assert time_so_far([replace(steps[1], of=1)]) == "920 µs so far"
+
+
+def test_a_report_of_a_running_run_has_the_times_so_far_as_a_table_and_from_100_columns_on_as_bars() -> None:
+    steps = [_timed(2, 2, 1, 9.01e5)]
+    run = run_of(RunState.RUNNING)
+    narrow, wide = (plain(run_report(run, None, progress=[_round(1, 5, 1), *steps]), width) for width in (99, 100))
+    assert re.search(r"# +SO FAR  REFERENCE  SPEEDUP  CASE\n1 +901 µs +1.80 ms +2.00x  1", narrow)
+    assert "▇" not in narrow
+    own, reference = (line for line in wide.splitlines() if "▇" in line)
+    assert own.startswith("1  this run    901 µs  ▇▇")
+    assert reference.startswith("   reference  1.80 ms  ▇▇")
+    assert len(reference) == 100
+    assert abs(2 * own.count("▇") - reference.count("▇")) <= 1
+
+
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
     assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
     assert place_text(_again(1, 2), short=True) == "repeat 1/5, bench 2/3"
@@ -186,6 +220,39 @@ def test_the_time_left_is_the_rest_of_the_usual_time() -> None:
     assert time_left(80 * second, 80 * second) is None
     assert time_left(None, 80 * second) is None
     assert time_left(56 * second, None) is None
+
+
+_LINE = '{"at": "x", "phase": "benchmark", "case": 1, "of": 2, "message": "", "timed": %s}'
+_TIMED = '{"case": 2, "median_ns": %s, "baseline_ns": %s}'
+
+
+@pytest.mark.parametrize(
+    "timed",
+    [
+        "null",
+        "[]",
+        '"901"',
+        '{"case": 2}',
+        '{"case": 0, "median_ns": 1, "baseline_ns": null}',
+        '{"case": true, "median_ns": 1, "baseline_ns": null}',
+        '{"case": 1000001, "median_ns": 1, "baseline_ns": null}',
+        *(_TIMED % (time, "null") for time in ("0", "-1", "NaN", "Infinity", "1e19", '"1"', "null", "true", "9" * 400)),
+        *(_TIMED % ("1", time) for time in ("0", "NaN", '"1"', "[]", "true")),
+    ],
+)
+def test_a_time_so_far_that_no_case_has_is_no_progress(timed: str) -> None:
+    assert _progress((_LINE % timed).encode()) is None
+
+
+def test_a_time_so_far_is_read_and_older_lines_have_none() -> None:
+    found = _progress((_LINE % (_TIMED % ("901000", "null"))).encode())
+    assert found == Progress("x", "benchmark", 1, 2, "", TimeSoFar(2, 901_000.0))
+    both = _progress((_LINE % (_TIMED % ("1.5", "3"))).encode())
+    assert both is not None
+    assert both.timed is not None
+    assert both.timed.speedup == 2
+    old = _progress((_LINE.replace(', "timed": %s', "")).encode())
+    assert old == Progress("x", "benchmark", 1, 2, "")
 
 
 @pytest.mark.parametrize("number", ["true", "-1", "1000001", "9" * 4300, "1.5"])

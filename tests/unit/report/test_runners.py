@@ -12,7 +12,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.report.plain import plain
 from hpc_board.report.run_table import remarks_text
 from hpc_board.report.runners import runner_text, runners_facts
-from hpc_board.report.runs import run_evidence, run_report
+from hpc_board.report.runs import run_evidence, run_report, run_summary
 from hpc_board.report.views.runs import RunnerView
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 from tests.values import replace
@@ -114,10 +114,10 @@ def test_a_run_names_its_runner_wherever_its_job_is_named(board: Recorded) -> No
     assert remarks_text(run) == "at runner 3"
     text = plain(run_report(run, None))
     assert "job        4711.1, at runner 3\n" in text
-    assert "runner             3\n" in plain(run_evidence(run, [run.status]))
+    assert "job                4711.1, at runner 3\n" in plain(run_evidence(run, [run.status]))
     ended = replace(run, status=replace(run.status, state=RunState.FINISHED), verdict=Verdict.PASS)
     assert remarks_text(ended) == ""
-    told = plain(run_report(ended, result_of(Verdict.PASS, timed_case())))
+    told = plain(run_summary(ended, result_of(Verdict.PASS, timed_case())))
     assert "self-run · node n1 · job 4711.1 · at runner 3\n" in told
 
 

@@ -1,0 +1,46 @@
+"""The times of benchmarks as bars: this run's, the reference's, and those of the best run of the board."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.run import TimeSoFar
+from hpc_board.model.result import Case, Timing
+from hpc_board.model.score import duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Bar, Bars, Tone
+
+OWN = "this run"
+
+
+def best_times(cases: Sequence[Case], best: LeaderRun | None) -> Mapping[int, float]:
+    """Return the times of the best run in nanoseconds, by the index of those of `cases` that it has, too."""
+    specs = {case.index: case.spec for case in cases}
+    return {
+        case.index: case.timing.median_ns
+        for case in (best.cases if best else ())
+        if case.phase == "benchmark" and case.timing is not None and specs.get(case.index) == case.spec
+    }
+
+
+def case_bars(
+    timed: Sequence[tuple[str, Timing | TimeSoFar, float | None]], best: LeaderRun | None = None
+) -> Iterator[Bars]:
+    """Yield the bars of benchmarks, each with its text, its times and the best run's; none where all stand alone.
+
+    The longest bar of each benchmark has the whole width.
+    """
+    rows: list[Bar] = []
+    for text, timing, best_ns in timed:
+        times = {OWN: timing.median_ns, "reference": timing.baseline_ns, "best": best_ns}
+        known = {name: time_ns for name, time_ns in times.items() if time_ns}
+        tones = {OWN: Tone.STRONG, "reference": Tone.QUIET, "best": Tone.GOOD}
+        longest_ns = max(known.values(), default=0.0)
+        rows += [
+            Bar(name, duration_text(time_ns), time_ns / longest_ns, tones[name], text if name == OWN else "")
+            for name, time_ns in known.items()
+            if len(known) > 1
+        ]
+    if rows:
+        has_best = best is not None and any(row.name == "best" for row in rows)
+        whose = f"; best: {one_line(best.user)}, run {best.run}" if best is not None and has_best else ""
+        yield Bars(f"Time of a call, each benchmark to its own scale{whose}", tuple(rows))
