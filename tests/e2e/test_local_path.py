@@ -1,6 +1,9 @@
 """The whole path on the embedded scheduler, through the command line as a participant uses it."""
 
+import json
+import os
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,6 +75,19 @@ def test_a_run_that_nobody_waits_for_goes_on_until_it_is_cancelled_and_says_wher
     assert shown["provenance"]["interrupted"] == "SIGTERM"
     text = " ".join(board.run("run", "1").stdout.split())
     assert f"Ended without a result: {state_text(RunState.CANCELLED)}" in text
+
+
+def test_the_line_of_a_run_comes_when_it_has_ended_while_others_go_on(board: BoardFiles) -> None:
+    files = board.kernel(RIGHT, "fast.py"), board.kernel(HANGING, "hanging.py")
+    words = board.command("submit", *files, "--wait", "--json=lines", "--fields", "id,verdict,state")
+    environ = {**os.environ, **board.environ}
+    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as waiting:
+        assert waiting.stdout is not None
+        assert json.loads(waiting.stdout.readline()) == {"id": 1, "verdict": "pass", "state": "finished"}
+        assert waiting.poll() is None
+        board.run("cancel", "2")
+        assert json.loads(waiting.stdout.readline()) == {"id": 2, "verdict": None, "state": "cancelled"}
+        assert (waiting.stdout.read(), waiting.wait(60)) == ("", 3)
 
 
 @pytest.mark.root

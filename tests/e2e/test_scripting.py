@@ -135,6 +135,21 @@ def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Rec
 
 
 @pytest.mark.usefixtures("recording")
+def test_a_repeated_submission_returns_its_runs() -> None:
+    board = Board()
+    for reused in (False, True):
+        (run,) = board.submit({"one.py": KERNEL}, gpus="CPU", key="first")
+        assert (run.id, run.repeats, run.reused) == (1, None, reused)
+    (same,) = board.submit({"two.py": KERNEL}, gpus="CPU", if_new=True)
+    (new,) = board.submit({"two.py": KERNEL}, gpus="CPU", key="second")
+    assert (same.id, same.reused, new.id, new.repeats, new.reused) == (1, True, 2, 1, False)
+    assert [each.id for each in board.runs(key="first")] == [1]
+    with pytest.raises(InputError, match="has other contents"):
+        board.submit({"two.py": KERNEL}, gpus="CPU", key="first")
+    board.cancel([run, new])
+
+
+@pytest.mark.usefixtures("recording")
 def test_texts_are_submitted_waited_for_and_cancelled() -> None:
     slow = f"{KERNEL}\nimport time\n\ntime.sleep(600)\n"
     board = Board()
