@@ -133,8 +133,9 @@ bench-service: .venv/.dev slurm ## a served board beside one of files: commands,
 TUI_APPS := $(HOME)/.cache/hpc-board-bench-tui
 
 .PHONY: bench-tui
-bench-tui: .venv/.dev $(TUI_APPS)/.posting $(TUI_APPS)/.harlequin ## the app: first paint beside other Textual apps, from a key to the screen, frames lost, memory
+bench-tui: .venv/.dev $(TUI_APPS)/.posting $(TUI_APPS)/.harlequin ## the app: first paint beside other Textual apps, from a key to the screen, frames lost, memory, bytes on a slow line
 	$(BIN)/python scripts/bench_tui.py $(TUI_APPS)
+	$(BIN)/python scripts/bench_line.py $(TUI_APPS)
 
 # posting's Textual crashes with a newer tree-sitter.
 $(TUI_APPS)/.posting: PACKAGES := posting==2.11.1 'tree-sitter<0.26'

@@ -77,7 +77,7 @@ Bare().run()
 def main() -> None:
     """Print all tables, or those on keys alone."""
     if sys.argv[1:2] == ["churn"]:
-        churn(Path(sys.argv[2]))
+        churn(Path(sys.argv[2]), int(sys.argv[3]))
         return
     if sys.argv[1:2] == ["keys"]:
         with tempfile.TemporaryDirectory() as folder:
@@ -199,7 +199,8 @@ def filled_board(folder: Path) -> Board:
     board = Quiet(settings)
     store = Store(settings.board / "board.db")
     settings.board.mkdir(parents=True)
-    task, now = board.tasks.get(TASK), datetime.now(UTC)
+    # Ages in hours, which do not change meanwhile.
+    task, now = board.tasks.get(TASK), datetime.now(UTC) - timedelta(hours=2)
 
     def new(user: str, number: int) -> NewSubmission:
         run = NewRun("CPU", "local", "", f"hb-{user}-{number}", "n", "self-run", False, "h")
@@ -225,10 +226,10 @@ def finish(runs: RunGateway, run: Run, at: datetime) -> None:
     runs.finish(run.id, Status(RunState.FINISHED, at, "1", "node1"), result, result.score_s, at)
 
 
-def churn(database: Path) -> None:
-    """Change the states of CHANGES_A_SECOND runs each second, until killed."""
+def churn(database: Path, changes: int) -> None:
+    """Change the states of the newest runs in flight each second, until killed."""
     store = Store(database)
-    runs = [run.id for run in store.runs.in_flight()]
+    runs = [run.id for run in store.runs.in_flight()][-changes:]
     states = (RunState.QUEUED, RunState.RUNNING)
     for turn in range(1_000_000):
         start = time.monotonic()
@@ -240,9 +241,9 @@ def churn(database: Path) -> None:
 
 
 @contextmanager
-def churning(board: Board) -> Iterator[None]:
-    """Have another process change the runs meanwhile."""
-    command = [sys.executable, __file__, "churn", str(board.settings.board / "board.db")]
+def churning(board: Board, changes: int = CHANGES_A_SECOND) -> Iterator[None]:
+    """Have another process change so many runs each second meanwhile."""
+    command = [sys.executable, __file__, "churn", str(board.settings.board / "board.db"), str(changes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         if process.stdout is not None:
             process.stdout.readline()

@@ -262,6 +262,8 @@ class BoardApp(App[None]):
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
+        # Each of its frames takes a slow line as long as the last one alone.
+        self.animation_level = "none"
         self.stylesheet = Sheet(variables=self.get_css_variables())
         self.failure: BoardError | None = None
         """The error that kept the board from opening."""

@@ -7,7 +7,9 @@ import pytest
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.widgets import DataTable
 
 from hpc_board.errors import StorageError
 from hpc_board.tui import themes
@@ -35,6 +37,7 @@ class Numbers(App[None]):
         self.opened: list[int] = []
         self.drawn: list[int] = []
         self.refuses = False
+        self.words: dict[int, str] = {}
         self._backwards = backwards
         themes.register(self)
 
@@ -60,7 +63,7 @@ class Numbers(App[None]):
 
     def cells(self, number: int) -> dict[str, Text]:
         self.drawn.append(number)
-        return {"number": Text(str(number)), "word": Text("odd" if number % 2 else "")}
+        return {"number": Text(str(number)), "word": Text(self.words.get(number, "odd" if number % 2 else ""))}
 
     def pages(self, words: str) -> Page[int]:
         numbers = [number for number in range(self.length, 0, -1) if words in str(number)]
@@ -150,28 +153,26 @@ async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
 async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
     app = Numbers(500, backwards=True)
     async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: app.pane.count == "1/42+")
-        await pilot.press("down", "down")
-        assert app.pane.count == "3/42+"
+        await until(pilot, lambda: app.pane.length == "42+")
         await pilot.press("end")
         await until(pilot, lambda: app.pane.selected == 1)
-        assert app.pane.count == "500/500"
+        assert app.pane.length == "500"
         known = app.pane.length
         app.pane.narrow("77")
-        await until(pilot, lambda: app.pane.count == "1/5")
-        assert app.pane.grid.border_title == f"Numbers 1/5 of {known} · filter: 77"
+        await until(pilot, lambda: app.pane.length == "5")
+        assert app.pane.grid.border_title == f"Numbers 5 of {known} · filter: 77"
         app.pane.narrow("1")
-        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.count} · filter: 1")
-        assert app.pane.count.endswith("+")
+        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.length} · filter: 1")
+        assert app.pane.length.endswith("+")
         app.pane.narrow("")
-        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.count}")
+        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.length}")
 
 
 async def test_an_empty_list_and_one_that_nothing_fits_say_so() -> None:
     app = Numbers(0)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: shown(pilot, "There are no numbers."))
-        assert app.pane.count == "0"
+        assert app.pane.length == "0"
         app.pane.narrow("5")
         await until(pilot, lambda: shown(pilot, "No row matches “5”."))
 
@@ -214,6 +215,18 @@ async def test_the_selection_stays_as_items_come_in_above_it_and_is_opened() -> 
         await until(pilot, lambda: app.opened == [28])
 
 
+async def test_a_changed_row_is_drawn_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, drawn = Numbers(30), list[tuple[Region, ...]]()
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        monkeypatch.setattr(DataTable, "refresh", lambda _, *regions, **__: drawn.append(regions))
+        app.read(anew=False)
+        assert not drawn
+        app.words[28] = "changed"
+        app.read(anew=False)
+        assert [[region.height for region in regions] for regions in drawn] == [[1]]
+
+
 async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     app = Numbers(30)
     async with app.run_test(size=(60, 24)) as pilot:
@@ -221,7 +234,7 @@ async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.Monk
         monkeypatch.setattr(list_pane, "_REST_SECONDS", 3600)
         await pilot.press("down")
         await until(pilot, lambda: app.pane.is_moving)
-        assert (app.pane.selected, app.pane.count) == (29, "2/30")
+        assert (app.pane.selected, app.pane.place) == (29, 1)
         app.read(anew=False)
         await pilot.pause()
         assert shown(pilot, "This is 30.")

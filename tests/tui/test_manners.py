@@ -16,6 +16,7 @@ import pytest
 from textual import events
 from textual.color import Color
 from textual.command import CommandPalette
+from textual.containers import VerticalScroll
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input, OptionList
 
@@ -443,6 +444,16 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
         await until(pilot, lambda: any("Run 40" in (toast.title or "") for toast in app._notifications))
         assert "".join(told).startswith(written)
         assert bool(told) is bool(written)
+
+
+async def test_a_page_is_turned_in_one_frame() -> None:
+    async with app_with(FakeBoard()).run_test(size=(80, 16)) as pilot:
+        await opened(pilot)
+        await press(pilot, "f1")
+        box = next(box for box in pilot.app.screen.query(VerticalScroll) if box.max_scroll_y > 0)
+        box.scroll_page_down()
+        await until(pilot, lambda: box.scroll_y > 0)
+        assert box.scroll_y == box.scroll_target_y
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])

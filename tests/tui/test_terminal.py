@@ -72,8 +72,15 @@ class Terminal:
             pass
         return self.process.wait(_DEADLINE_SECONDS)
 
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], _DEADLINE_SECONDS)[0]:
+    def during(self, seconds: float) -> bytes:
+        """Return all that the process writes in this time."""
+        before, end = len(self.shown), time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._read(left)
+        return self.shown[before:]
+
+    def _read(self, seconds: float = _DEADLINE_SECONDS) -> bool:
+        if not select.select([self._master], [], [], seconds)[0]:
             return False
         data = b""
         # On Linux, reading from a terminal whose other end is closed is an error.
@@ -116,6 +123,23 @@ def test_bytes_that_are_not_utf8_do_not_end_the_app() -> None:
         terminal.until("k\N{REPLACEMENT CHARACTER}seï\N{EURO SIGN}".encode())
         terminal.type(b"\x11")
         assert terminal.end() == 0
+
+
+def test_only_what_changed_is_written() -> None:
+    program = (
+        "from hpc_board.tui.app import BoardApp; from tests.tui.fake_board import NOW, FakeBoard;"
+        "BoardApp(FakeBoard, now=lambda: NOW).run()"
+    )
+    with on_a_terminal(program) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"r")
+        terminal.until(b"Runs 7")
+        while terminal.during(2.0):
+            pass
+        terminal.type(b"\x1b[B")
+        written = terminal.during(2.0)
+        assert b"40" in written
+        assert b"Runs 7" not in written
 
 
 def test_a_paste_with_bytes_that_are_not_utf8_presses_no_keys() -> None:

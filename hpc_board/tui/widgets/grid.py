@@ -1,7 +1,7 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
+from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import DataTable
 
@@ -116,6 +117,9 @@ class Grid(DataTable[_Line]):
             super().__init__()
             self.to_end = to_end
 
+    _is_updating = False
+    """True while cells of rows are replaced, each of which is drawn afterwards."""
+
     def __init__(
         self,
         columns: Sequence[Column],
@@ -196,14 +200,24 @@ class Grid(DataTable[_Line]):
         layout = self._layout and self._fitting(self.size.width)
         goes_on = bool(old) and [row.key for row in self._shown[: len(old)]] == list(known)
         if layout and layout == self._layout and goes_on and select is None:
-            for index, (before, row) in enumerate(zip(old, self._shown, strict=False)):
-                if before is not row:
-                    self.update_cell_at(Coordinate(index, 0), _Line(row, self._segments))
+            changed = [index for index, before in enumerate(old) if before is not self._shown[index]]
+            self._is_updating = True
+            for index in changed:
+                self.update_cell_at(Coordinate(index, 0), _Line(self._shown[index], self._segments))
+            self._is_updating = False
+            for index in changed:
+                self.refresh_row(index)
             for row in self._shown[len(old) :]:
                 self.add_row(_Line(row, self._segments), key=row.key)
         else:
             self._layout = layout
             self._fill(current, centred=select is not None)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw the table anew, unless rows are updated: Textual would draw all of them, which a slow line shows."""
+        if self._is_updating:
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def set_sorting(self, sorting: Sorting) -> None:
         """Show in its head by which column the table is sorted."""

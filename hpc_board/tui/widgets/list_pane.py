@@ -7,13 +7,16 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 from rich.console import RenderableType
+from rich.segment import Segment
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
@@ -143,6 +146,7 @@ class ListPane(Vertical, Generic[T]):
         self._indexes: list[int] = []
         self._rest: Timer | None = None
         """The timer of a cursor that has just moved."""
+        self._details_lines: list[list[Segment]] = []
         self._described: str | None = None
         """The row whose details are shown."""
         self._wanted: str | None = None
@@ -219,11 +223,6 @@ class ListPane(Vertical, Generic[T]):
     @property
     def window(self) -> Window[T]:
         return self._window
-
-    @property
-    def count(self) -> str:
-        """Return the position of the selected item and the length: "12/712", or "12/40+" if the list may be longer."""
-        return self.length if self.place is None else f"{self.place + 1}/{self.length}"
 
     @property
     def length(self) -> str:
@@ -507,10 +506,15 @@ class ListPane(Vertical, Generic[T]):
     def _show_details(self) -> None:
         item = self.selected
         if item is not None and self._kind.details is not None:
-            self.query_one(".details", Static).update(self._kind.details(item))
+            details, options = self._kind.details(item), self.app.console_options
+            lines = self.app.console.render_lines(details, options.update_width(self.size.width))
+            # On a slow line, a panel takes longer than its text.
+            if lines != self._details_lines:
+                self._details_lines = lines
+                self.query_one(".details", Static).update(details)
         heading = "" if item is None or self._kind.heading is None else self._kind.heading(item)
         for panel in self.query(".selected"):
-            panel.border_title = toned(heading, limit=60)
+            _entitle(panel, toned(heading, limit=60))
         nothing = (
             f"No row matches “{self._filter}”.\nPress / to change the filter, Esc to clear it."
             if self.is_filtered
@@ -522,11 +526,13 @@ class ListPane(Vertical, Generic[T]):
     def _show_empty(self, words: str) -> None:
         """Show a text in the middle of a list without items; an empty one hides it."""
         self.set_class(bool(words), "-empty")
-        self.query_one(".empty", Static).update(empty_text(words))
+        empty, text = self.query_one(".empty", Static), empty_text(words)
+        if empty.content != text:
+            empty.update(text)
 
     def _show_title(self) -> None:
-        """Show the position in the list and the filter on the panel of the table."""
-        title = f"{self._kind.title} {self.count}" if self._kind.title and self._is_known else self._kind.title
+        """Show the length of the list and the filter on the panel of the table."""
+        title = f"{self._kind.title} {self.length}" if self._kind.title and self._is_known else self._kind.title
         # The number of matches is unknown while more may follow.
         if title and self.is_filtered and self._unfiltered and not self.length.endswith("+"):
             title += f" of {self._unfiltered}"
@@ -536,7 +542,7 @@ class ListPane(Vertical, Generic[T]):
             f"filter: {self._filter}" if self.is_filtered else "",
             self.remark,
         )
-        self.grid.border_title = toned(" · ".join(filter(None, parts)))
+        _entitle(self.grid, toned(" · ".join(filter(None, parts))))
 
     @property
     def _filter(self) -> str:
@@ -589,3 +595,9 @@ class ListPane(Vertical, Generic[T]):
         event.stop()
         self.grid.focus()
         self.screen.refresh_bindings()
+
+
+def _entitle(panel: Widget, title: Text) -> None:
+    """Set the title of a panel, which Textual then draws as a whole."""
+    if panel.border_title != Content.from_rich_text(title).markup:
+        panel.border_title = title
