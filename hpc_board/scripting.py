@@ -295,7 +295,7 @@ class Board:
             if wait:
                 runner = granted(self._board, runner)
                 if runner.state.ended:
-                    raise SchedulerError(f"runner {runner.id} has ended: {runner.status.reason or runner.state}")
+                    raise SchedulerError(f"runner {runner.id} has ended: {runner.why}")
             yield _of(Runner, runner, state=str(runner.state), job_id=runner.status.job_id, node=runner.status.node)
         finally:
             if is_new:

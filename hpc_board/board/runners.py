@@ -112,7 +112,7 @@ class Runners:
         self._context.installation.require_unserved("releases GPUs")
         found = self.get(runner)
         if found.state.ended:
-            raise InputError(f"runner {runner} has ended: {found.status.reason or found.state}.")
+            raise InputError(f"runner {runner} has ended: {found.why}.")
         self._context.store.runners.request_end(runner, f"released by {self._context.user}")
         with _naming(f"The request to end runner {runner} is stored; a later pass carries it out."):
             errors = self._context.reconciler.advance_runners(found.cluster)

@@ -48,6 +48,11 @@ class Runner(msgspec.Struct, frozen=True):
         return self.status.state
 
     @property
+    def why(self) -> str:
+        """Return the reason for the state, or else the state."""
+        return self.status.reason or str(self.state)
+
+    @property
     def never_starts(self) -> bool:
         """Return whether the scheduler says, or has said before the end, that it will not start the job."""
         return self.started_at is None and self.status.reason.startswith(NEVER_STARTS)

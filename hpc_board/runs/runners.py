@@ -33,12 +33,11 @@ from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRe
 from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
-from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable
 from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens
 from hpc_board.schedulers import Job, JobKey
-from hpc_board.schedulers.runner_queue import REASON_MAX, RunnerQueue, job_state
+from hpc_board.schedulers.runner_queue import RunnerQueue, job_state
 from hpc_board.store import Store
 from hpc_board.store.runners import NewRunner
 
@@ -135,7 +134,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     def _advance(self, runner: Runner, *, asks: bool, sends: bool) -> None:
         if runner.state is RunState.CREATED and runner.status.cancel_requested:
-            self._move(runner, RunState.CANCELLED, "released before its job was sent")
+            self._move(runner, RunState.CANCELLED)
         elif runner.state is RunState.CREATED:
             backoff = self.clusters.backoff(runner.cluster)
             if backoff.rests(utc_now()):
@@ -249,18 +248,13 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         after a while, if it has retired or is to end.
         """
         told = self._queue(runner).state() if news.state is not JobState.PENDING else None
-        retired = one_line(told.retired, REASON_MAX) if told is not None else ""
+        retired = "" if told is None else told.retired
         if news.unlisted and (retired or runner.status.cancel_requested):
             news = replace(news, state=JobState.MISSING)
         status = next_status(runner.status, news, utc_now(), result_grace=timedelta(0))
         if news.state is JobState.MISSING and not status.state.ended:
             status = replace(status, state=runner.state, at=runner.status.at, reason=runner.status.reason)
-        if runner.status.cancel_requested:
-            # The request explains the end, and not the scheduler's or the runner's words on how it was carried out.
-            retired = retired and runner.status.reason
-            if not status.state.ended or status.state is RunState.CANCELLED:
-                status = replace(status, reason=runner.status.reason)
-        elif not runner.user and replace(runner, status=status).never_starts:
+        if not runner.user and replace(runner, status=status).never_starts:
             # The runner of the board has no user who would cancel it.
             status = replace(status, cancel_requested=True)
         if told is None or not retired or news.state is JobState.UNKNOWN:
@@ -490,7 +484,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
         )
         in_hand = JobState.RUNNING
         how = "waits in vain" if runner.never_starts and not runner.state.ended else "ended before it"
-        before_it = f"runner {runner.id} {how}: {_why(runner)}"
+        before_it = f"runner {runner.id} {how}: {runner.why}"
         if part == QUEUE:
             if not runner.takes_runs and queue.withdraw(name):
                 return _Back(before_it)
@@ -513,7 +507,7 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             # A part of the folder is gone, and the runner with it. Another job folder keeps it apart in any case.
             return _Back(before_it, begun=True)
         state = _ENDS_IN_HAND.get(runner.state, JobState.ENDED)
-        return replace(at_runner, state=state, reason=f"its runner ended: {_why(runner)}")
+        return replace(at_runner, state=state, reason=f"its runner ended: {runner.why}")
 
     def _take_back(self, runs: Sequence[Run], back: Mapping[int, "_Back"]) -> None:
         """Record that these runs have no job.
@@ -571,10 +565,6 @@ class RunnerJobs(msgspec.Struct, frozen=True):
 
     def _entry(self, run: Run) -> str:
         return entry_name(run.id, self.clusters.folders_of(run).of(run).name)
-
-
-def _why(runner: Runner) -> str:
-    return runner.status.reason or str(runner.state)
 
 
 def _at_runner(work: "PreparedJob", runner: Runner) -> Run:

@@ -14,7 +14,7 @@ from hpc_board.model.value import Value
 from hpc_board.transport import ENTRIES_MAX, Files
 
 _FILE_BYTES_MAX = 64 * 1024
-REASON_MAX = 200
+_REASON_MAX = 200
 _STATES = {"ended": JobState.ENDED, "cancelled": JobState.CANCELLED, "timeout": JobState.TIMEOUT}
 
 
@@ -88,19 +88,20 @@ class RunnerQueue(msgspec.Struct, frozen=True):
             return None
         except (NotRegularFileError, ValueError):
             return End("ended", "the record of its end cannot be read")
-        return End(end.state, one_line(end.reason, REASON_MAX))
+        return End(end.state, one_line(end.reason, _REASON_MAX))
 
     def state(self) -> State | None:
         """Return the runner's description of itself, None if there is none that can be read."""
         try:
-            return decoded(self.files.read(self.folder / QUEUE / STATE, _FILE_BYTES_MAX), State)
+            told = decoded(self.files.read(self.folder / QUEUE / STATE, _FILE_BYTES_MAX), State)
         except (OSError, ValueError):
             return None
+        return State(told.started_at, told.at, told.place, one_line(told.retired, _REASON_MAX))
 
     def retired(self) -> str:
         """Return the reason for which the runner takes no more runs; empty if it has told none."""
         state = self.state()
-        return "" if state is None else one_line(state.retired, REASON_MAX)
+        return "" if state is None else state.retired
 
 
 def job_state(end: End) -> JobState:

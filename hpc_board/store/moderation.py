@@ -79,7 +79,7 @@ WITH log AS (
            json_object('runner', id, 'seconds', seconds, 'runs', runs, 'held_seconds',
                coalesce(min(seconds, CAST(round(86400 * (julianday(at) - julianday(started_at))) AS INTEGER)), 0))
                AS detail,
-           user AS by_user, at, coalesce({released}, reason) AS reason, 4 * id + 3 AS number
+           user AS by_user, at, reason, 4 * id + 3 AS number
       FROM runner_details
      WHERE NOT EXISTS (SELECT 1 FROM live_runners WHERE runner = id))
 SELECT * FROM log
@@ -95,9 +95,6 @@ SELECT * FROM log
         f"iif({_TERM.format('terms', key)} IS NOT {_TERM.format('old', key)}, '{word}, ', '')"
         for key, word in _TERMS.items()
     ),
-).replace(
-    "{released}",
-    "(SELECT reason FROM runner_events WHERE runner = runner_details.id AND cancel_requested ORDER BY id LIMIT 1)",
 )
 
 _PARTICIPANTS = "SELECT DISTINCT user FROM submissions LIMIT 100000"

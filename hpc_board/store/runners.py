@@ -20,6 +20,8 @@ from hpc_board.store.sqlite import Database, Row
 
 _LIVE = "id IN (SELECT runner FROM live_runners)"
 
+_WANTED_ENDS = (RunState.CANCELLED, RunState.FINISHED)
+
 _LEFT = """
 token IN (SELECT value FROM json_each(:tokens)) AND at < :before AND id NOT IN (
     SELECT events.runner FROM in_flight
@@ -95,16 +97,18 @@ class RunnerGateway:
             _check_gpu_time(db, new)
 
     def record(self, number: int, status: Status) -> bool:
-        """Append a status. Return False, without a change, if the runner has ended."""
+        """Append a status, unless it is the newest one. Return False, without a change, if the runner has ended."""
         with self._file.writing() as db:
             found = _stored(db, number)
             newest = found.status
             if newest.state.ended:
                 return False
-            # Another process may have requested it since this one last looked.
-            wish = newest.cancel_requested and not status.state.ended
-            cancel = status.cancel_requested or wish
-            db.insert("runner_events", status_row(replace(status, runner=number, cancel_requested=cancel)))
+            if newest.cancel_requested and (not status.state.ended or status.state in _WANTED_ENDS):
+                # Another process may have requested the end since this one last looked. The request explains it, and
+                # not the words of the scheduler or the runner on how it was carried out.
+                status = replace(status, reason=newest.reason, cancel_requested=True)
+            if (status := replace(status, runner=number)) != newest:
+                db.insert("runner_events", status_row(status))
             if status.state.ended:
                 db.delete("live_runners", "runner = ?", [number])
                 # If no client has looked for hours, the end was long before it was seen.

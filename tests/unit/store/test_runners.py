@@ -79,10 +79,26 @@ def test_the_request_to_end_a_runner_stays_with_it(store: Store) -> None:
     asked = store.runners.request_end(runner.id, "released by alice")
     assert (asked.status.cancel_requested, asked.status.reason, asked.takes_runs) == (True, "released by alice", False)
     # A client that has read the runner before the request.
-    assert moved(store, before, RunState.RUNNING, 2).status.cancel_requested
-    ended = moved(store, before, RunState.FINISHED, 3)
-    assert not ended.status.cancel_requested
+    running = moved(store, before, RunState.RUNNING, 2)
+    assert (running.status.cancel_requested, running.status.reason) == (True, "released by alice")
+    ended = moved(store, before, RunState.FINISHED, 3, reason="it was released")
+    assert (ended.status.cancel_requested, ended.status.reason) == (True, "released by alice")
     assert store.runners.request_end(runner.id, "again").status == ended.status
+
+
+def test_a_fault_explains_the_end_of_a_runner_that_is_to_end(store: Store) -> None:
+    runner = store.runners.add(new(), most=1)
+    moved(store, runner, RunState.RUNNING, 1, job_id="7")
+    store.runners.request_end(runner.id, "released by alice")
+    assert moved(store, runner, RunState.NODE_FAIL, 2, reason="n1 is down").status.reason == "n1 is down"
+
+
+def test_the_same_status_is_stored_once(store: Store) -> None:
+    runner = store.runners.add(new(), most=1)
+    moved(store, runner, RunState.QUEUED, 1, job_id="7", reason="Priority")
+    moved(store, runner, RunState.QUEUED, 1, job_id="7", reason="Priority")
+    with store.file.reading() as db:
+        assert len([*db.rows("runner_events", "TRUE", ())]) == 2
 
 
 def test_a_runner_that_does_not_exist_is_named(store: Store) -> None:
