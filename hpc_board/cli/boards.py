@@ -103,7 +103,7 @@ def create(
 @click.argument("source", required=False, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
 @_gpus
-@click.option("--open/--closed", "open_to_all", default=None, help="Visible to everyone, or to members only.")
+@click.option("--open/--closed", "open_to_all", default=None, help="Visible to all users, or to members only.")
 @_members
 @click.option("--no-member", "no_members", metavar="WHO", multiple=True, help="Remove a member: a user or a @group.")
 @click.option("--show-code/--hide-code", default=None, help="Publish submitted files after the deadline, or never.")

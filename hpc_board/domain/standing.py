@@ -145,7 +145,7 @@ def verdict_line(
     if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"
-    what = "First successful submission" if placing.first else "Personal best"
+    what = "First pass" if placing.first else "Personal best"
     return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
 
 

@@ -12,10 +12,10 @@ from hpc_board.report.formatting import count_text, moment_text
 
 def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
     """Return the options of a board without deadline and GPUs, which every task has."""
-    seen_by = "everyone"
+    seen_by = "all users"
     if terms.visibility is Visibility.CLOSED:
         seen_by = ", ".join(("creator", "admins", *map(one_line, terms.members)))
-    code = {"never": "admins", "after_deadline": "everyone after the deadline; admins always"}[terms.code_shown]
+    code = {"never": "admins", "after_deadline": "all users after the deadline; admins always"}[terms.code_shown]
     return (
         ("creator", one_line(terms.creator)),
         ("visibility", terms.visibility.value),

@@ -1,7 +1,7 @@
 """Short texts for a run's progress and times."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,15 +15,6 @@ from hpc_board.report.formatting import span_text
 
 JUDGED = "end"
 """The harness's last step, before it writes the result."""
-
-MODE_WORDS: Mapping[str, str] = {
-    Mode.TEST: "test",
-    Mode.BENCHMARK: "bench",
-    Mode.PROFILE: "prof",
-    Mode.SANITIZE: "sanit",
-    Mode.RANKED: "ranked",
-}
-
 
 _VERDICT_WORDS = {
     Verdict.WRONG_DTYPE: "wrong type",
@@ -178,7 +169,9 @@ def place_text(step: Progress, *, short: bool = False) -> str:
         known = step.message in set(Verdict)
         words = verdict_text(Verdict(step.message)) if known else one_line(step.message, _VERDICT_CHARACTERS_MAX)
         return f"judged: {words}{'' if short else '; the result follows'}"
-    phase = one_line(MODE_WORDS.get(step.phase, step.phase), 20) if short else step.phase
+    phase = step.phase
+    if short:
+        phase = "bench" if phase == Mode.BENCHMARK else one_line(phase, 20)
     if step.case is None or step.of is None:
         return phase
     between, found = "/" if short else " of ", round_of(step)

@@ -242,7 +242,7 @@ class BoardApp(App[None]):
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
-            Binding("A", "admin", "Admin", tooltip="Manage boards, users and runs"),
+            Binding("A", "admin", "Admin", show=False, tooltip="Manage boards, users and runs"),
         ],
         "app",
     )
@@ -399,6 +399,8 @@ class BoardApp(App[None]):
         from hpc_board.tui.screens.dialogs import HelpKey, HelpScreen, KeyGroup
 
         def group(active: ActiveBinding) -> KeyGroup:
+            if keys.is_second(active.binding.action):
+                return KeyGroup.SECOND
             if active.node is self or active.binding.id == "screen.back":
                 return KeyGroup.APP
             return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
@@ -826,7 +828,7 @@ class BoardApp(App[None]):
         else:
             for ended, rank in event.ended:
                 if self._place != targets.Report(ended.id):
-                    self._notify_end(ended, rank)
+                    self._notify_end(ended, rank, toast=not self._is_watched(ended))
         self._post_tick()
         if not self._board.served:
             self.set_timer(self._follow_seconds, self._follow)
@@ -850,18 +852,24 @@ class BoardApp(App[None]):
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
-    def _notify_end(self, run: "Run", rank: int | None) -> None:
+    def _is_watched(self, run: "Run") -> bool:
+        """Return whether the watch in front shows the run."""
+        place = self._place
+        return isinstance(place, targets.Watch) and (run.task, run.file_name) == (place.task, place.file.name)
+
+    def _notify_end(self, run: "Run", rank: int | None, *, toast: bool) -> None:
         from hpc_board.report.formatting import score_text
         from hpc_board.tui.formatting import state
 
         word, tone = state(run)
         parts = [f"{run.task} on {run.gpu}: {word}", score_text(run.score_s), f"rank {rank}" if rank else ""]
-        self.notify(
-            ", ".join(filter(None, parts)),
-            title=f"Run {run.id}",
-            severity="information" if tone is Tone.GOOD else "warning",
-            markup=False,
-        )
+        if toast:
+            self.notify(
+                ", ".join(filter(None, parts)),
+                title=f"Run {run.id}",
+                severity="information" if tone is Tone.GOOD else "warning",
+                markup=False,
+            )
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
 
     def _stays_words(self, runner: "Runner") -> str:

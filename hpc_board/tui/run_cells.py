@@ -10,7 +10,7 @@ from hpc_board.domain.run import Progress, Run
 from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.report.formatting import score_text
 from hpc_board.report.run_table import remarks_text
-from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited, why_now
+from hpc_board.report.run_words import age, ran, span, trust, waited, why_now
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Sorting
@@ -38,7 +38,7 @@ _REASON = Column("why", "Reason", 10, grows=True, from_width=56)
 _FILE = Column("file", "File", 9, from_width=88, most=14)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
-_MODE = Column("mode", "Mode", 6, from_width=74)
+_MODE = Column("mode", "Mode", 6, from_width=74, most=9)
 _WAITED = Column("waited", "Waited", 6, right=True, from_width=116)
 _RAN = Column("ran", "Ran", 6, right=True, from_width=116)
 _AGE = Column("age", "Age", 6, right=True, from_width=70)
@@ -79,7 +79,7 @@ def cells(line: Line) -> dict[str, Text]:
         "user": toned(run.user, Tone.OWN if run.user == line.reader else Tone.PLAIN),
         "task": toned(run.task),
         "gpu": toned(run.gpu),
-        "mode": toned(MODE_WORDS[run.mode], Tone.MUTED),
+        "mode": toned(run.mode, Tone.MUTED),
         "outcome": toned(*state(run)),
         "why": toned(why_now(run, line.step), Tone.MUTED),
         "file": toned(run.file_name, Tone.MUTED),

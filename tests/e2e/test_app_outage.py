@@ -135,25 +135,25 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     board = site.board
     (first,) = board.submissions.submit([requested(file, gpus=["H100"], mode="ranked")])
     terminal.press("r")
-    terminal.until("Runs / own", "running", "on h100-1", "1 in flight", name="running")
+    terminal.until("Runs / your runs", "running", "on h100-1", "1 in flight", name="running")
     site.saved(first)
 
     # It hangs: the title names the cause of the wait, the known state stays, and the keys work.
     site.stop_controller()
-    terminal.until("Runs / own", "waiting ", SILENT, "1 double", "running", name="hanging")
+    terminal.until("Runs / your runs", "waiting ", SILENT, "1 double", "running", name="hanging")
     terminal.press("?")
     terminal.until("Submit the file of the selected run, or another one", name="help")
     # Escape and a letter at once would be one key.
     terminal.press("Escape")
-    terminal.until("Runs / own", without="Go back")
+    terminal.until("Runs / your runs", without="Go back")
     terminal.press("b")
     terminal.until("Board double", "No results on H100 yet", name="standings-hanging")
     terminal.press("Escape")
-    terminal.until("Runs / own", "1 double", "running")
+    terminal.until("Runs / your runs", "1 double", "running")
 
     # It dies: one box says so, on every screen.
     site.kill_controller()
-    shown = terminal.until("Runs / own", "1 double", "running", *DOWN, name="dead")
+    shown = terminal.until("Runs / your runs", "1 double", "running", *DOWN, name="dead")
     assert shown.count("The scheduler failed") == 1
     assert "Traceback" not in shown
     terminal.press("Enter")
@@ -164,20 +164,22 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.until("Run 1", *DOWN)
     terminal.press("Escape")
     # The app pauses its questions after a silence, and the box stays.
-    terminal.until("Runs / own", "1 double", "running", *DOWN, pattern=NOT_ASKED, name="still-dead")
+    terminal.until("Runs / your runs", "1 double", "running", *DOWN, pattern=NOT_ASKED, name="still-dead")
 
     # It comes back.
     site.start_controller()
-    terminal.until("Runs / own", "1 double", "running", "1 in flight", without="The scheduler failed", name="back")
+    terminal.until(
+        "Runs / your runs", "1 double", "running", "1 in flight", without="The scheduler failed", name="back"
+    )
     site.hold.unlink()
-    terminal.until("Runs / own", "1 double", "pass", without="in flight", name="passed")
+    terminal.until("Runs / your runs", "1 double", "pass", without="in flight", name="passed")
     site.passed_once(first.id)
     assert [run.id for run in board.runs.list()] == [first.id]
 
     # A user who leaves while it hangs has the shell back, and the terminal in its former state.
     site.hold.touch()
     (second,) = board.submissions.submit([requested(file, gpus=["H100"], mode="ranked")])
-    terminal.until("Runs / own", "2 double", "running", "on h100-1", "1 in flight")
+    terminal.until("Runs / your runs", "2 double", "running", "on h100-1", "1 in flight")
     site.stop_controller()
     terminal.until("waiting ", SILENT)
     terminal.press("q")

@@ -115,7 +115,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.type(f"export EDITOR={editor_of(files)}; hpc-board kernel.py")
     terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.")
     terminal.press("C-s")
-    terminal.until("Runs / own", "2 in flight", "waiting for reso")
+    terminal.until("Runs / your runs", "2 in flight", "waiting for reso")
     terminal.press("Home", "Space", "Down", "Space")
     terminal.until("2 selected", name="selected")
     terminal.press("c")
@@ -128,7 +128,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.", name="edited")
     assert "sleep(0.1)" in (files.folder / "kernel.py").read_text()
     terminal.press("s")
-    terminal.until("Runs / own", "2 in flight", "waiting for reso")
+    terminal.until("Runs / your runs", "2 in flight", "waiting for reso")
     others.leave("h100")
     others.leave("a100")
     terminal.until("5 double", "pass", without="in flight", name="resent")
@@ -139,7 +139,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     others.take("h100")
     others.take("a100")
     terminal.press("Escape")
-    terminal.until("Runs / own")
+    terminal.until("Runs / your runs")
     terminal.press("q")
     terminal.until("$")
 
@@ -151,7 +151,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("End", "Enter")
     terminal.until("Ready: double on H100 and A100, mode ranked: 2 jobs.", name="ready")
     terminal.press("C-s")
-    terminal.until("Runs / own", "2 in flight", "waiting for reso", name="queued")
+    terminal.until("Runs / your runs", "2 in flight", "waiting for reso", name="queued")
 
     # The one whose GPU comes free runs and is judged; the other one is cancelled.
     terminal.press("Up", "c")
@@ -194,7 +194,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.type("clear; hpc-board")
     terminal.until("hpc-board Tasks", "double")
     terminal.press("r")
-    terminal.until("Runs / own", "10 double", "pass", without="in flight", name="back")
+    terminal.until("Runs / your runs", "10 double", "pass", without="in flight", name="back")
     terminal.press("q")
     terminal.until("$")
     found = {run.id: (run.state, str(run.verdict)) for run in board.runs.list()}

@@ -25,6 +25,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
@@ -494,6 +495,20 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         board.replace_run(replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
         await until(pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, rank 1" in t for t in toasts(pilot)))
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
+
+
+async def test_the_end_of_a_watched_run_is_told_by_the_watch_alone(tmp_path: Path) -> None:
+    file = tmp_path / "submission.py"
+    file.write_text("x = 1\n")
+    board = FakeBoard()
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "2 in flight" in text_of(pilot.app))
+        pilot.app.post_message(Open(targets.Watch(file, "vectoradd", ("H100",))))
+        await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
+        board.replace_run(replace(RUNS[2], id=40))
+        board.replace_run(replace(RUNS[2], id=41, task="matmul"))
+        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot)))
+        assert not any("Run 40" in toast for toast in toasts(pilot))
 
 
 async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_told_in_one_line() -> None:

@@ -98,9 +98,9 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "down", "enter")
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert "… / Runs / own · A100 " in text_of(pilot.app)
+        assert "… / Runs / your runs · A100 " in text_of(pilot.app)
         await press(pilot, "p", "a")
-        assert "everyone · H100" in text_of(pilot.app)
+        assert "all users · H100" in text_of(pilot.app)
         # A GPU that another screen has led to is not remembered.
         await press(pilot, *["escape"] * 5, "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("own")

@@ -89,6 +89,14 @@ async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
+async def test_the_help_has_second_keys_at_its_end() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f1")
+        shown = text_of(pilot.app)
+        assert shown.index("On every screen") < shown.index("Further keys") < shown.index("Move the focus between")
+
+
 def key_line(app: BoardApp) -> str:
     """Return the line of keys of the screen in front."""
     return " ".join(f"{key.key_display} {key.description}" for key in footer_keys(app))

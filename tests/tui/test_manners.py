@@ -108,7 +108,7 @@ async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
         await press(pilot, "r", "ctrl+p", *"all users")
         await until(pilot, lambda: "Switch between" in text_of(pilot.app))
         await press(pilot, "down", "enter")
-        await until(pilot, lambda: "everyone" in text_of(pilot.app))
+        await until(pilot, lambda: "Runs / all users" in text_of(pilot.app))
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
@@ -237,9 +237,9 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
         assert "Tasks" in text_of(pilot.app).splitlines()[0]
         assert " n Runs " in text_of(pilot.app).splitlines()[-1]
         await press(pilot, "n")
-        assert "Runs / own" in text_of(pilot.app)
+        assert "Runs / your runs" in text_of(pilot.app)
         await press(pilot, "escape", "f9")
-        assert "Runs / own" in text_of(pilot.app)
+        assert "Runs / your runs" in text_of(pilot.app)
         await pilot.press("f10")
         assert pilot.app._exit
 
@@ -607,7 +607,7 @@ async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_pa
     app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "Runs / own" in text_of(app) and "double" in text_of(app))
+        await until(pilot, lambda: "Runs / your runs" in text_of(app) and "double" in text_of(app))
         with closing(sqlite3.connect(board.settings.board / "board.db", isolation_level=None)) as other:
             other.execute("PRAGMA locking_mode = EXCLUSIVE")
             other.execute("BEGIN EXCLUSIVE")

@@ -16,12 +16,18 @@ BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
 @pytest.mark.parametrize(
     ("board", "steps"),
     [
-        (FakeBoard(), [("r", "Runs / own"), ("p", "Runs / Cluster"), ("enter", "Runs / Cluster / Runs / own · H100")]),
         (
             FakeBoard(),
-            [("r p a", "Runs / Cluster / Runs / everyone · H100"), ("p", "Runs / Cluster / Runs / Cluster")],
+            [("r", "Runs / your runs"), ("p", "Runs / Cluster"), ("enter", "Runs / Cluster / Runs / your runs · H100")],
         ),
-        (FakeBoard(), [("r", "Runs / own"), ("enter", "Runs / Run 41"), ("b", "Runs / Run 41 / Board vectoradd")]),
+        (
+            FakeBoard(),
+            [("r p a", "Runs / Cluster / Runs / all users · H100"), ("p", "Runs / Cluster / Runs / Cluster")],
+        ),
+        (
+            FakeBoard(),
+            [("r", "Runs / your runs"), ("enter", "Runs / Run 41"), ("b", "Runs / Run 41 / Board vectoradd")],
+        ),
         (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("b", f"{BOARD} / {AGAIN}")]),
         (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / Submission 17")]),
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / H100 / bob"), ("enter", f"{BOARD} / H100 / bob / Run 34")]),
@@ -30,10 +36,10 @@ BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
         (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / 19 with 17")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("enter", "Feed / Run 39"), ("b", "Feed / Run 39 / Board vectoradd")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("b", "Feed / Board vectoradd")]),
-        (feed_of(8), [("f ctrl+p r u n s enter", "Feed / Runs / own"), ("s", "Feed / Runs / Submit")]),
+        (feed_of(8), [("f ctrl+p r u n s enter", "Feed / Runs / your runs"), ("s", "Feed / Runs / Submit")]),
         (AdminBoard(role=Role.ADMIN), [("A", "Admin / Boards"), ("enter", "Admin / Boards / Board conv2d")]),
         (AdminBoard(role=Role.ADMIN), [("A 3", "Admin / Ranked runs"), ("enter", "Admin / Ranked runs / Run 41")]),
-        (AdminBoard(role=Role.ADMIN), [("r", "Runs / own"), ("A", "Runs / Admin / Boards")]),
+        (AdminBoard(role=Role.ADMIN), [("r", "Runs / your runs"), ("A", "Runs / Admin / Boards")]),
     ],
 )
 async def test_escape_leads_back_by_the_path_in_the_title(board: FakeBoard, steps: list[tuple[str, str]]) -> None:

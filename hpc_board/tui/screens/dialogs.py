@@ -320,6 +320,7 @@ class KeyGroup(Enum):
     ACTIONS = "Actions"
     PLACES = "Go to"
     APP = "On every screen"
+    SECOND = "Further keys"
 
 
 class HelpKey(msgspec.Struct, frozen=True):

@@ -300,7 +300,7 @@ class RunsScreen(BoardScreen):
         return *self.way, "Runs"
 
     def _show_scope(self) -> None:
-        places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
+        places = ["all users" if self._everyone else "your runs", *([self._gpu] if self._gpu else [])]
         old = self.now() - (self.answered_at(self.pane.subject) or self._opened_at)
         if old >= _STALE and not self.board.served:
             places.append(f"{span_text(old)} old")

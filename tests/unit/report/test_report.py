@@ -296,7 +296,7 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
         (
             12.34e-6,
             Placing(11, 99, 12.34e-6, 12, first=True),
-            "First successful submission on H100: 12.3 µs, rank 11 of 99",
+            "First pass on H100: 12.3 µs, rank 11 of 99",
         ),
         (
             12.34e-6,
