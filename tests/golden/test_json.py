@@ -156,6 +156,7 @@ CASES = (
     Case("run.running", "run {running}"),
     Case("run.unconfirmed", "run {submitting}"),
     Case("watch", "watch {best}"),
+    Case("watch.several", "watch {best} {wrong}", exit_code=1),
     Case("watch.expired", "watch {running} --timeout 0", exit_code=4),
     Case("create", "create another drafts/longer --deadline 2099-01-01 --gpu H100", "cyd"),
     Case(

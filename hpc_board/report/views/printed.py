@@ -27,6 +27,7 @@ PRINTED = (
     (("hold",), runs.RunnerView, ""),
     (("release",), list[runs.RunnerView], ""),
     (("run", "watch"), runs.WholeRunView, ""),
+    (("watch",), list[runs.WholeRunView], "of several runs"),
     (("run",), runs.RunFilesView, "with `--files`"),
     (("runs", "poll", "cancel", "admin milestones"), list[runs.RunView], ""),
     (("show",), standings.StandingsView, ""),
