@@ -116,7 +116,7 @@ CASES = (
     Case("show.previous", "show scan --task-version previous"),
     Case("show.intervals", "show narrow"),
     Case("show.own-eval", "show histo"),
-    Case("show.user", "show --user ada"),
+    Case("show.user", "show --user ada", files_alone=_ADVANCED),
     Case("show-personal", "show-personal scan"),
     Case("history", "history scan"),
     Case("history.user", "history scan --gpu H100 --user cyd --task-version previous"),
