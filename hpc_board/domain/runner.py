@@ -88,3 +88,7 @@ class Runner(msgspec.Struct, frozen=True):
     def has_time(self, now: datetime, seconds: int = LEAST_SECONDS) -> bool:
         """Return whether enough time is left for a run with a time limit of `seconds`, by default for any."""
         return min(seconds, LEAST_SECONDS) + _MARGIN_SECONDS <= self.left_seconds(now)
+
+    def fits(self, gpu: str, request: str, seconds: int, now: datetime) -> bool:
+        """Return whether it may judge a run on `gpu` with this request and a time limit of `seconds`."""
+        return (self.gpu, self.request) == (gpu, request) and self.has_time(now, seconds)

@@ -45,14 +45,6 @@ class _Work(msgspec.Struct, frozen=True, dict=True):
         """The most tasks of its job array that run at a time; 0 for any number."""
         return int(self.draft.options.max_running or 0)
 
-    def fits(self, runner: Runner) -> bool:
-        """Return whether a runner has the request of the job, and enough time."""
-        return (
-            runner.gpu == self.gpu.name
-            and runner.request == job_folder.request(self.script, self.gpu)
-            and runner.has_time(utc_now(), self.script.time_limit_seconds)
-        )
-
     @cached_property
     def array_script(self) -> job_folder.ArrayScript | None:
         """The script of a job array that may hold this job; None if the job cannot be a member of an array."""
@@ -126,7 +118,8 @@ class DispatchPlan:
         named = [work.draft.task.name] if work.draft.task.name not in closed else []
         job = replace(job, comment=job_folder.comment(script, "run RUN", *named))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
-        runner = next((each.id for each in runners if work.fits(each)), None)
+        wanted = gpu.name, job_folder.request(script, gpu) if runners else "", script.time_limit_seconds, utc_now()
+        runner = next((each.id for each in runners if each.fits(*wanted)), None)
         return Preview(gpu, script.text, command, work.draft.source.file_name, array, runner)
 
     def scripts(self) -> list[str]:

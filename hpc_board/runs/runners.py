@@ -433,9 +433,8 @@ class RunnerJobs(msgspec.Struct, frozen=True):
             runner
             for runner in live
             if runner.user in (run.user, "")
-            and (runner.account or runner.user, runner.gpu) == (run.account or run.user, run.gpu)
-            and (runner.harness_sha256, runner.request) == (run.harness_sha256, request)
-            and runner.has_time(now, work.script.time_limit_seconds)
+            and (runner.account or runner.user, runner.harness_sha256) == (run.account or run.user, run.harness_sha256)
+            and runner.fits(run.gpu, request, work.script.time_limit_seconds, now)
         ]
         return min(fitting, key=lambda runner: runner.runs, default=None)
 
