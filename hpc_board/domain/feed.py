@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.standing import ranks
+from hpc_board.domain.time_change import exceeds
 
 PODIUM = 3
 """The number of places that the feed reports."""
@@ -43,12 +44,19 @@ class News(msgspec.Struct, frozen=True):
     beaten: Entry | None = None
     fallen: tuple[Entry, ...] = ()
 
+    @property
+    def replaced_s(self) -> float | None:
+        """Return the score that this one replaced: the former record, or else the user's own."""
+        if self.kind is FeedKind.RECORD and self.beaten is not None:
+            return self.beaten.score_s
+        return self.former_s
+
 
 class FeedEntry(msgspec.Struct, frozen=True):
     """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU.
 
-    `former_run` is the user's best run before, None without one that counts. `change_spread` is the
-    factor within which the change from it may be noise, None where that is unknown.
+    `former_run` is the run whose score this one replaced, None without one that counts. `change_spread` is the factor
+    within which the change from it may be noise, None where that is unknown.
     """
 
     id: int
@@ -63,6 +71,14 @@ class FeedEntry(msgspec.Struct, frozen=True):
     news: News
     former_run: int | None = None
     change_spread: float | None = None
+
+    @property
+    def beats_record(self) -> bool:
+        """Return whether the run beat a former record by more than noise."""
+        before_s = self.news.replaced_s
+        if self.news.kind is not FeedKind.RECORD or before_s is None:
+            return False
+        return self.change_spread is None or exceeds(before_s, self.news.score_s, self.change_spread)
 
 
 def news(

@@ -115,6 +115,15 @@ class Placing(msgspec.Struct, frozen=True):
     change_spread: float | None = None
 
 
+class Record(msgspec.Struct, frozen=True):
+    """A run that was faster than all before it on its board: the moment of its submission, its user and its score."""
+
+    at: datetime
+    user: str
+    score_s: float
+    run: int
+
+
 class Version(msgspec.Struct, frozen=True):
     """One version of a task: the time of its first submission, and the number of users with a rank.
 

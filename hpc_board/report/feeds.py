@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from hpc_board.domain.feed import PODIUM, FeedEntry, FeedKind, News
 from hpc_board.domain.standing import gain_text
+from hpc_board.domain.time_change import change_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Facts, Paragraph
 from hpc_board.report.formatting import count_text, moment_text, score_text
@@ -30,11 +31,10 @@ def feed_change(entry: FeedEntry) -> str:
     return f"{_deed(entry.news)}{_told(entry)}"
 
 
-def former_score(news: News) -> float | None:
-    """Return the score that this one takes the place of: the former record, else the user's own."""
-    if news.kind is FeedKind.RECORD and news.beaten is not None:
-        return news.beaten.score_s
-    return news.former_s
+def record_text(entry: FeedEntry) -> tuple[str, str]:
+    """Return a new record in words, with its title: "Record on H100", "matmul 1.23 ms, by ada"."""
+    words = f"{one_line(entry.task)} {score_text(entry.news.score_s)}, by {one_line(entry.user)}"
+    return f"Record on {one_line(entry.gpu)}", words
 
 
 def _told(entry: FeedEntry) -> str:
@@ -58,8 +58,10 @@ def _compared(entry: FeedEntry) -> str:
     news = entry.news
     if news.rank <= PODIUM and news.beaten is not None:
         # Several users can share a place that is not a record, so the next one need not have held it.
-        words = "was" if news.kind is FeedKind.RECORD else "ahead of"
-        return f"{words} {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
+        other = f"{one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
+        if news.kind is not FeedKind.RECORD:
+            return f"ahead of {other}"
+        return f"was {other}: {change_text(news.beaten.score_s, news.score_s, entry.change_spread)}"
     if news.former_s is not None:
         return gain_text(news.score_s, news.rank, news.former_s, news.former_rank, entry.change_spread)
     return ""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -65,14 +65,6 @@ SELECT bests.task, bests.task_version, bests.gpu, tasks.added_at, COUNT(*) AS us
  ORDER BY bests.task, tasks.added_at, bests.task_version, bests.gpu
 """
 
-_DAYS = """
-SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
-  FROM scores
- WHERE task = :task AND task_version = :task_version AND gpu = :gpu
- GROUP BY day
- ORDER BY day
-"""
-
 
 class RunSelection(msgspec.Struct, frozen=True):
     """A selection of runs by task, GPU and moment of submission; an empty field selects all."""
@@ -99,14 +91,6 @@ class RankedBoard(msgspec.Struct, frozen=True):
     gpu: str
     added_at: datetime
     users: int
-
-
-class Best(msgspec.Struct, frozen=True):
-    """The best time that a day (UTC) brought to a board, and whose it was."""
-
-    day: date
-    user: str
-    score_s: float
 
 
 class ExportGateway:
@@ -148,12 +132,6 @@ class ExportGateway:
             for each in found
             if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
         )
-
-    def bests_by_day(self, task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
-        """Return the best time that each day brought to a board, without days that brought none, in their order."""
-        board = {"task": task, "task_version": task_version, "gpu": gpu}
-        with self._file.reading() as db:
-            return tuple(decoded(Best, row) for row in db.query(_DAYS, board))
 
 
 def _ranks(db: Database) -> dict[int, tuple[int, bool]]:

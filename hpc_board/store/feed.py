@@ -10,7 +10,9 @@ from hpc_board.store.row_values import decoded, decoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
-SELECT feed.*, scores.submission, runs.emulated, {former} AS former_run
+SELECT feed.*, scores.submission, runs.emulated,
+       CASE WHEN json_extract(feed.news, '$.kind') = 'record' THEN COALESCE({beaten}, {former}) ELSE {former} END
+       AS former_run
   FROM feed
  CROSS JOIN scores ON scores.run = feed.run
  CROSS JOIN runs ON runs.id = feed.run

@@ -26,6 +26,14 @@ FORMER_RUN = """
 """
 """The run that an entry of the feed improved, if it still counts."""
 
+BEATEN_RUN = """
+(SELECT MIN(run) FROM scores AS earlier
+  WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
+    AND earlier.user = json_extract(feed.news, '$.beaten.user')
+    AND earlier.score_s = json_extract(feed.news, '$.beaten.score_s'))
+"""
+"""The run whose user an entry of the feed passed, if it still counts."""
+
 _ENTER = """
 INSERT INTO scores (run, submission, task, task_version, gpu, user, score_s, submitted_at)
 SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FROM passing_runs WHERE run = :run

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
+from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standing, Version, ranks
 from hpc_board.domain.user_page import UserRank
 from hpc_board.model.result import Case
 from hpc_board.model.score import reference_score_s
@@ -91,6 +91,17 @@ AND mode = 'ranked' AND verdict = 'pass' AND score_s IS NOT NULL AND removal IS 
 _VERSION_BEFORE = """
 SELECT task_version FROM scores WHERE task = :task AND task_version <> :version ORDER BY run DESC LIMIT 1
 """
+
+# One pass over the index that ranks `scores`: a run whose number is below those of all faster ones was a record.
+_RECORDS = f"""
+SELECT scores.submitted_at AS at, scores.user, scores.score_s, scores.run
+  FROM (SELECT run, MIN(run) OVER (ORDER BY score_s, submitted_at, run
+                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster
+          FROM scores
+         WHERE {ON_BOARD}) AS listed
+ CROSS JOIN scores ON scores.run = listed.run
+ WHERE faster IS NULL OR listed.run < faster
+"""  # noqa: S608 - our names
 
 _RANKED_FILES = """
 SELECT DISTINCT submissions.user, submissions.code_sha256
@@ -187,6 +198,12 @@ class StandingsGateway:
             first = next(iter(_of_users(db, board, 1, 0)), None)
             leading = first or next(iter(marks), None)
             return Listed(found, total, own, marks, leading, stored_cases(db, leading.run) if leading else ())
+
+    def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
+        """Return the runs that were the fastest of one board at their time, in the order of their submissions."""
+        with self._file.reading() as db:
+            rows = db.query(_RECORDS, BoardKey(task, task_version, gpu)._asdict())
+            return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: each.run))
 
     def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
         """Return the users with this rank on one board, the earlier submission first; none in a gap behind a tie."""
@@ -288,7 +305,7 @@ class StandingsGateway:
             conditions.append("+feed.task IN (SELECT value FROM json_each(:among))")
             filters["among"] = json.dumps(sorted(among))
         where = " AND ".join(conditions) or "TRUE"
-        statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, where=where)
+        statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, beaten=ranking.BEATEN_RUN, where=where)
         with self._file.reading() as db:
             rows = db.query(statement, {**filters, "limit": limit})
             return tuple(map(feed.entry, rows))

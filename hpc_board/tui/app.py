@@ -58,6 +58,7 @@ from hpc_board.tui.type_ahead import TypeAhead
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.change import Change
+    from hpc_board.domain.feed import FeedEntry
     from hpc_board.domain.run import Run
     from hpc_board.domain.runner import Runner
     from hpc_board.domain.runner_rules import RunnerRules
@@ -173,12 +174,14 @@ def load_preferences(environ: Mapping[str, str]) -> Preferences:
 class Followed(msgspec.Struct, frozen=True):
     """The state of the runs in flight after an update.
 
-    `ended` are the runs that ended in it, with their ranks, and `released` the user's runners that did.
+    `ended` are the runs that ended in it, with their ranks, and `released` the user's runners that did. `entries` are
+    the newest of the feed.
     """
 
     runs_state: RunsState
     ended: "tuple[tuple[Run, int | None], ...]" = ()
     released: "tuple[Runner, ...]" = ()
+    entries: "tuple[FeedEntry, ...]" = ()
 
 
 def followed(board: "Board", before: RunsState) -> Followed:
@@ -211,6 +214,13 @@ def followed(board: "Board", before: RunsState) -> Followed:
     ids = tuple(run.id for run in in_flight)
     runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None), runners)
     return Followed(runs_state, tuple(ended), tuple(released))
+
+
+def newest_entries(board: "Board") -> "tuple[FeedEntry, ...]":
+    """Return the newest entries of the feed; none if it cannot be read, of which the screens tell."""
+    with suppress(BoardError):
+        return board.standings.feed(limit=NOTIFIED_MAX)
+    return ()
 
 
 class BoardApp(App[None]):
@@ -279,6 +289,8 @@ class BoardApp(App[None]):
         self._memory = memory or Memory()
         self._preferences = user_preferences or Preferences()
         self._memory_failed = False
+        self._told_entry: int | None = None
+        """The newest entry of the feed at the last update; None before the first one."""
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
@@ -796,7 +808,7 @@ class BoardApp(App[None]):
             return
         for screen in self.screen_stack:
             screen.post_message(Heard(change))
-        if change.runs or change.runners or change.anew:
+        if change.runs or change.runners or change.anew or (change.entry and self._preferences.records):
             self._follow_soon()
 
     def _follow_soon(self) -> None:
@@ -812,7 +824,8 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="follow")
     def _update_runs(self) -> None:
-        self.post_message(Answer("follow", value=followed(self._board, self.runs_state)))
+        entries = newest_entries(self._board) if self._preferences.records else ()
+        self.post_message(Answer("follow", value=replace(followed(self._board, self.runs_state), entries=entries)))
 
     def _take_followed(self, event: Followed) -> None:
         # An answer can arrive after the app has closed its screens.
@@ -829,6 +842,7 @@ class BoardApp(App[None]):
             for ended, rank in event.ended:
                 if self._place != targets.Report(ended.id):
                     self._notify_end(ended, rank, toast=not self._is_watched(ended))
+        self._tell_records(event.entries)
         self._post_tick()
         if not self._board.served:
             self.set_timer(self._follow_seconds, self._follow)
@@ -862,7 +876,11 @@ class BoardApp(App[None]):
         from hpc_board.tui.formatting import state
 
         word, tone = state(run)
-        parts = [f"{run.task} on {run.gpu}: {word}", score_text(run.score_s), f"rank {rank}" if rank else ""]
+        parts = [
+            f"{run.task} on {run.gpu}: {word}",
+            score_text(run.score_s),
+            f"rank {rank}" if rank and rank > 1 else "first place" if rank else "",
+        ]
         if toast:
             self.notify(
                 ", ".join(filter(None, parts)),
@@ -871,6 +889,22 @@ class BoardApp(App[None]):
                 markup=False,
             )
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
+
+    def _tell_records(self, entries: "Sequence[FeedEntry]") -> None:
+        """Show the records of other users among the entries since the last call; the first one only notes them."""
+        from hpc_board.report.feeds import record_text
+
+        told, self._told_entry = self._told_entry, max((entry.id for entry in entries), default=self._told_entry)
+        for entry in reversed(entries):
+            if told is not None and entry.id > told and entry.beats_record and entry.user != self._board.user:
+                title, words = record_text(entry)
+                is_lost = entry.news.beaten is not None and entry.news.beaten.user == self._board.user
+                self.notify(
+                    f"{words}. You had first place." if is_lost else words,
+                    title=title,
+                    severity="warning" if is_lost else "information",
+                    markup=False,
+                )
 
     def _stays_words(self, runner: "Runner") -> str:
         """Return the line on a runner that outlasts the app."""

@@ -26,6 +26,8 @@ class AppFile(Section, frozen=True):
     """The theme at start: `hpc-board`, `hpc-board-light` or one of Textual's themes."""
     notify: Notify = Notify.NONE
     """At the end of a run: `bell` rings the terminal's bell, `osc9` requests a desktop notification from it."""
+    records: bool = True
+    """Show a notification of other users' new records while the app is open."""
     keys: dict[Line, Line] = msgspec.field(default_factory=dict)
     """Keys by action, with the names in the help (F1): `runs.cancel: x`; commas separate several keys."""
 
@@ -57,7 +59,7 @@ def load(file: Path, themes: Collection[str], places: Callable[[], Sequence[type
     for action, message in keys.clashes(keymap, classes).items():
         document.fault(("keys", action), message)
     document.check()
-    return Preferences(section.theme or "", section.notify, keymap)
+    return Preferences(section.theme or "", section.notify, keymap, records=section.records)
 
 
 def _key_faults(chosen: str, *, typing: bool) -> list[str]:

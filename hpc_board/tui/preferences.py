@@ -48,6 +48,7 @@ class Preferences(msgspec.Struct, frozen=True):
     theme: str = ""
     notify: Notify = Notify.NONE
     keys: Mapping[str, str] = msgspec.field(default_factory=dict)
+    records: bool = True
     fault: BoardError | None = None
     themes: "tuple[Theme, ...]" = ()
     """The user's own themes."""

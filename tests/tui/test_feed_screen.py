@@ -2,13 +2,19 @@
 
 from datetime import timedelta
 
+from textual.app import App
+
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.palette import Tone
+from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
+from tests.values import replace
 
 KINDS = (
     News(FeedKind.RECORD, 1, 11.02e-6, 2, 13e-6, Entry("bob", 12.1e-6)),
@@ -49,7 +55,9 @@ async def test_the_feed_tells_what_changed_and_leads_to_run_and_board() -> None:
         await press(pilot, "end", "b", "f")
         assert "Feed / vectoradd" in text_of(pilot.app)
         assert "record" in text_of(pilot.app)
-        assert "carol took first place on vectoradd, H100: 11.0 µs (was bob, 12.1 µs)" in text_of(pilot.app)
+        words = "carol took first place on vectoradd, H100: 11.0 µs (was bob, 12.1 µs: 9.8 % faster)"
+        assert words in " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "first pass" in text_of(pilot.app)
         await press(pilot, "b")
         assert isinstance(pilot.app.screen, StandingsScreen)
         await press(pilot, "escape", "enter")
@@ -101,3 +109,48 @@ async def test_an_empty_feed_says_so() -> None:
         assert "No changes to the standings of vectoradd yet." in text_of(pilot.app)
         await press(pilot, "a")
         assert "No changes to the standings yet." in text_of(pilot.app)
+
+
+def toasts(app: App[None]) -> list[str]:
+    return [f"{toast.title}: {toast.message}" for toast in app._notifications]
+
+
+def record(id_: int, user: str, before: str, spread: float | None = None) -> FeedEntry:
+    news = News(FeedKind.RECORD, 1, 1.23e-3, None, None, Entry(before, 1.3e-3))
+    return replace(entries(id_)[0], user=user, task="mat[b]mul", news=news, change_spread=spread)
+
+
+async def test_a_record_of_another_user_is_told_once_and_so_is_a_lost_first_place() -> None:
+    board = feed_of(3)
+    async with app_on(board, tick_seconds=0.05).run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: board.calls.count("feed") > 1)
+        assert toasts(pilot.app) == []
+        own, noise = record(4, "ada", "bob"), record(5, "carol", "bob", 1.5)
+        board.entries = (record(7, "carol", "ada"), record(6, "carol", "bob"), noise, own, *board.entries)
+        await until(pilot, lambda: len(toasts(pilot.app)) >= 2)
+        read = board.calls.count("feed")
+        await until(pilot, lambda: board.calls.count("feed") > read + 2)
+        words = "Record on H100: mat[b]mul 1.23 ms, by carol"
+        assert toasts(pilot.app) == [words, f"{words}. You had first place."]
+
+
+async def test_records_are_not_told_where_the_preferences_say_so() -> None:
+    board = feed_of(3)
+    preferences = Preferences(records=False)
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05, user_preferences=preferences)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: board.calls.count("advance") > 3)
+        assert "feed" not in board.calls
+
+
+async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_has_another_colour() -> None:
+    board = FakeBoard()
+    lost, noise, clear = record(3, "carol", "ada"), record(2, "carol", "bob", 1.5), record(1, "carol", "bob")
+    board.entries = lost, noise, clear
+    async with app_on(board).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        screen = pilot.app.screen
+        assert isinstance(screen, FeedScreen)
+        tones = [screen._cells(each)["kind"].style for each in board.entries]
+        assert tones == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]

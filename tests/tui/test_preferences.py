@@ -27,9 +27,9 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
 
 
 def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
-    text = "theme: nord\nnotify: bell\nkeys:\n  runs.cancel: n\n  app.quit: 'ctrl+q, f10'\n"
+    text = "theme: nord\nnotify: bell\nrecords: false\nkeys:\n  runs.cancel: n\n  app.quit: 'ctrl+q, f10'\n"
     found = loaded(tmp_path, text.encode())
-    assert found == Preferences("nord", Notify.BELL, {"runs.cancel": "n", "app.quit": "ctrl+q,f10"})
+    assert found == Preferences("nord", Notify.BELL, {"runs.cancel": "n", "app.quit": "ctrl+q,f10"}, records=False)
 
 
 def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
-from hpc_board.report.feeds import feed_change, feed_line, former_score
+from hpc_board.report.feeds import feed_change, feed_line
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
@@ -23,7 +23,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
-    Column("kind", "Event", 6),
+    Column("kind", "Event", 6, most=10),
     Column("user", "User", 8, most=16),
     Column("task", "Task", 8, most=24),
     Column("gpu", "GPU", 4, most=15),
@@ -31,11 +31,11 @@ _COLUMNS = (
     Column("was", "Was", 8, right=True),
     Column("change", "Change", 24, grows=True, from_width=96),
 )
-_TONES = {
-    FeedKind.RECORD: Tone.GOOD,
-    FeedKind.PODIUM: Tone.ACCENT,
-    FeedKind.FIRST: Tone.PLAIN,
-    FeedKind.BEST: Tone.MUTED,
+_WORDS = {
+    FeedKind.RECORD: ("record", Tone.GOOD),
+    FeedKind.PODIUM: ("podium", Tone.ACCENT),
+    FeedKind.FIRST: ("first pass", Tone.PLAIN),
+    FeedKind.BEST: ("best", Tone.MUTED),
 }
 
 
@@ -52,7 +52,7 @@ class FeedScreen(BoardScreen):
         USER_KEY,
     ]
     HELP: ClassVar[str] = (
-        "record: the best time on a board. podium: a top-three rank. first: a user's first pass on a "
+        "record: the best time on a board. podium: a top-three rank. first pass: a user's first pass on a "
         "board. best: a user's personal best. Was is the previous record, or the user's own previous score. Ranks are "
         "those at the time of the change. Enter opens the run."
     )
@@ -69,7 +69,7 @@ class FeedScreen(BoardScreen):
             key=lambda entry: str(entry.id),
             cells=self._cells,
             sorted_by=lambda _: _NEWEST,
-            details=_details,
+            details=self._details,
             nothing=lambda: (
                 f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
                 "Press Esc, then s to submit a file in mode ranked."
@@ -143,16 +143,22 @@ class FeedScreen(BoardScreen):
         own = entry.user == self.board.user
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
-            "kind": toned(entry.news.kind, _TONES[entry.news.kind]),
+            "kind": toned(_WORDS[entry.news.kind][0], self._tone(entry)),
             "user": toned(entry.user, Tone.OWN if own else Tone.PLAIN),
             "task": toned(entry.task),
             "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
             "score": toned(score_text(entry.news.score_s)),
-            "was": toned(score_text(former_score(entry.news)), Tone.MUTED),
+            "was": toned(score_text(entry.news.replaced_s), Tone.MUTED),
             "change": toned(feed_change(entry), Tone.PLAIN, 600),
         }
 
+    def _details(self, entry: FeedEntry) -> Group:
+        head = toned(f"{moment_text(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
+        return Group(toned(feed_line(entry), self._tone(entry), 600), head)
 
-def _details(entry: FeedEntry) -> Group:
-    head = toned(f"{moment_text(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
-    return Group(toned(feed_line(entry), _TONES[entry.news.kind], 600), head)
+    def _tone(self, entry: FeedEntry) -> Tone:
+        beaten = entry.news.beaten
+        if entry.news.kind is FeedKind.RECORD and beaten is not None and beaten.user == self.board.user:
+            return Tone.WAITING
+        is_noise = entry.news.replaced_s is not None and not entry.beats_record
+        return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[entry.news.kind][1]

@@ -406,7 +406,9 @@ class ReportScreen(BoardScreen):
         word, tone = state(run)
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
-        self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
+        placing = event.placing
+        place = " first place " if placing is not None and placing.rank == 1 and placing.users > 1 else " "
+        self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), (place, f"bold {tone.value}"), age))
         self.progress_line.show(run, event.progress, event.started, event.usual_time, self.now())
 
 
