@@ -1,6 +1,8 @@
 """The boards of a task: pages of them, one's own row, what stands between the ranks, and the ways on from there."""
 
 import pytest
+from textual.app import App
+from textual.widget import Widget
 
 from hpc_board.domain.moderation import Remarks, Removal
 from hpc_board.domain.run import RunState
@@ -187,6 +189,65 @@ async def test_wide_terminals_have_boards_beside_each_other() -> None:
         assert all(words in text_of(pilot.app) for words in ("bob", "1 user on A100.", "You are 1 of 1 on L4"))
 
 
+def headed(app: object) -> list[str]:
+    """The heads of the columns of the first board."""
+    return line(app, "Rank").replace("│", " ").split()
+
+
+async def test_columns_that_say_the_same_in_all_rows_leave_their_room_to_bars() -> None:
+    board = long_board(rows=5, own=2)
+    board.boards["H100"] = tuple(replace(row, file_name="kernel.py") for row in board.boards["H100"])
+    async with app_on(board).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert headed(pilot.app) == ["Rank", "User", "Score", "Age", "Run", "Speed"]
+        assert "100 %" in line(pilot.app, "user0 ")
+        assert line(pilot.app, "user4 ").count("█") == line(pilot.app, "user0 ").count("█") - 1
+        assert " 96 %" in line(pilot.app, "user4 ")
+        await pilot.resize_terminal(99, 24)
+        await settled(pilot)
+        assert "Speed" not in headed(pilot.app)
+        first, *others = board.boards["H100"]
+        board.boards["H100"] = (replace(first, file_name="fast.py", trust="verified"), *others)
+        pilot.app.screen.query_one(BoardPane).forget()
+        await press(pilot, "a", "a")
+        assert {"File", "Trust"} <= set(headed(pilot.app))
+
+
+async def test_a_caution_is_shown_though_it_is_in_all_rows() -> None:
+    board = long_board(rows=5, own=2)
+    board.boards["H100"] = tuple(replace(row, emulated=True) for row in board.boards["H100"])
+    async with app_on(board).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "emulated" in line(pilot.app, "user0 ")
+
+
+def drawn(app: App[None]) -> list[Widget]:
+    """The plots of records that are seen."""
+    return [plot for plot in app.screen.query(".records") if plot.display]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_a_board_of_few_rows_has_the_plot_of_its_records_below(size: tuple[int, int]) -> None:
+    board = long_board(rows=5, own=2)
+    async with app_on(board).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        plot, *_ = drawn(pilot.app)
+        assert plot.region.bottom > size[1] - 4
+        assert plot.size.height > size[1] // 3
+        assert "Best time" in text_of(pilot.app)
+        assert "●" in text_of(pilot.app)
+        await pilot.resize_terminal(size[0], 20)
+        await settled(pilot)
+        assert drawn(pilot.app) == []
+    async with app_on(long_board()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert not pilot.app.screen.query_one("#board-0 .records").display, "the rows have the room"
+
+
 async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> None:
     class WithCode(FakeBoard):
         def code(self, submission: int) -> tuple[str, bytes]:
@@ -215,7 +276,7 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         await settled(pilot)
         await press(pilot, "end", "b", "u", "t")
         text = text_of(pilot.app)
-        assert "Score (logarithmic) by submission: ● new best, ○ slower" in text
+        assert "Score by submission: ● new best   ○ slower" in text
         assert "vectoradd on H100: ada 5" in text
         assert line(pilot.app, " 39 ").split()[2:9] == ["15.0", "µs", "50", "%", "slower", "39", "ada.py"]
         assert line(pilot.app, " 38 ").split()[2:9] == ["10.0", "µs", "●", "2.0x", "faster", "38", "ada.py"]

@@ -26,6 +26,8 @@ from hpc_board.tui.widgets.list_pane import ListPane
 
 _BESIDE_FROM = 120
 _PANE_WIDTH = 60
+_PLOT_FROM = 28
+"""The least lines of a screen whose boards may have room for a plot."""
 
 
 class StandingsScreen(BoardScreen):
@@ -55,7 +57,8 @@ class StandingsScreen(BoardScreen):
         "brackets have no rank. self-run: the job ran under the user's account. verified: the job ran under the "
         "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
         "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
-        "row above, as the intervals of their times overlap."
+        "row above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. "
+        "Speed is relative to the best time. The plot has the best time of the board over time."
     )
 
     tabs = getters.query_one(Tabs)
@@ -275,6 +278,7 @@ class StandingsScreen(BoardScreen):
     def _pages(self, gpu: str, _: str) -> Page[Placed]:
         board, task, own = self.board, self._task_name, self._own
         rows = Rows.OWN if own else Rows.USERS
+        has_plot = self.size.height >= _PLOT_FROM
 
         def page(span: Span) -> Part[Placed]:
             first, limit = 0 if span.after is None else span.after + 1, span.limit
@@ -285,7 +289,8 @@ class StandingsScreen(BoardScreen):
                 first = max(0, top.total - limit)
             (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
             items = tuple(Placed(place, row) for place, row in enumerate(found.rows, start=first))
-            about = found, board.standings.removed(task, gpu), own
+            records = board.standings.records(task, gpu) if has_plot else ()
+            about = found, board.standings.removed(task, gpu), records, own
             return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
 
         return page

@@ -12,14 +12,17 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, with_marks
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
+from hpc_board.report.histories import records_plot
+from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -27,8 +30,15 @@ _NARROW_BELOW = 78
 """The cells of a pane below which its rows have the trust in one word."""
 
 _BAR = "bar"
-_BARS = {190: 60, 150: 30, 100: 20, 64: 12}
+_BARS = {190: 60, 150: 30, 100: 20, 58: 12}
 """The cells of a row's bar by the least width of the pane."""
+
+_BARS_FROM = 100
+"""The least columns of a screen with bars."""
+
+_PLOT_LINES_MIN = 12
+_BESIDE_ROWS = 6
+"""The lines of a pane that are neither rows nor its plot."""
 
 _SHARE_CELLS = 6
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -51,9 +61,10 @@ def _marked_as(row: Standing | Mark | Run) -> int | None:
 
 
 class BoardPane(ListPane[Placed]):
-    """The board on `gpu` for `user`, with the GPU's name as its title and a summary below.
+    """The board on `gpu` for `user`, with the GPU's name as its title, and a summary and a plot of its records below.
 
-    Each part carries the page of the board, the user's removed runs, and whether the rows are the user's own runs.
+    Each part carries the page of the board, the user's removed runs, the records, and whether the rows are the user's
+    own runs. The plot takes the lines that the rows leave.
     """
 
     class Searched(Message):
@@ -89,6 +100,7 @@ class BoardPane(ListPane[Placed]):
         self._user = user
         self._now = now
         self._removed: tuple[Run, ...] = ()
+        self._records: tuple[Record, ...] = ()
         self._own_runs = False
         self._fastest_s = math.inf
         self._bar_cells = 0
@@ -96,9 +108,15 @@ class BoardPane(ListPane[Placed]):
     def compose(self) -> ComposeResult:
         yield from super().compose()
         yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(classes="records panel", markup=False)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(".records").display = False
 
     def on_resize(self) -> None:
         self.prepare()
+        self._show_records()
 
     @property
     def has_size(self) -> bool:
@@ -118,12 +136,13 @@ class BoardPane(ListPane[Placed]):
     def show(self, part: Part[Placed]) -> None:
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
-        self.page, self._removed, self._own_runs = part.about
+        self.page, self._removed, self._records, self._own_runs = part.about
         self._fastest_s = min(self._fastest_s, *(placed.row.score_s for placed in part.items), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(part)
         self._show_about()
+        self._show_records()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
         window = self.window
@@ -145,10 +164,11 @@ class BoardPane(ListPane[Placed]):
     def prepare(self) -> None:
         lines = [self._line(placed.row) for placed in self.window.items]
         before, width = self._bar_cells, self.size.width
-        has_bars = bool(lines) and self.screen.has_class("-huge")
+        has_bars = bool(lines) and self.screen.size.width >= _BARS_FROM
         self._bar_cells = next((bar for least, bar in _BARS.items() if has_bars and width >= least), 0)
         marks = map(self._line, self.page.marks if self.page else ())
-        self.grid.set_columns(_columns([*lines, *marks], width, self._bar_cells, own_runs=self._own_runs))
+        removed = map(self._line, self._removed)
+        self.grid.set_columns(_columns([*lines, *marks, *removed], width, self._bar_cells, own_runs=self._own_runs))
         if before != self._bar_cells:
             self.redraw_known()
 
@@ -161,6 +181,17 @@ class BoardPane(ListPane[Placed]):
             legend = any(placed.row.overlaps_above for placed in self.window.items)
             text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
             self.query_one(".hint", Static).update(text)
+
+    def _show_records(self) -> None:
+        height = min(self.size.height - self.grid.row_count - _BESIDE_ROWS, self.size.height // 2)
+        plot = self.query_one(".records", Static)
+        plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
+        if plot.display:
+            # The panel has an edge on each side, the plot an axis with its texts.
+            drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)
+            plot.styles.height = height
+            plot.border_title = drawn.title
+            plot.update(log_lines(drawn))
 
     def _nothing(self) -> str:
         whose = "You have no results" if self._own_runs else "No results"
@@ -181,26 +212,31 @@ class BoardPane(ListPane[Placed]):
 
 
 def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
-    """Return the columns of a pane of this width, without intervals and speedups where no line has any.
+    """Return the columns of a pane of this width, without those that tell nothing about any of the lines.
 
-    A bar leaves before a name is cut or the age has no room, and after the other columns.
+    These are intervals and speedups where no line has any, a trust without a caution and files that are alike in all
+    lines. A bar leaves before a name is cut or the age has no room, and after the other columns.
     """
+    trusts = {line.trust() for line in lines if not isinstance(line.row, Mark) or line.row.emulated}
+    has_trust = len(trusts) > 1 or not trusts <= {line.row.trust for line in lines if isinstance(line.row, Standing)}
+    files = [line.row.file_name for line in lines if isinstance(line.row, Standing)]
     ties = any(line.rank.startswith(OVERLAPS) for line in lines)
     has_intervals = any(line.interval for line in lines)
     is_narrow = width < _NARROW_BELOW
     speedup = Column("speedup", "Speedup", 7, right=True, from_width=40 if is_narrow and has_intervals else 0)
+    trust = Column("brief trust", "Trust", 8) if is_narrow or has_intervals else Column("trust", "Trust", 8, most=18)
     found = (
         Column("rank", "Rank", 6 if ties else 5, right=True),
         Column("user", "Remark" if own_runs else "User", 10, grows=True, most=26),
         Column("score", "Score", 8, right=True),
         Column("interval", "Interval", 18) if has_intervals else None,
         speedup if any(line.speedup for line in lines) else None,
-        Column("file", "File", 9, from_width=62, most=32),
+        Column("file", "File", 9, from_width=62, most=32) if len(files) == 1 or len(set(files)) > 1 else None,
         Column("age", "Age", 6, right=True, from_width=50),
         Column("submitted", "Submitted", 16, from_width=108),
         Column("run", "Run", 6, right=True, from_width=86),
-        Column("brief trust", "Trust", 8) if is_narrow or has_intervals else Column("trust", "Trust", 8, most=18),
-        Column(_BAR, "Of top speed", bar_cells, from_width=51) if bar_cells else None,
+        trust if has_trust else None,
+        Column(_BAR, "Speed", bar_cells, from_width=51) if bar_cells else None,
     )
     return tuple(column for column in found if column is not None)
 
