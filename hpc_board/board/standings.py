@@ -10,7 +10,7 @@ from hpc_board.board.tasks import Tasks
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
+from hpc_board.domain.standing import Page, Place, Placing, Record, Rows, Standing, Version
 from hpc_board.domain.user_page import UserPage
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.names import suggestion
@@ -77,6 +77,15 @@ class Standings:
             changes = self._context.installation.changes
             pages = [replace(each, rows=tuple(changes.of_newest(wanted, each.rows))) for each in pages]
         return pages
+
+    def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:
+        """Return the runs that were the fastest of this leaderboard at their time, the first one first."""
+        from hpc_board.boards.pages import version_called
+
+        found = self._tasks.get(task)
+        store = self._context.store
+        wanted = version_called(version, found, store)
+        return store.standings.records(task, wanted, self._context.gpu(gpu).name)
 
     def at_rank(self, task: str, gpu: str, rank: int, *, version: str | None = None) -> tuple[Standing, ...]:
         """Return the standings with this rank; several after a tie, none in the gap below it or past the end."""

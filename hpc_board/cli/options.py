@@ -168,6 +168,9 @@ def _keep_json_form(ctx: click.Context, form: str | None, fields: str | None) ->
 
 
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
+plot_option = click.option(
+    "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Also write the plot to FILE as SVG (`.svg`)."
+)
 
 
 def examples(*lines: str) -> str:

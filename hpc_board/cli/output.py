@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,7 @@ import msgspec
 
 from hpc_board.board import Board
 from hpc_board.cli.global_options import is_quiet
-from hpc_board.errors import BoardError, StorageError, WaitExpired
+from hpc_board.errors import BoardError, InputError, StorageError, WaitExpired
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Tone
 from hpc_board.report.plain import cells, plain
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from hpc_board.domain.draft import Preview
     from hpc_board.domain.run import Run
+    from hpc_board.report.plots import Plot
     from hpc_board.report.views.runs import RunView, WholeRunView
 
 T = TypeVar("T")
@@ -151,6 +153,26 @@ def print_done(view: Any, text: str, *, as_json: bool) -> None:
         print_json(view)
     else:
         remark(text)
+
+
+def write_plot(path: Path, plots: "Sequence[Plot]", *, force: bool, nothing: str) -> None:
+    """Write the only one of `plots` as an SVG file.
+
+    Raises:
+        InputError: the name has another ending, the file exists, or there is no plot, for the reason `nothing`.
+    """
+    from hpc_board.files import new_file
+    from hpc_board.web.plots import svg
+
+    if path.suffix.lower() != ".svg":
+        raise InputError(f"{path}: plots are written as SVG", hint="Choose a name that ends in .svg.")
+    if not plots:
+        raise InputError(f"no plot: {nothing}")
+    if len(plots) > 1:
+        raise InputError(f"{path} has room for one plot, and {len(plots)} GPUs have one", hint="Choose one with --gpu.")
+    with new_file(path, force=force) as file:
+        file.write(svg(plots[0], 760, 320, is_alone=True).encode())
+    remark(f"{path} has the plot.")
 
 
 def print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

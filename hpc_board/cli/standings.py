@@ -1,23 +1,36 @@
 """`show`, `show-personal`, `history`, `feed` and `compare`: standings, scores over time, and two submissions."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from hpc_board.board import Board
 from hpc_board.cli.options import (
     Number,
     Open,
     command,
+    force_option,
     gpu_names,
     gpus_option,
     limit_option,
+    plot_option,
     submission_argument,
     task_names,
     user_names,
 )
-from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_json, refresh, remark, table_time
+from hpc_board.cli.output import (
+    listed_rows,
+    listed_runs,
+    print_blocks,
+    print_json,
+    refresh,
+    remark,
+    table_time,
+    write_plot,
+)
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
@@ -164,37 +177,63 @@ def show_personal(
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
 
-@command("hpc-board history vectoradd_py", "hpc-board history vectoradd_py --gpu H100 --user ada --json")
+@command(
+    "hpc-board history vectoradd_py",
+    "hpc-board history vectoradd_py --gpu H100 --user ada --json",
+    "hpc-board history vectoradd_py --gpu H100 --plot history.svg",
+)
 @_name
 @_gpus
 @click.option("--user", metavar="NAME", help="Runs of this user; default: you.", shell_complete=user_names)
 @_version
+@plot_option
+@force_option
 def history(
-    open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
+    open_: Open,
+    *,
+    name: str,
+    gpus: tuple[str, ...],
+    user: str | None,
+    version: str | None,
+    plot: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Show your times on a board over time.
 
     Prints a plot and a table of all passing ranked runs in order of submission. VS BEST is the change from the
-    fastest earlier run.
+    fastest earlier run, the band of the plot its 95 % confidence interval. The plot also has the best time of the
+    board.
     """
-    from hpc_board.report.histories import history_report
+    from hpc_board.report.histories import history_plot, history_report, in_order
 
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
     whose = user or board.user
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
+    task = board.tasks.get(name).name
+    records = {page.gpu: board.standings.records(name, page.gpu, version=version) for page in pages}
+    if plot is not None:
+        plots = [
+            replace(
+                history_plot(in_order(page), records[page.gpu]),
+                title=f"{task} on {page.gpu}: scores of {one_line(whose)} by submission",
+            )
+            for page in pages
+            if len(page.rows) > 1
+        ]
+        write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has fewer than two passing ranked runs there")
     if as_json:
         from hpc_board.report.views.standings import HistoriesView, HistoryView
 
         boards = [HistoryView.of(page) for page in pages]
-        print_json(HistoriesView(task=board.tasks.get(name).name, user=one_line(whose), boards=boards))
+        print_json(HistoriesView(task=task, user=one_line(whose), boards=boards))
         return
-    task = board.tasks.get(name).name
     shown = [page for page in pages if page.rows] or pages
     for page in shown:
         if page.total > len(page.rows):
             remark(f"Only the newest {len(page.rows):,} of {page.total:,} runs on {one_line(page.gpu)}.")
-    print_blocks(*(block for page in shown for block in history_report(task, page, whose)))
+    print_blocks(*(block for page in shown for block in history_report(task, page, whose, records[page.gpu])))
 
 
 def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, as_json: bool) -> None:
@@ -337,21 +376,32 @@ def feed(
         print_blocks(feed_lines(entries))
 
 
-@command("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json")
+@command(
+    "hpc-board compare 12 15",
+    "hpc-board compare 12 15 --gpu H100 --json",
+    "hpc-board compare 12 15 --plot cases.svg",
+)
 @submission_argument("one")
 @submission_argument("other", "OTHER")
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
-def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
+@plot_option
+@force_option
+def compare(
+    open_: Open, one: int, other: int, *, gpus: Sequence[str], plot: Path | None, force: bool, as_json: bool
+) -> None:
     """Compare two submissions.
 
     Prints the difference in each case and its 95 % confidence interval, or "within noise" if the interval
     includes no difference. For two profiles, it prints the metrics of each kernel.
     """
-    from hpc_board.report.comparisons import comparison_report
+    from hpc_board.report.comparisons import comparison_plot, comparison_report
 
     board = open_()
     refresh(board)
     found = board.submissions.compare(one, other, gpus)
+    if plot is not None:
+        plots = [drawn for each in found if (drawn := comparison_plot(each.runs, each.comparison))]
+        write_plot(plot, plots, force=force, nothing="the submissions have no common benchmark case")
     if as_json:
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 

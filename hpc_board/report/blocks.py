@@ -89,11 +89,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """Output of a program, never wrapped. Each sign in `tones` has a tone."""
+    """Output of a program, never wrapped. `tones` has parts of the text: begin, end and tone."""
 
     title: str
     text: str
-    tones: tuple[tuple[str, Tone], ...] = ()
+    tones: tuple[tuple[int, int, Tone], ...] = ()
 
 
 class Bar(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """A comparison of two submissions."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.comparison import Comparison, kernel_pairs
@@ -11,6 +12,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
 from hpc_board.report.formatting import speedup_text
 from hpc_board.report.kernels import kernel_table
+from hpc_board.report.plots import Axis, Kind, Plot, Series
 from hpc_board.report.run_words import short_specs
 
 _REFERENCE_DIFFERS = 0.05
@@ -41,6 +43,49 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         *([] if pairs and not rows else [differences]),
         *kernel_table(pairs, titles),
         *_remarks(runs, results, comparison),
+    )
+
+
+def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
+    """Return bars of both times in each case, relative to the first submission; None without a common case.
+
+    The interval is that of the ratio.
+    """
+    cases, pair = comparison.cases, [each.submission for each in runs]
+    if not cases:
+        return None
+    specs = short_specs(case.spec for case in cases).texts
+    differences = [case.difference for case in cases]
+    ratios = [each.other_ns / each.one_ns for each in differences]
+    spreads = [each.spread or 1.0 for each in differences]
+    high = max(1.0, *ratios)
+    step = 10 ** math.floor(math.log10(high)) / 2
+    ticks = tuple((step * index, f"{figures(step * index, 2)}x") for index in range(math.floor(high / step) + 1))
+    one_bars = Series(
+        Kind.BARS,
+        tuple((index + 0.3, 1.0) for index in range(len(cases))),
+        Tone.QUIET,
+        f"submission {pair[0]}",
+        texts=tuple(f"{spec}: {duration_text(each.one_ns)}" for spec, each in zip(specs, differences, strict=True)),
+    )
+    other_bars = Series(
+        Kind.BARS,
+        tuple((index + 0.7, ratio) for index, ratio in enumerate(ratios)),
+        Tone.GOOD,
+        f"submission {pair[1]}",
+        bounds=tuple((ratio / spread, ratio * spread) for ratio, spread in zip(ratios, spreads, strict=True)),
+        texts=tuple(
+            f"{spec}: {duration_text(each.other_ns)}, {each.text}"
+            for spec, each in zip(specs, differences, strict=True)
+        ),
+    )
+    return Plot(
+        f"{one_line(runs[0].task)} on {one_line(runs[0].gpu)}: time of each case, relative to submission {pair[0]}",
+        Axis(0.0, len(cases), tuple((index + 0.5, spec) for index, spec in enumerate(specs))),
+        Axis(0.0, 1.2 * high, ticks),
+        (other_bars, one_bars),
+        f"Submission {pair[1]}, relative to submission {pair[0]}: "
+        + "; ".join(f"{spec}: {each.text}" for spec, each in zip(specs, differences, strict=True)),
     )
 
 

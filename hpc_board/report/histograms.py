@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hpc_board.model.score import duration_text
-from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.blocks import Log
 from hpc_board.report.formatting import count_text
-from hpc_board.report.plots import AXES, columns_in, framed
+from hpc_board.report.plots import Axis, Kind, Plot, Series, columns_in, text_plot
 
-_BLOCKS = " ▁▂▃▄▅▆▇█"
 _BINS_MIN = 8
 _TAIL = 2.0
 """The cut-off of outliers, as a multiple of the 95th percentile's distance from the minimum. Outliers are only counted,
@@ -35,16 +34,12 @@ def histogram(samples_ns: Sequence[float], median_ns: float, width: int, height:
 
     counts = Counter(map(bin_of, drawn))
     most = max(counts.values())
-    # A bin with calls is always visible.
-    eighths = [max(1, round(8 * height * counts[index] / most)) if counts[index] else 0 for index in range(bins)]
-    rows = [
-        "".join(cells * _BLOCKS[min(8, max(0, level - 8 * row))] for level in eighths)
-        for row in reversed(range(height))
-    ]
-    median = cells * bin_of(median_ns) + cells // 2
     name, of = ("median", "") if counted == "call" else ("lower quartile", " of calls")
     words = f"Times of {count_text(len(ordered), counted)}{of}; ┴ {name}: {duration_text(median_ns)}"
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
-    ticks = [(0, duration_text(low)), (median, ""), (cells * bins - 1, duration_text(high))]
-    return Log(words, framed(rows, {0: str(most)}, ticks), tuple((sign, Tone.QUIET) for sign in AXES))
+    middle = (bin_of(median_ns) + 0.5) / bins
+    ticks = (0.0, duration_text(low)), (middle, ""), (1.0, duration_text(high))
+    bars = Series(Kind.BARS, tuple(((index + 0.5) / bins, float(counts[index])) for index in range(bins)))
+    plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), (bars,))
+    return text_plot(plot, width, height)

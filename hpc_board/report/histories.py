@@ -1,30 +1,31 @@
 """A user's times on a board from one submission to the next, as a plot in text and as a table."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+from itertools import groupby
 
-from hpc_board.domain.standing import Page, Standing
+from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
-from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
-from hpc_board.report.plots import AXES, cell_of, columns_in, framed, value_at
+from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 11
-_LABEL_ROWS = 5
-"""The rows from one label of the vertical axis to the next."""
-
+_TICKS = 3
+_SLOWER_MAX = 40
+"""The most runs whose slower ones have a sign; more of them would hide the line that joins them."""
 
 _BEST, _SLOWER = "●", "○"
-_TONES = (*((sign, Tone.QUIET) for sign in (*AXES, _SLOWER)), (_BEST, Tone.GOOD))
 
 
-def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
+def history_report(task: str, page: Page, user: str, records: Sequence[Record] = ()) -> tuple[Block, ...]:
     """Return the ranked runs of `user`, the rows of `page`, in the order of their submissions.
 
-    A page without all runs has the newest ones, and the report says so.
+    `records` are those of the board. A page without all runs has the newest ones, and the report says so.
     """
     runs = in_order(page)
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
@@ -33,7 +34,7 @@ def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
     left_out = left_out_text(page)
     report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
     if len(runs) > 1:
-        report.append(history_plot(runs, _PLOT_COLUMNS, _PLOT_ROWS))
+        report.append(text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS))
     report.append(_table(runs))
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
@@ -54,10 +55,88 @@ def left_out_text(page: Page) -> str:
     return f"{about}left out. {_BEST} is relative to the first run shown."
 
 
-def history_plot(runs: Sequence[Standing], width: int, height: int) -> Log:
-    """Return the plot of two runs or more, in order, in `width` columns and at most `height` rows of points."""
-    title = f"Score (logarithmic) by submission: {_BEST} new best, {_SLOWER} slower"
-    return Log(title, _plot(runs, width, height), _TONES)
+def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
+    """Return the plot of two runs or more, in order: the slower the higher, with the board's best at their times.
+
+    The band is the interval of each change from the fastest earlier run. Days are those of the time zone, None for that
+    of this process.
+    """
+    last = len(runs) - 1.0
+    points = [(float(index), run.score_s) for index, run in enumerate(runs)]
+    told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
+    signs = [_BEST if best else _SLOWER for best in bests(runs)]
+    if len(runs) > _SLOWER_MAX:
+        signs = [sign.replace(_SLOWER, "") for sign in signs]
+    new = [point for point, sign in zip(points, signs, strict=True) if sign == _BEST]
+    lead = _leads(runs, records)
+    values = [score_s for _, score_s in (*points, *lead)]
+    days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
+    return Plot(
+        "Score by submission",
+        Axis(0.0, last, ((0.0, days[0]), (last, days[1] if days[1] != days[0] else ""))),
+        Axis.even(min(values), max(values), _TICKS, score_text),
+        (
+            *_bands(runs),
+            *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
+            Series(Kind.LINE, tuple(points), Tone.QUIET),
+            Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD),
+            *(
+                Series(
+                    Kind.POINTS,
+                    tuple(point for point, each in zip(points, signs, strict=True) if each == sign),
+                    tone,
+                    name,
+                    sign,
+                    texts=tuple(text for text, each in zip(told, signs, strict=True) if each == sign),
+                )
+                for sign, tone, name in ((_SLOWER, Tone.QUIET, "slower"), (_BEST, Tone.GOOD, "new best"))
+                if sign in signs
+            ),
+        ),
+        f"{one_line(runs[0].user)} on {days[1]}: best {score_text(new[-1][1])} of {len(runs)} runs, "
+        f"first {score_text(new[0][1])} on {days[0]}",
+    )
+
+
+def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None = None) -> Plot:
+    """Return the plot of a board's best time from its first record to the moment `until`."""
+    first, last, end = records[0], records[-1], max(until, records[-1].at)
+    points = tuple((record.at.timestamp(), record.score_s) for record in records)
+    told = tuple(f"{score_text(each.score_s)} by {one_line(each.user)}, {_day(each.at, zone)}" for each in records)
+    (begin_s, _), end_s = points[0], end.timestamp()
+    return Plot(
+        "Best time",
+        Axis(begin_s, end_s, ((begin_s, _day(first.at, zone)), (end_s, _day(end, zone)))),
+        Axis.even(last.score_s, first.score_s, 4, score_text),
+        (
+            Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
+            Series(Kind.POINTS, points, Tone.GOOD, sign=_BEST, texts=told),
+        ),
+        f"Best time: {score_text(first.score_s)} on {_day(first.at, zone)}, "
+        f"{score_text(last.score_s)} since {_day(last.at, zone)}",
+    )
+
+
+def _day(at: datetime, zone: tzinfo | None) -> str:
+    return f"{at.astimezone(zone):%Y-%m-%d}"
+
+
+def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> list[tuple[float, float]]:
+    """Return the board's best at the time of each run, from the first record on."""
+    held = [bisect_right(records, run.submitted_at, key=lambda record: record.at) for run in runs]
+    return [(float(index), records[place - 1].score_s) for index, place in enumerate(held) if place]
+
+
+def _bands(runs: Sequence[Standing]) -> Iterator[Series]:
+    """Yield a band for each stretch of runs whose interval is known."""
+    name = "95 % interval"
+    for is_known, group in groupby(enumerate(runs), lambda each: each[1].change_spread is not None):
+        if is_known:
+            known = [(float(index), run.score_s, run.change_spread or 1.0) for index, run in group]
+            points = tuple((index, score_s) for index, score_s, _ in known)
+            bounds = tuple((score_s / spread, score_s * spread) for _, score_s, spread in known)
+            yield Series(Kind.BAND, points, Tone.QUIET, name, bounds=bounds)
+            name = ""
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:
@@ -103,25 +182,3 @@ def _table(runs: Sequence[Standing]) -> Table:
     kept = [index for index, column in enumerate(columns) if column.title or len(runs) > 1]
     rows = tuple(tuple(row[index] for index in kept) for row in history_rows(runs))
     return Table(tuple(columns[index] for index in kept), rows)
-
-
-def _plot(runs: Sequence[Standing], width: int, height: int) -> str:
-    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale."""
-    scores = [run.score_s for run in runs]
-    low, high = min(scores), max(scores)
-    columns = columns_in(width)
-    # The first and the last row have labels.
-    last_row = max(1, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
-    cells = [[" "] * columns for _ in range(last_row + 1)]
-
-    def row_of(score_s: float) -> int:
-        return last_row - cell_of(score_s, low, high, last_row + 1)
-
-    # The best ones are drawn over the others.
-    for best, index in sorted(zip(bests(runs), range(len(runs)), strict=True)):
-        column = 1 + round(index * (columns - 2) / (len(runs) - 1))
-        cells[row_of(scores[index])][min(column, columns - 1)] = _BEST if best else _SLOWER
-    labelled = range(0, last_row + 1, _LABEL_ROWS) if high > low else (row_of(low),)
-    labels = {row: duration_text(value_at(last_row - row, low, high, last_row + 1) * 1e9) for row in labelled}
-    first, last = (f"{run.submitted_at.astimezone():%Y-%m-%d}" for run in (runs[0], runs[-1]))
-    return framed(cells, labels, [(0, first), (columns - 1, "" if first == last else last)])

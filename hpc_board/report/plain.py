@@ -52,8 +52,8 @@ def _printable(block: Block) -> Block:
             return Table(columns, tuple(tuple(map(_line, row)) for row in rows), _line(empty), tones)
         case Facts(rows):
             return Facts(tuple((_line(name), _text(value)) for name, value in rows))
-        case Log(title, text):
-            return Log(_line(title), _text(text))
+        case Log(title, text, tones):
+            return Log(_line(title), _text(text), tones)
         case Bars(title, rows):
             return Bars(_line(title), tuple(replace(row, name=_line(row.name), group=_line(row.group)) for row in rows))
 
@@ -80,9 +80,13 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
                 first, *others = _wrapped(value, _beside(longest, width))
                 yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{first}".rstrip()
                 yield from (f"{' ' * (longest + len(_GAP))}{line}" for line in others)
-        case Log(title, text):
+        case Log(title, text, tones):
             yield paint(f"--- {title} ---", Tone.QUIET)
-            yield from text.rstrip("\n").splitlines()
+            parts, done = [], 0
+            for begin, end, tone in tones:
+                parts += [text[done:begin], paint(text[begin:end], tone)]
+                done = end
+            yield from "".join([*parts, text[done:]]).rstrip("\n").splitlines()
         case Bars():
             if width is not None and width >= BARS_FROM:
                 yield from (paint(line, tone) for line, tone in bar_lines(block, width))

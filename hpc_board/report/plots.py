@@ -1,16 +1,94 @@
-"""Plots in text: rows of signs within axes, on logarithmic scales."""
+"""Plots: axes with series of lines, bands, points and bars, drawn in text here and as SVG in `web.charts`."""
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import groupby, pairwise
+
+import msgspec
+
+from hpc_board.report.blocks import Log, Tone
 
 _LABEL = 8
+_UPRIGHT, _CORNER, _LEVEL, _TICK = "│└─┴"
 _BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of a braille character's dots: two columns, lowest dot first."""
 
+_POINT = "·"
+"""The sign of a line's cell on a terminal without braille."""
 
-AXES = _UPRIGHT, _CORNER, _LEVEL, _TICK = "│└─┴"
-"""The signs of the axes; a tick is on the level one."""
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+_Part = tuple[str, Tone]
+_Place = tuple[float, float]
+
+
+class Kind(StrEnum):
+    """The form of a series: points joined by a line or by steps, the area between bounds, points, or upright bars."""
+
+    LINE = "line"
+    STEPS = "steps"
+    BAND = "band"
+    POINTS = "points"
+    BARS = "bars"
+
+
+class Axis(msgspec.Struct, frozen=True):
+    """A linear or logarithmic scale between two values, with texts at some of them, the ends first and last."""
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    is_log: bool = False
+
+    def share(self, value: float) -> float:
+        """Return the place of a value on the scale, 0 at its low end and 1 at the high one; 0.5 on an empty scale."""
+        if self.high <= self.low:
+            return 0.5
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    @classmethod
+    def even(cls, low: float, high: float, count: int, text: Callable[[float], str]) -> "Axis":
+        """Return a logarithmic scale with `count` ticks at equal distances."""
+        shares = [index / (count - 1) for index in range(count)] if high > low else [0.0]
+        values = [low * math.pow(high / low, share) for share in shares]
+        return cls(low, high, tuple((value, text(value)) for value in values), is_log=True)
+
+
+class Series(msgspec.Struct, frozen=True):
+    """Points in the order of their first numbers, drawn as one form in one tone.
+
+    Attributes:
+        name: the text in the legend, empty to be left out there.
+        sign: the sign of its points in text.
+        is_dotted: True for a line that differs from others without colours.
+        bounds: the lower and upper bound of each point: the edges of a band, or the intervals of bars.
+        texts: the descriptions of points or bars, which a browser shows.
+    """
+
+    kind: Kind
+    points: tuple[_Place, ...]
+    tone: Tone = Tone.PLAIN
+    name: str = ""
+    sign: str = ""
+    is_dotted: bool = False
+    bounds: tuple[_Place, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+class Plot(msgspec.Struct, frozen=True):
+    """A plot; each series is drawn over those before it. `words` tell its message to readers who cannot see it."""
+
+    title: str
+    across: Axis
+    up: Axis
+    series: tuple[Series, ...]
+    words: str = ""
 
 
 def columns_in(width: int) -> int:
@@ -18,43 +96,140 @@ def columns_in(width: int) -> int:
     return max(10, width - _LABEL - 2)
 
 
-def cell_of(value: float, low: float, high: float, cells: int) -> int:
-    """Return the cell of a value on a scale from `low` to `high`, negative below it; the middle of an empty scale."""
-    return round((math.log(value / low) / math.log(high / low) if high > low else 0.5) * (cells - 1))
+def _has_braille() -> bool:
+    """Return whether this process's terminal shows braille: a console of Linux and an encoding without it do not."""
+    encoding = sys.__stdout__.encoding if sys.__stdout__ else "utf-8"
+    return os.environ.get("TERM") != "linux" and encoding.lower().startswith("utf")
 
 
-def value_at(cell: float, low: float, high: float, cells: int) -> float:
-    """Return the value of a cell on a scale from `low` to `high`."""
-    return low * math.pow(high / low, cell / (cells - 1))
+def text_plot(plot: Plot, width: int, height: int) -> Log:
+    """Return the plot in lines of `width` cells, `height` of them above the axis.
 
-
-def dotted(heights: Sequence[int], rows: int) -> list[list[str]]:
-    """Return the rows of a rising line in dots, two by four to a cell; a negative height is below the rows."""
-    bits = [[0] * (len(heights) // 2) for _ in range(rows)]
-    before = heights[0]
-    for column, height in enumerate(heights):
-        # Fill the gaps of a steep slope.
-        for dot in range(max(0, min(height, before + 1)), height + 1):
-            bits[dot // 4][column // 2] |= _DOTS[column % 2][dot % 4]
-        before = height
-    return [[chr(_BRAILLE + each) if each else " " for each in row] for row in reversed(bits)]
-
-
-def framed(rows: Sequence[Sequence[str]], labels: Mapping[int, str], ticks: Sequence[tuple[int, str]]) -> str:
-    """Return the rows of a plot, top first, within axes.
-
-    `labels` are texts beside rows. `ticks` are columns with texts below them: the left end, marked ones, the right end.
-    A text between the ends is left out if it has no room.
+    Lines are of dots in braille; on a terminal without braille they are of points, and bands are left out.
     """
+    braille = _has_braille()
+    columns = columns_in(width)
+    bars = max((len(each.points) for each in plot.series if each.kind is Kind.BARS), default=1)
+    columns -= columns % min(bars, columns)
+    cells: list[list[_Part]] = [[(" ", Tone.PLAIN)] * columns for _ in range(height)]
+    for series in plot.series:
+        for row, column, sign in _signs(series, plot, columns, height, braille=braille):
+            if 0 <= row < height and 0 <= column < columns:
+                cells[height - 1 - row][column] = sign, series.tone
+    labels = {height - 1 - round(plot.up.share(value) * (height - 1)): text for value, text in plot.up.ticks}
+    rows: list[list[_Part]] = [
+        [(f"{labels.get(number, ''):>{_LABEL}} ", Tone.PLAIN), (_UPRIGHT, Tone.QUIET), *_parts(row)]
+        for number, row in enumerate(cells)
+    ]
+    ticks = [(round(plot.across.share(value) * (columns - 1)), text) for value, text in plot.across.ticks]
+    drawn = [each for each in plot.series if each.name and (braille or each.kind is not Kind.BAND)]
+    legend = [f"{_key(each, braille=braille)} {each.name}" for each in reversed(drawn)]
+    return _log(": ".join(filter(None, (plot.title, "   ".join(legend)))), [*rows, *_foot(ticks, columns)])
+
+
+def _log(title: str, lines: Iterable[Sequence[_Part]]) -> Log:
+    text, tones = "", []
+    for parts in lines:
+        for part, tone in parts:
+            if tone is not Tone.PLAIN:
+                tones.append((len(text), len(text) + len(part), tone))
+            text += part
+        text += "\n"
+    return Log(title, text.rstrip("\n"), tuple(tones))
+
+
+def _parts(row: Sequence[_Part]) -> Iterator[_Part]:
+    """Join neighbours of the same tone, without the blanks at the end."""
+    width = max((index + 1 for index, (sign, _) in enumerate(row) if sign != " "), default=0)
+    for tone, cells in groupby(row[:width], lambda cell: cell[1]):
+        yield "".join(sign for sign, _ in cells), tone
+
+
+def _foot(ticks: Sequence[tuple[int, str]], columns: int) -> Iterator[list[_Part]]:
+    """Yield the level axis and the texts below it; a text between the ends is left out if it has no room."""
     (_, feet), *marked, (_, right) = ticks
-    width = len(rows[0])
-    level = [_LEVEL] * width
+    level = [_LEVEL] * columns
     for column, text in marked:
         level[column] = _TICK
         begin = max(column - len(text) // 2, len(feet) + 1)
-        if begin + len(text) + len(right) < width:
+        if begin + len(text) + len(right) < columns:
             feet = f"{feet:<{begin}}{text}"
-    lines = [f"{labels.get(number, ''):>{_LABEL}} {_UPRIGHT}{''.join(row)}".rstrip() for number, row in enumerate(rows)]
     margin = " " * _LABEL
-    feet += f"{right:>{max(len(right) + 1, width - len(feet))}}" if right else ""
-    return "\n".join([*lines, f"{margin} {_CORNER}{''.join(level)}", f"{margin}  {feet}"])
+    yield [(f"{margin} ", Tone.PLAIN), (f"{_CORNER}{''.join(level)}", Tone.QUIET)]
+    feet += f"{right:>{max(len(right) + 1, columns - len(feet))}}" if right else ""
+    yield [(f"{margin}  {feet}", Tone.PLAIN)]
+
+
+def _key(series: Series, *, braille: bool) -> str:
+    """Return the sign of a series in the legend."""
+    if series.kind is Kind.BAND:
+        return "⢕⢕"
+    return series.sign or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
+
+
+def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield the signs of a series by row from the lowest on, and by column."""
+    if series.kind is Kind.BARS:
+        wide = columns // len(series.points)
+        for index, (_, value) in enumerate(series.points):
+            # A bar of any length is always visible.
+            eighths = max(1, round(8 * height * plot.up.share(value))) if value > plot.up.low else 0
+            for row in range(-(-eighths // 8)):
+                for column in range(index * wide, (index + 1) * wide):
+                    yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
+        return
+    beside, above = (2, 4) if braille else (1, 1)
+    if series.kind is Kind.POINTS:
+        for x, y in series.points:
+            row = round(plot.up.share(y) * (height * above - 1)) // above
+            yield row, round(plot.across.share(x) * (columns * beside - 1)) // beside, series.sign
+        return
+    if series.kind is Kind.BAND and not braille:
+        return
+    bits: dict[tuple[int, int], int] = {}
+    sparse = series.is_dotted or series.kind is Kind.BAND
+    for column, rows in _columns(series, plot, columns * beside, height * above):
+        for row in rows:
+            if not sparse or (row + column) % 2 == 0 or not braille:
+                cell = row // above, column // beside
+                bits[cell] = bits.get(cell, 0) | _DOTS[column % 2][row % 4]
+    for (row, column), dots in bits.items():
+        yield row, column, chr(_BRAILLE + dots) if braille else _POINT
+
+
+def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[tuple[int, range]]:
+    """Yield the columns of dots of a line or band, each with the rows to fill."""
+
+    def placed(points: Iterable[_Place]) -> list[_Place]:
+        # Far beyond the rows, a line of any slope leaves them.
+        return [
+            (plot.across.share(x) * (columns - 1), max(-height, min(2 * height, plot.up.share(y) * (height - 1))))
+            for x, y in points
+        ]
+
+    if series.kind is Kind.BAND:
+        lower, upper = (
+            _curve(placed((x, bounds[side]) for (x, _), bounds in zip(series.points, series.bounds, strict=True)))
+            for side in (0, 1)
+        )
+        for column, low in lower.items():
+            yield column, range(max(0, low), min(height, upper[column] + 1))
+        return
+    before = None
+    for column, row in sorted(_curve(placed(series.points), steps=series.kind is Kind.STEPS).items()):
+        last = row if before is None else before
+        # Fill the gaps of a steep slope.
+        yield column, range(max(0, min(row, last + 1)), min(height, max(row, last - 1) + 1))
+        before = row
+
+
+def _curve(places: Sequence[_Place], *, steps: bool = False) -> dict[int, int]:
+    """Return the row of each column from the first to the last of these places."""
+    found: dict[int, int] = {}
+    for (x, y), (next_x, next_y) in pairwise(places):
+        for column in range(round(x), round(next_x)):
+            share = 0 if steps else max(0, min(1, (column - x) / (next_x - x)))
+            found[column] = round(y + share * (next_y - y))
+    x, y = places[-1]
+    found[round(x)] = round(y)
+    return found

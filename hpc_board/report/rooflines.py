@@ -3,6 +3,7 @@
 The roof is limited by memory at few operations per byte, by arithmetic at many.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,8 +12,8 @@ from hpc_board.domain.comparison import LeaderRun
 from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Log, Paragraph, Tone, table
-from hpc_board.report.plots import AXES, cell_of, columns_in, dotted, framed, value_at
+from hpc_board.report.blocks import Block, Column, Paragraph, Tone, table
+from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 from hpc_board.report.run_words import short_specs
 
 OWN, BEST, REFERENCE = "●", "◆", "○"
@@ -82,55 +83,62 @@ def roofline_report(result: Result, best: LeaderRun | None, width: int, height: 
         (Column("REFERENCE", right=True, optional=True), lambda row: _share(row[0], peak, REFERENCE)),
         (Column("CASE", flexible=True), lambda row: row[1]),
     )
-    return Paragraph(f"{device}: {rates}"), *roofline_plot(cases, peak, best, width, rows), shares
+    plot = roofline_plot(cases, peak, best)
+    drawn = [text_plot(plot, width, rows)] if plot else []
+    return Paragraph(f"{device}: {rates}"), *drawn, shares
 
 
-def roofline_plot(
-    cases: Sequence[Measured], peak: Peak, best: LeaderRun | None, width: int, height: int
-) -> tuple[Log, ...]:
-    """Return the roof and the points in lines of `width` cells, `height` of them for the plot; none without points.
+def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None) -> Plot | None:
+    """Return the roof and the points; None without points.
 
     The horizontal axis is operations per byte, the vertical one operations per second, both logarithmic.
     """
-    points = [
-        (intensity, rate, sign)
+    found = {
+        sign: tuple(
+            (intensity, rate)
+            for case in cases
+            if case.work.memory_bytes > 0 and sign in case.times_ns
+            for intensity in (case.work.operations / case.work.memory_bytes,)
+            for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
+            # A logarithmic scale has no place for zero or absurd values; the table has their shares.
+            if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
+        )
         for sign in _TONES
-        for case in cases
-        if case.work.memory_bytes > 0 and sign in case.times_ns
-        for intensity in (case.work.operations / case.work.memory_bytes,)
-        for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
-        # A logarithmic scale has no place for zero or absurd values; the table has their shares.
-        if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
-    ]
+    }
+    points = [point for sign in found for point in found[sign]]
     if not points:
-        return ()
-    ridge, columns = peak.operations / peak.memory_bytes, columns_in(width)
-    intensities = [ridge, *(intensity for intensity, _, _ in points)]
-    rates = [rate for _, rate, _ in points]
+        return None
+    ridge = peak.operations / peak.memory_bytes
+    intensities = [ridge, *(intensity for intensity, _ in points)]
+    rates = [rate for _, rate in points]
     left, right = min(intensities) / 2, max(intensities) * 8
     low, high = min(rates) / 1.5, max(peak.operations, *rates)
-    across = [value_at(dot, left, right, 2 * columns) for dot in range(2 * columns)]
-    roof = [cell_of(min(peak.operations, each * peak.memory_bytes), low, high, 4 * height) for each in across]
-    rows = dotted(roof, height)
-    for intensity, rate, sign in points:
-        row, column = cell_of(rate, low, high, 4 * height) // 4, cell_of(intensity, left, right, 2 * columns) // 2
-        rows[height - 1 - row][column] = sign
-    labels = {row: _amount(value_at(height - 1 - row, low, high, height)).strip() for row in (0, height // 2)}
-    ticks = [
-        (0, _number(left)),
-        (cell_of(ridge, left, right, 2 * columns) // 2, _number(ridge)),
-        (columns - 1, f"{_number(right)} op/byte"),
-    ]
-    plot = framed(rows, {**labels, height - 1: "op/s"}, ticks)
-    quiet = {*plot, *AXES} - {*_TONES, "\n", *map(chr, range(128))}
-    tones = (*((sign, Tone.QUIET) for sign in sorted(quiet)), *_TONES.items())
+    middle = math.sqrt(low) * math.sqrt(high)
     names = {
         OWN: "this run",
         BEST: one_line(f"the best: {best.user}, run {best.run}") if best else "",
         REFERENCE: "the reference",
     }
-    seen = [f"{sign} {name}" for sign, name in names.items() if any(sign in case.times_ns for case in cases)]
-    return (Log("   ".join(seen), plot, tones),)
+    roof = (left, left * peak.memory_bytes), (ridge, peak.operations), (right, peak.operations)
+    return Plot(
+        "",
+        Axis(
+            left,
+            right,
+            ((left, _number(left)), (ridge, _number(ridge)), (right, f"{_number(right)} op/byte")),
+            is_log=True,
+        ),
+        Axis(
+            low,
+            high,
+            ((high, _amount(high).strip()), (middle, _amount(middle).strip()), (low, "op/s")),
+            is_log=True,
+        ),
+        (
+            Series(Kind.LINE, roof, Tone.QUIET),
+            *(Series(Kind.POINTS, found[sign], _TONES[sign], names[sign], sign) for sign in _TONES if found[sign]),
+        ),
+    )
 
 
 def _bound(case: Measured, peak: Peak) -> str:

@@ -83,6 +83,7 @@ ROUTES: Mapping[str, Route] = {
     "runners.recent": _ANYONE,
     "standings.removed": _PARTICIPANT,
     "standings.pages": _PARTICIPANT,
+    "standings.records": _PARTICIPANT,
     "standings.at_rank": _PARTICIPANT,
     "standings.versions": _PARTICIPANT,
     "standings.feed": structs.replace(_PARTICIPANT, types=("hpc_board.domain.feed",)),

@@ -31,8 +31,9 @@ def template(name: str) -> "jinja2.Template":
 
 @cache
 def asset(name: str) -> str:
-    """Return the text of a style or script of this package."""
-    return (_HERE / name).read_text(encoding="utf-8")
+    """Return the text of a style or script of this package; the style of pages has that of plots within it."""
+    text = (_HERE / name).read_text(encoding="utf-8")
+    return asset("plot.css") + text if name == "page.css" else text
 
 
 @cache

@@ -1,23 +1,22 @@
 """The standings of a leaderboard as a table for a browser: rows with marks between them, facts, and a chart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, with_marks
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
-from hpc_board.report.plots import cell_of, value_at
+from hpc_board.report.histories import records_plot
 from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
 from hpc_board.report.tasks import first_sentence
-from hpc_board.store.export import Best
-from hpc_board.web.rendering import template
+from hpc_board.web.plots import svg
 
 ROWS_MAX = 100
 """The maximum number of places of a leaderboard on a page."""
@@ -29,9 +28,10 @@ _KINDS = {1: "first", 2: "second", 3: "third"}
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row of a table; `ratio` is that of its time to the best one, and `below` are lines below the name.
+    """A row of a table; `ratio` is that of its time to the best one, `speed` the inverse in percent, up to 100.
 
-    `kind` is the class of the row, one of the first three ranks or "beside" them. `run` is the number of its run.
+    `below` are lines below the name. `kind` is the class of the row, one of the first three ranks or "beside" them.
+    `run` is the number of its run.
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Row(msgspec.Struct, frozen=True):
     time: str
     interval: str
     ratio: str
+    speed: float
     run: int
     notes: Sequence[str]
     below: Sequence[str]
@@ -74,13 +75,13 @@ class Section(msgspec.Struct, frozen=True):
 def board_table(
     task: Task,
     found: Page,
-    days: Sequence[Best],
+    records: Sequence[Record],
     at: datetime,
     said: Mapping[int, Run] = MappingProxyType({}),
 ) -> BoardTable:
     """Return the table of a page of standings, which has rows, as of the time `at`.
 
-    `days` are the best times by day. `said` are the runs in the rows, if their users' remarks are shown.
+    `said` are the runs in the rows, if their users' remarks are shown.
     """
     more = found.total - len(found.rows)
     remarks = (
@@ -90,7 +91,7 @@ def board_table(
     return BoardTable(
         one_line(found.gpu),
         _facts(task, found),
-        chart(records(days), at.astimezone(UTC).date()),
+        svg(records_plot(records, at, UTC)) if len(records) > 1 else "",
         list(rows(found, said)),
         [*filter(None, remarks)],
     )
@@ -134,6 +135,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
         time=score_text(row.score_s),
         interval=wide_interval_text(row.score_s, row.interval),
         ratio=_ratio(found, row.score_s),
+        speed=_speed(found, row.score_s),
         run=row.run,
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(row.file_name), _notes_of(run)))],
@@ -151,6 +153,7 @@ def _mark(found: Page, mark: Mark) -> Row:
         time=score_text(mark.score_s),
         interval="",
         ratio=_ratio(found, mark.score_s),
+        speed=_speed(found, mark.score_s),
         run=mark.run,
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(mark.file_name),))],
@@ -162,58 +165,13 @@ def _ratio(found: Page, score_s: float) -> str:
     return f"{score_s / found.rows[0].score_s:.2f}" if found.rows else "1.00"
 
 
+def _speed(found: Page, score_s: float) -> float:
+    return min(100.0, 100 * found.rows[0].score_s / score_s) if found.rows else 100.0
+
+
 def _notes_of(run: Run | None) -> str:
     """Join all remarks of a run's user on it."""
     if run is None:
         return ""
     words = [run.note, *(note.text for note in run.remarks.notes)]
     return "; ".join(filter(None, (one_line(each, _SAID_MAX) for each in words)))
-
-
-_WIDTH, _HEIGHT = 400, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24
-_TICKS = 4
-
-
-def records(days: Sequence[Best]) -> list[Best]:
-    """Return those of the days' bests that were the best time so far."""
-    found: list[Best] = []
-    for best in days:
-        if not found or best.score_s < found[-1].score_s:
-            found.append(best)
-    return found
-
-
-def chart(found: Sequence[Best], until: date) -> str:
-    """Return the steps of the `records` to the day `until` as SVG, on a logarithmic scale; "" for fewer than two."""
-    if len(found) < 2:
-        return ""
-    first, last = found[0].day, max(until, found[-1].day)
-    low, high, rows = found[-1].score_s, found[0].score_s, _HEIGHT - _TOP - _BOTTOM
-
-    def x(day: date) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (day - first).days / max(1, (last - first).days)
-
-    def y(score_s: float) -> float:
-        return _TOP + rows - cell_of(score_s, low, high, rows + 1)
-
-    ticks = [value_at(tick, low, high, _TICKS) for tick in range(_TICKS)]
-    path = f"M{x(first):.1f} {y(found[0].score_s):.1f}"
-    path += "".join(f"H{x(best.day):.1f}V{y(best.score_s):.1f}" for best in found[1:])
-    return template("chart.svg").render(
-        width=_WIDTH,
-        height=_HEIGHT,
-        left=_LEFT,
-        right=_WIDTH - _RIGHT,
-        words=f"Best time: {_time(found[0])} on {first}, {_time(found[-1])} since {found[-1].day}",
-        ticks=[(y(each), duration_text(each * 1e9)) for each in ticks],
-        path=f"{path}H{x(last):.1f}",
-        points=[
-            (x(best.day), y(best.score_s), f"{_time(best)} by {one_line(best.user)}, {best.day}") for best in found
-        ],
-        ends=[(x(first), "start", first), (x(last), "end", last)],
-    )
-
-
-def _time(best: Best) -> str:
-    return duration_text(best.score_s * 1e9)

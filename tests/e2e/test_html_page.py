@@ -37,6 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file_name = HOSTILE[number % len(HOSTILE)].replace("/", "\u2215") + ".py"
         record(board, user, 3e-6 * (number + 1), file_name=file_name)
     record(board, "eve", 4e-6, gpu="H100")
+    record(board, HOSTILE[0], 3e-6, gpu="H100")
     target = board.folder / "boards.html"
     done = board.hpc_board("admin", "export", "--format", "html", "-o", target)
     assert done.returncode == 0, done.stderr
@@ -94,6 +95,20 @@ def test_the_rows_are_in_the_order_of_their_ranks(browser: Page, page: Path) -> 
     assert browser.value("document.querySelector('thead').innerText.split(/\\s+/)[0]") == "Rank"
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("dark", [False, True])
+def test_records_and_speeds_are_drawn(browser: Page, page: Path, width: int, dark: bool) -> None:
+    browser.open(page, width=width, dark=dark)
+    bars = "document.querySelector('tbody').querySelectorAll('.speed rect')"
+    first, second, *_ = browser.value(f"[...{bars}].map(each => each.getBoundingClientRect().width)")
+    assert second == pytest.approx(first / 2, rel=0.02)
+    assert browser.value("document.querySelector('path.steps').getBoundingClientRect().height") > 20
+    assert browser.value("document.querySelector('figure svg').getAttribute('role')") == "img"
+    assert contrast(browser, ".speed rect", "fill") >= 4.5
+    assert contrast(browser, "path.steps", "stroke") >= 4.5
+    assert contrast(browser, "figure text", "fill") >= 4.5
+
+
 @pytest.mark.parametrize("width", [320, 1280])
 def test_it_fits_any_width(browser: Page, page: Path, width: int) -> None:
     browser.open(page, width=width)
@@ -102,10 +117,10 @@ def test_it_fits_any_width(browser: Page, page: Path, width: int) -> None:
     assert browser.value(edges) <= width
 
 
-def contrast(browser: Page, selector: str) -> float:
-    """Return the contrast of the text's colour with the page's, by WCAG."""
+def contrast(browser: Page, selector: str, kind: str = "color") -> float:
+    """Return the contrast of a colour with the page's, by WCAG."""
     page = "getComputedStyle(document.body).backgroundColor"
-    colours = f"[getComputedStyle(document.querySelector('{selector}')).color, {page}]"
+    colours = f"[getComputedStyle(document.querySelector('{selector}')).{kind}, {page}]"
     light, dark = sorted(map(luminance, browser.value(colours)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

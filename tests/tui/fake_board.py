@@ -26,7 +26,7 @@ from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
+from hpc_board.domain.standing import Mark, Page, Place, Placing, Record, Rows, Standing
 from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -358,7 +358,9 @@ class FakeBoard(Board):
             get="known_runner",
             preview="runner_preview",
         )
-        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "of_user", "users")
+        self.standings = self._part(
+            Standings, "pages", "records", "removed", "feed", "placing", "places", "of_user", "users"
+        )
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
@@ -651,6 +653,14 @@ class FakeBoard(Board):
             self.read_rows.append(len(part))
             pages.append(Page(gpu, version or "v1", part, len(shown), offset, own, self.marks.get(gpu, ())))
         return pages
+
+    def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:  # noqa: ARG002
+        found: list[Record] = []
+        rows = {row.run: row for row in (*self.histories.get(gpu, ()), *self.boards.get(gpu, ()))}
+        for row in sorted(rows.values(), key=lambda row: row.submitted_at):
+            if not found or row.score_s < found[-1].score_s:
+                found.append(Record(row.submitted_at, row.user, row.score_s, row.run))
+        return tuple(found)
 
     def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:  # noqa: ARG002
         return tuple(run_ for run_ in self.removed_runs if (run_.task, run_.gpu) == (task, gpu))

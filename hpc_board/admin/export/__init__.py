@@ -150,8 +150,8 @@ class Export(msgspec.Struct, frozen=True):
             found = page(self.store, shown, shown, board.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
             if found.rows:
                 said = self.store.runs.numbered([row.run for row in found.rows])
-                days = self.store.export.bests_by_day(board.task, board.task_version, board.gpu)
-                yield board_table(shown, found, days, self.at, said)
+                records = self.store.standings.records(board.task, board.task_version, board.gpu)
+                yield board_table(shown, found, records, self.at, said)
 
     def _write_csv(self, sink: IO[bytes]) -> int:
         """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""

@@ -10,15 +10,17 @@ from weakref import ReferenceType, ref
 
 from hpc_board import __version__
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.standing import Placing, Rows, verdict_line
 from hpc_board.errors import InputError
 from hpc_board.model.names import NAME
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import count_text, score_text
+from hpc_board.report.histories import history_plot, in_order
 from hpc_board.report.run_words import outcome, times, trust
 from hpc_board.report.times import scatter_name
+from hpc_board.web.plots import svg
 from hpc_board.web.rendering import template
 from hpc_board.web.standings import ROWS_MAX, Section, board_table
 
@@ -35,6 +37,9 @@ FEED_MAX = 100
 
 CASES_MAX = 200
 """The maximum number of cases on the page of a run."""
+
+TREND_MAX = 200
+"""The maximum number of runs in the plot of a user's scores."""
 
 _KEPT_MAX = 500
 _TASK = re.compile(rf"boards/({NAME})")
@@ -147,8 +152,7 @@ def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
     for each in _activity(board, task):
         (found,) = board.standings.pages(task.name, [each.gpu], limit=ROWS_MAX)
         if found.rows:
-            days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
-            tables.append(board_table(task, found, days, at))
+            tables.append(board_table(task, found, board.standings.records(task.name, each.gpu), at))
     return {"title": section.name, "about": "", "section": section, "boards": tables}
 
 
@@ -162,12 +166,15 @@ def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
     every = board.context.store.runs.cases(run.id)
     cases, more = every[:CASES_MAX], len(every) - CASES_MAX
     placing = board.standings.placing(run)
+    linked = any(task.name == run.task for task in board.tasks.catalog().tasks)
     return {
         "title": f"Run {run.id}",
         "about": f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}",
         "run": run,
         "task": one_line(run.task),
-        "linked": any(task.name == run.task for task in board.tasks.catalog().tasks),
+        "user": one_line(run.user),
+        "trend": _trend(board, run) if linked and placing is not None else "",
+        "linked": linked,
         "outcome": _outcome(run, placing),
         "state": outcome(run),
         "passed": run.verdict is Verdict.PASS,
@@ -176,6 +183,15 @@ def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
         "more": count_text(more, "more case") if more > 0 else "",
         "scatter": scatter_name(cases),
     }
+
+
+def _trend(board: "Board", run: Run) -> str:
+    """Return the plot of the ranked runs of a run's user on its board as SVG; empty for fewer than two."""
+    (found,) = board.standings.pages(
+        run.task, [run.gpu], version=run.task_version, rows=Rows.NEWEST, limit=TREND_MAX, user=run.user
+    )
+    records = board.standings.records(run.task, run.gpu, version=run.task_version)
+    return svg(history_plot(in_order(found), records, UTC)) if len(found.rows) > 1 else ""
 
 
 def _outcome(run: Run, placing: Placing | None) -> str:

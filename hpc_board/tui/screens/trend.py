@@ -1,6 +1,5 @@
 """A user's scores on a board over time."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -10,8 +9,9 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.standing import Page, Rows, Standing
+from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text
+from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -24,8 +24,9 @@ RUNS_MAX = 200
 """The most runs to read; plot and list have no room for more."""
 
 _PLOT_SHARE = 0.5
-"""The share of the screen's height for the rows of the plot; the list has the rest."""
+"""The share of the screen's height for the plot; the list has the rest."""
 
+_AXIS_LINES = 2
 _SIDES = 4
 """The cells beside the plot: the edges of its panel, and its padding."""
 
@@ -52,8 +53,9 @@ class TrendScreen(BoardScreen):
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The list shows the newest run first. Vs best is the change from the "
-        "fastest earlier run. Enter opens the run."
+        "scale. ● is a personal best, ○ is not. The dotted line is the best of the board at that time, the dotted area "
+        "the 95 % confidence interval of Vs best, which is the change from the fastest earlier run. The list shows the "
+        "newest run first. Enter opens the run."
     )
 
     plot = getters.query_one("#plot", Static)
@@ -63,7 +65,7 @@ class TrendScreen(BoardScreen):
         super().__init__(board, now, target)
         self._board_of = target.task, target.gpu
         self._whose = target.user
-        self._page: Page | None = None
+        self._read: tuple[Page, tuple[Record, ...]] | None = None
 
     def compose_body(self) -> ComposeResult:
         task, gpu = self._board_of
@@ -93,16 +95,17 @@ class TrendScreen(BoardScreen):
     def look_again(self) -> None:
         (task, gpu), user = self._board_of, self._whose
 
-        def question() -> Sequence[Page]:
-            return self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
+        def question() -> tuple[Page, tuple[Record, ...]]:
+            (page,) = self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
+            return page, self.board.standings.records(task, gpu)
 
         self.ask("trend", question, self._show, failed=self.pane.fail, patient=True)
 
-    def _show(self, pages: Sequence[Page]) -> None:
-        (page,) = pages
-        if page == self._page:
+    def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
+        if read == self._read:
             return
-        self._page = page
+        self._read = read
+        page, _ = read
         runs = in_order(page)
         rows = zip(runs, history_rows(runs), strict=True)
         self.pane.show_all(reversed([_Listed(run, texts) for run, texts in rows]))
@@ -112,10 +115,12 @@ class TrendScreen(BoardScreen):
         self._draw()
 
     def _draw(self) -> None:
-        runs = [] if self._page is None else in_order(self._page)
+        page, records = self._read or (None, ())
+        runs = [] if page is None else in_order(page)
         self.plot.display = len(runs) > 1
         if len(runs) > 1:
-            plot = history_plot(runs, self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height))
+            width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
+            plot = text_plot(history_plot(runs, records), width, height)
             self.plot.border_title = plot.title
             self.plot.update(log_lines(plot))
 

@@ -79,10 +79,10 @@ def _drawn(block: blocks.Block) -> RenderableType:
 
 
 def log_lines(log: blocks.Log) -> Text:
-    """Return the lines of a log, its signs in their tones."""
+    """Return the lines of a log, its parts in their tones."""
     lines = Text(printable(log.text, len(log.text)))
-    for sign, tone in log.tones:
-        lines.highlight_words([sign], _TONES[tone].value)
+    for begin, end, tone in log.tones:
+        lines.stylize(_TONES[tone].value, begin, end)
     return lines
 
 

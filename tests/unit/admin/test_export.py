@@ -28,14 +28,16 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.histories import records_plot
 from hpc_board.store import Store
-from hpc_board.store.export import Best, ExportGateway, RunSelection
+from hpc_board.store.export import ExportGateway, RunSelection
 from hpc_board.store.submissions import NewRun, NewSubmission
+from hpc_board.web.plots import svg
 from hpc_board.web.rendering import template
-from hpc_board.web.standings import chart, records, rows
+from hpc_board.web.standings import rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
 from tests.values import created, replace
 
@@ -426,8 +428,8 @@ def test_what_has_no_rank_is_between_the_ranks() -> None:
 
 
 def test_a_template_without_one_of_its_values_is_an_error() -> None:
-    with pytest.raises(jinja2.UndefinedError, match="'width' is undefined"):
-        template("chart.svg").render()
+    with pytest.raises(jinja2.UndefinedError, match="'style' is undefined"):
+        template("plot.svg").render()
 
 
 def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(board: Recorded) -> None:
@@ -455,31 +457,25 @@ def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(boa
     assert page.count("This task no longer accepts submissions.") == 1
 
 
-def day(number: int, score_s: float, user: str = "ada") -> Best:
-    return Best(datetime(2026, 5, number, tzinfo=UTC).date(), user, score_s)
+def day(number: int, score_s: float, user: str = "ada") -> Record:
+    return Record(datetime(2026, 5, number, tzinfo=UTC), user, score_s, number)
 
 
-def test_the_records_are_the_days_that_beat_all_before() -> None:
-    days = [day(1, 3.0), day(2, 4.0), day(3, 2.0), day(4, 2.0), day(9, 1.0)]
-    assert records(days) == [days[0], days[2], days[4]]
-    assert records([]) == []
-
-
-def test_a_chart_says_in_words_what_it_draws() -> None:
-    drawn = chart([day(1, 2e-3), day(5, 1e-3, '"><script>')], datetime(2026, 5, 11, tzinfo=UTC).date())
+def test_a_chart_of_records_says_in_words_what_it_draws() -> None:
+    records = [day(1, 2e-3), day(5, 1e-3, '"><script>')]
+    drawn = svg(records_plot(records, datetime(2026, 5, 11, tzinfo=UTC), UTC))
     assert 'aria-label="Best time: 2.00 ms on 2026-05-01, 1.00 ms since 2026-05-05"' in drawn
     assert "<script>" not in drawn
-    path = re.search(r'class="best" d="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H([\d.]+)"', drawn)
+    path = re.search(r'class="steps good" d="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H([\d.]+)', drawn)
     assert path is not None
     left, top, step, bottom, right = map(float, path.groups())
     assert top < bottom
     assert (step - left) / (right - left) == pytest.approx(0.4, abs=0.01)
-    assert chart([day(1, 1e-3)], datetime(2026, 5, 11, tzinfo=UTC).date()) == ""
 
 
 @pytest.mark.parametrize(("first", "last"), [(2e-3, 1.9999e-3), (5.0, 1e-9)])
 def test_a_chart_of_any_range_has_its_ticks_in_order(first: float, last: float) -> None:
-    drawn = chart([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC).date())
+    drawn = svg(records_plot([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC), UTC))
     heights = [float(y) for y in re.findall(r'class="grid"[^>]*y1="([\d.]+)"', drawn)]
     assert len(heights) == 4
     assert heights == sorted(heights, reverse=True)

@@ -3,6 +3,7 @@
 import getpass
 import json
 from datetime import datetime, timedelta
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -17,8 +18,9 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.feeds import feed_line
-from hpc_board.report.histories import history_plot, history_report
+from hpc_board.report.comparisons import comparison_plot
+from hpc_board.report.feeds import feed_line, record_text
+from hpc_board.report.histories import history_report
 from hpc_board.report.plain import plain
 from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
@@ -402,20 +404,10 @@ def test_a_plot_fits_80_columns_and_has_every_run_and_the_ends_of_its_scale() ->
         page = Page("H100", "v", rows, count)
         plot = plain(history_report("softmax", page, "ada")[1:2]).splitlines()[1:]
         assert max(map(len, plot)) <= 80
-        assert "1.00 ms │ ●" in plot[0]
+        assert "1.00 ms │●" in plot[0]
         assert plot[10].endswith("●")
         points = "".join(plot[:11]).count("●")
         assert points == count if count < 20 else points > 30
-
-
-@pytest.mark.parametrize(("width", "height", "rows"), [(78, 11, 11), (116, 22, 21), (196, 5, 6), (56, 8, 6)])
-def test_a_plot_is_as_wide_as_the_screen_and_about_as_high_as_asked(width: int, height: int, rows: int) -> None:
-    runs = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
-    title, *plot = plain([history_plot(runs, width, height)]).splitlines()
-    assert "Score (logarithmic) by submission: ● new best, ○ slower" in title
-    assert len(plot) == rows + 2
-    assert plot[rows].endswith("─" * (width - 10))
-    assert ["1.00 ms" in plot[0], "333 µs" in plot[rows - 1]] == [True, True]
 
 
 def test_a_history_of_which_a_part_was_read_says_how_many_are_left_out() -> None:
@@ -433,6 +425,55 @@ def test_a_plot_of_equal_times_is_a_line() -> None:
     assert (line.count("●"), line.count("○")) == (1, 3)
 
 
+@pytest.mark.parametrize("command", ["history vectoradd_py --user ada", "compare 1 2"])
+def test_a_plot_is_written_as_svg_and_never_over_another_file_or_by_another_ending(
+    board: Recorded, command: str, tmp_path: Path
+) -> None:
+    add_two_alike(board)
+    file = tmp_path / "plots" / "plot.svg"
+    file.parent.mkdir()
+    printed = call(board, *command.split())
+    done = call(board, *command.split(), "--gpu", "CPU", "--plot", str(file))
+    assert (done.exit_code, done.stdout) == (0, printed.stdout)
+    assert f"{file} has the plot." in done.stderr
+    drawn = file.read_text()
+    assert 'role="img"' in drawn
+    assert "vectoradd_py on CPU: " in drawn
+    again = call(board, *command.split(), "--plot", str(file))
+    assert (again.exit_code, "--force" in again.stderr) == (2, True)
+    assert call(board, *command.split(), "--plot", str(file), "--force", "--json").exit_code == 0
+    for name in ("plot.png", "plot", ".svg"):
+        other = call(board, *command.split(), "--plot", str(file.parent / name))
+        assert (other.exit_code, "Choose a name that ends in .svg." in other.stderr) == (2, True)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_plot_of_nothing_or_of_several_boards_is_an_error_and_no_file(board: Recorded, tmp_path: Path) -> None:
+    file = tmp_path / "plot.svg"
+    passed(board, "ada", 1e-6)
+    none = call(board, "history", "vectoradd_py", "--user", "ada", "--plot", str(file))
+    assert (none.exit_code, "ada has fewer than two passing ranked runs" in none.stderr) == (2, True)
+    for gpu in ("CPU", "H100", "H100"):
+        board.add(result=result_of(Verdict.PASS, benchmark(1e3)), score_s=1e-6, user="ada", gpu=gpu)
+    several = call(board, "history", "vectoradd_py", "--user", "ada", "--plot", str(file))
+    assert (several.exit_code, "Choose one with --gpu." in several.stderr) == (2, True)
+    assert not file.exists()
+
+
+def test_the_bars_of_a_comparison_are_relative_to_the_first_submission(board: Recorded) -> None:
+    add_two_alike(board)
+    (found,) = board.board.submissions.compare(1, 2)
+    plot = comparison_plot(found.runs, found.comparison)
+    assert plot is not None
+    newer, older = plot.series
+    assert ([each for _, each in older.points], older.bounds) == ([1.0], ())
+    assert [each for _, each in newer.points] == [pytest.approx(10 / 11)]
+    ((low, high),) = newer.bounds
+    assert low < 10 / 11 < high
+    assert "within noise" in plot.words
+    assert comparison_plot(found.runs, replace(found.comparison, cases=())) is None
+
+
 # The feed
 
 
@@ -446,7 +487,7 @@ def told(news: News, user: str = "ada") -> str:
     [
         (
             News(FeedKind.RECORD, 1, 12.3e-6, 2, 14e-6, Entry("bob", 13e-6)),
-            "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)",
+            "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs: 5.7 % faster)",
         ),
         (News(FeedKind.RECORD, 1, 12.3e-6), "ada took first place on softmax_py, H100: 12.3 µs"),
         (
@@ -481,12 +522,30 @@ def test_a_name_in_the_feed_cannot_paint_the_terminal() -> None:
     assert "\x1b" not in told(News(FeedKind.FIRST, 7, 1e-6), user="\x1b]0;owned\x07\x1b[31mred")
 
 
+def test_a_record_within_noise_of_the_former_one_says_so_and_beats_none(board: Recorded) -> None:
+    def timed(median_ns: float, spread_ns: float, user: str) -> None:
+        case = timed_case(median_ns=median_ns)
+        assert case.timing is not None
+        samples = tuple(median_ns + spread_ns * step for step in (-1, 0, 1))
+        measured = replace(case, timing=replace(case.timing, samples_ns=samples))
+        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user=user)
+
+    timed(11_000.0, 3.0, "bob")
+    timed(10_000.0, 3.0, "ada")
+    timed(9_900.0, 3000.0, "bob")
+    newest, clear, first = board.board.standings.feed()
+    assert [each.beats_record for each in (newest, clear, first)] == [False, True, False]
+    assert feed_line(clear).endswith("(was bob, 11.0 µs: 10.0 % faster (± 2.2 %))")
+    assert "(was ada, 10.0 µs: within noise (" in feed_line(newest)
+    assert record_text(clear) == ("Record on CPU", "vectoradd_py 10.0 µs, by ada")
+
+
 def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     passed(board, "ada", 2e-6)
     passed(board, "bob", 1e-6)
     shown = lines(call(board, "feed"))
     assert [line.split(" ", 2)[2] for line in shown] == [
-        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs)",
+        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (too much scatter))",
         "ada took first place on vectoradd_py, CPU: 2.00 µs",
     ]
     newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")

@@ -1,0 +1,116 @@
+"""Plots as SVG: within a page, which has the style, or alone as a file."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from hpc_board.report.plots import Axis, Kind, Plot, Series
+from hpc_board.web.rendering import asset, template
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24
+_LINE = 20
+_LETTER = 6.5
+"""The usual width of a letter."""
+
+_BAR_SHARE = 0.8
+
+_Circle = tuple[float, float, str]
+_Bar = tuple[float, float, float, float, str, str]
+
+
+def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = False) -> str:
+    """Return a plot as SVG of this size; one that `is_alone` brings its title and its style, light and dark."""
+    named = [each for each in reversed(plot.series) if each.name]
+    top = _TOP + _LINE * (int(is_alone) + int(len(named) > 1))
+    return template("plot.svg").render(
+        width=width,
+        height=height,
+        left=_LEFT,
+        right=width - _RIGHT,
+        words=plot.words,
+        title=plot.title,
+        style=asset("plot.css") if is_alone else "",
+        legend=[*_legend(named, top - _LINE + 8)] if len(named) > 1 else [],
+        rows=[(_Frame(plot, width, height, top).y(value), text) for value, text in plot.up.ticks],
+        columns=[*_texts(plot.across, width)],
+        series=[_Frame(plot, width, height, top).drawn(each) for each in plot.series],
+    )
+
+
+class _Frame:
+    """The places of a plot's values within its axes."""
+
+    def __init__(self, plot: Plot, width: int, height: int, top: int) -> None:
+        self._plot, self._top = plot, top
+        self._columns, self._bottom = width - _LEFT - _RIGHT, height - _BOTTOM
+        places = sorted(x for each in plot.series if each.kind is Kind.BARS for x, _ in each.points)
+        gaps = [self.x(after) - self.x(before) for before, after in pairwise(places)]
+        self._bar = _BAR_SHARE * min(gaps, default=self._columns)
+
+    def x(self, value: float) -> float:
+        return _LEFT + self._columns * self._plot.across.share(value)
+
+    def y(self, value: float) -> float:
+        return self._bottom - (self._bottom - self._top) * max(0.0, min(1.0, self._plot.up.share(value)))
+
+    def drawn(self, series: Series) -> tuple[str, str, list[_Circle], list[_Bar]]:
+        """Return the class of a series, its path, its circles and its bars."""
+        points = [(self.x(x), self.y(y)) for x, y in series.points]
+        path = ""
+        circles: list[_Circle] = []
+        bars: list[_Bar] = []
+        match series.kind:
+            case Kind.POINTS:
+                circles = [(x, y, text) for (x, y), text in zip(points, series.texts, strict=True)]
+            case Kind.BARS:
+                bars = [*self._bars(series)]
+            case Kind.BAND:
+                edges = [(self.x(x), self.y(low), self.y(high)) for (x, _), (low, high) in _bounded(series)]
+                path = f"M{_line((x, high) for x, _, high in edges)}L{_line((x, low) for x, low, _ in edges[::-1])}Z"
+            case Kind.LINE:
+                path = f"M{_line(points)}"
+            case Kind.STEPS:
+                (x, y), *others = points
+                path = f"M{x:.1f} {y:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in others)
+        return _class(series), path, circles, bars
+
+    def _bars(self, series: Series) -> Iterator[_Bar]:
+        for index, ((x, y), text) in enumerate(zip(series.points, series.texts, strict=True)):
+            middle, top, interval = self.x(x), self.y(y), ""
+            if series.bounds:
+                low, high = map(self.y, series.bounds[index])
+                ends = "".join(f"M{middle - 4:.1f} {end:.1f}h8" for end in (low, high))
+                interval = f"M{middle:.1f} {low:.1f}V{high:.1f}{ends}"
+            yield middle - self._bar / 2, top, self._bar, self._bottom - top, interval, text
+
+
+def _bounded(series: Series) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+    return zip(series.points, series.bounds, strict=True)
+
+
+def _line(points: Iterable[tuple[float, float]]) -> str:
+    return "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _class(series: Series) -> str:
+    return f"{series.kind} {series.tone}{' dotted' if series.is_dotted else ''}"
+
+
+def _legend(named: Iterable[Series], y: int) -> Iterator[tuple[float, int, str, bool, str]]:
+    """Yield the place, the class, whether it is a line, and the text of each name, from the left."""
+    x = float(_LEFT)
+    for each in named:
+        yield x, y, _class(each), each.kind in (Kind.LINE, Kind.STEPS), each.name
+        x += 18 + _LETTER * len(each.name) + 16
+
+
+def _texts(across: Axis, width: int) -> Iterator[tuple[float, str, str]]:
+    """Yield the place, the anchor and the text of each tick that has room; the ends stay within the axes."""
+    end = 0.0
+    for value, text in across.ticks:
+        share = across.share(value)
+        x = _LEFT + (width - _LEFT - _RIGHT) * share
+        anchor = "start" if share <= 0 else "end" if share >= 1 else "middle"
+        begin = x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * _LETTER * len(text)
+        if text and begin > end:
+            yield x, anchor, text
+            end = begin + _LETTER * (len(text) + 1)

@@ -1,0 +1,147 @@
+"""Plots: one model, drawn in text and as SVG."""
+
+import os
+import re
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from hpc_board.domain.standing import Record, Standing
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.histories import history_plot, records_plot
+from hpc_board.report.plain import plain
+from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
+from hpc_board.web.plots import svg
+from tests.unit.recorded import AT
+from tests.values import replace
+
+EVEN = Axis(0.0, 1.0, ((0.0, "0"), (1.0, "1")))
+HOSTILE = '"><script>alert(1)</script>\x1b[31m'
+
+
+def plot_of(*series: Series) -> Plot:
+    return Plot("title", EVEN, EVEN, series, "words")
+
+
+def cells(drawn: Log) -> list[str]:
+    """The rows of a plot of 10 columns, without its axes."""
+    return [line[10:].ljust(10) for line in drawn.text.splitlines()[:-2]]
+
+
+def run(number: int, score_s: float, spread: float | None = None) -> Standing:
+    at = AT + timedelta(hours=number)
+    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", change_spread=spread)
+
+
+def record(hours: float, score_s: float, user: str = "bob") -> Record:
+    return Record(AT + timedelta(hours=hours), user, score_s, 1)
+
+
+def test_a_line_rises_from_corner_to_corner_without_gaps() -> None:
+    rows = cells(text_plot(plot_of(Series(Kind.LINE, ((0.0, 0.0), (1.0, 1.0)))), 20, 5))
+    ends = [(min(at), max(at)) for row in rows[::-1] if (at := [i for i, sign in enumerate(row) if sign != " "])]
+    assert (ends[0][0], ends[-1][1], len(ends)) == (0, 9, 5)
+    assert all(upper[0] - lower[1] <= 1 for lower, upper in pairwise(ends))
+
+
+def test_steps_keep_their_height_until_the_next_point() -> None:
+    rows = cells(text_plot(plot_of(Series(Kind.STEPS, ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0)))), 20, 4))
+    assert rows[0].startswith("⠉⠉⠉⠉")
+    assert rows[-1].endswith("⣀⣀⣀⣀")
+    assert all(row.count(" ") == 9 for row in rows[1:-1])
+
+
+def test_lines_differ_without_colours_and_a_band_is_below_them() -> None:
+    flat = ((0.0, 0.5), (1.0, 0.5))
+    solid, dotted = (
+        cells(text_plot(plot_of(Series(Kind.LINE, flat, is_dotted=is_dotted)), 20, 3))[1] for is_dotted in (False, True)
+    )
+    assert len(set(solid)) == len(set(dotted)) == 1
+    assert ord(dotted[0]).bit_count() < ord(solid[0]).bit_count()
+    band = Series(Kind.BAND, flat, Tone.QUIET, "interval", bounds=((0.0, 1.0), (0.4, 0.6)))
+    drawn = text_plot(plot_of(band, Series(Kind.LINE, flat, Tone.GOOD)), 20, 5)
+    rows = cells(drawn)
+    assert all(row[0] != " " for row in rows)
+    assert [rows[0][-1], rows[-1][-1]] == [" ", " "]
+    assert rows[2] == 10 * rows[2][0]
+    (good,) = [drawn.text[begin:end] for begin, end, tone in drawn.tones if tone is Tone.GOOD]
+    assert good == rows[2]
+
+
+@pytest.mark.parametrize(("term", "encoding"), [("linux", "utf-8"), ("xterm", "latin-1")])
+def test_a_terminal_without_braille_has_points(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str) -> None:
+    flat = ((0.0, 0.5), (1.0, 0.5))
+    band = Series(Kind.BAND, flat, name="interval", bounds=((0.0, 1.0), (0.0, 1.0)))
+    plot = plot_of(band, Series(Kind.LINE, flat, name="line"), Series(Kind.POINTS, flat, name="runs", sign="○"))
+    assert text_plot(plot, 20, 3).title == "title: ○ runs   ⠒⠒ line   ⢕⢕ interval"
+    monkeypatch.setenv("TERM", term)
+    with Path(os.devnull).open("w", encoding=encoding) as stream:
+        monkeypatch.setattr("sys.__stdout__", stream)
+        drawn = text_plot(plot, 20, 3)
+    assert cells(drawn) == [10 * " ", "○········○", 10 * " "]
+    assert drawn.title == "title: ○ runs   · line"
+
+
+def test_the_tones_of_a_plot_are_painted_in_their_places() -> None:
+    drawn = text_plot(plot_of(Series(Kind.POINTS, ((0.5, 0.0),), Tone.GOOD, sign="●")), 20, 3)
+    painted = plain([drawn], paint=lambda text, tone: f"<{tone}>{text}</>")
+    assert "<good>●</>" in painted
+    assert re.sub("<[^>]*>", "", painted) == plain([drawn])
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 3), (60, 11), (196, 30)])
+@pytest.mark.parametrize("scores", [[1e-3, 1e-3], [5.0, 1e-9, 3.0], [0.9**index for index in range(300)]])
+def test_a_history_fits_any_size_and_has_the_ends_of_its_scale(width: int, height: int, scores: list[float]) -> None:
+    runs = [run(number, score_s, 1.2 if number else None) for number, score_s in enumerate(scores)]
+    drawn = text_plot(history_plot(runs, [record(-1, max(scores))]), width, height)
+    lines = drawn.text.splitlines()
+    assert len(lines) == height + 2
+    assert max(map(len, lines)) <= max(width, 33)
+
+
+def test_a_history_has_the_leader_from_the_first_record_on_and_bands_where_intervals_are_known() -> None:
+    runs = [run(0, 4e-3), run(1, 3e-3, 1.1), run(2, 3.5e-3), run(3, 2e-3, 1.3), run(4, 1e-3, 1.2)]
+    plot = history_plot(runs, [record(0.5, 2.5e-3), record(2, 1.5e-3), record(4, 1e-3, "ada")])
+    bands = [each for each in plot.series if each.kind is Kind.BAND]
+    assert [[x for x, _ in each.points] for each in bands] == [[1.0], [3.0, 4.0]]
+    ((low_s, high_s),) = bands[0].bounds
+    assert (low_s, high_s) == pytest.approx((3e-3 / 1.1, 3e-3 * 1.1))
+    (lead,) = [each for each in plot.series if each.name == "leader"]
+    assert lead.points == ((1.0, 2.5e-3), (2.0, 1.5e-3), (3.0, 1.5e-3), (4.0, 1e-3))
+    title = text_plot(plot, 80, 10).title
+    assert title == "Score by submission: ● new best   ○ slower   ⠂⠂ leader   ⢕⢕ 95 % interval"
+    assert len(title) <= 74, "it is the title of a panel of 80 columns"
+
+
+def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> None:
+    runs = [replace(run(number, score_s, 1.1), user=HOSTILE) for number, score_s in enumerate((3e-3, 2e-3, 4e-3))]
+    alone = svg(replace(history_plot(runs, [record(0, 1e-3)]), title=one_line(HOSTILE)), 760, 320, is_alone=True)
+    within = svg(records_plot([record(0, 2e-3, HOSTILE), record(48, 1e-3, HOSTILE)], AT + timedelta(days=3)))
+    for drawn in (alone, within):
+        assert "<script" not in drawn
+        assert "\x1b" not in drawn
+        root = ET.fromstring(drawn)  # noqa: S314 - our own
+        assert root.get("role") == "img"
+        assert root.get("aria-label")
+    assert "best 2.00 ms of 3 runs" in alone
+    assert "prefers-color-scheme: dark" in alone
+    assert "<style" not in within, "a page's policy admits no style of its parts"
+    kinds = {element.get("class", " ").split(" ")[0] for element in ET.fromstring(alone).iter()} - {""}  # noqa: S314
+    assert {"band", "line", "steps", "points"} <= kinds
+
+
+def test_bars_have_their_heights_and_intervals() -> None:
+    first, second = (
+        Series(Kind.BARS, ((at, share),), name=str(at), texts=("told",), bounds=bounds)
+        for at, share, bounds in ((0.3, 1.0, ()), (0.7, 0.5, ((0.25, 2.0),)))
+    )
+    drawn = svg(plot_of(first, second), 500, 200)
+    heights = [float(high) for high in re.findall(r'<rect class="bars plain" [^>]*height="([\d.]+)"><title>', drawn)]
+    assert heights[0] == pytest.approx(2 * heights[1])
+    (interval,) = re.findall(r'class="interval" d="M[\d.]+ ([\d.]+)V([\d.]+)', drawn)
+    low, high = map(float, interval)
+    assert low - high == pytest.approx(0.75 * heights[0], abs=0.2), "an interval ends with the axes"
