@@ -96,7 +96,7 @@ async def test_a_held_gpu_judges_the_next_run_and_is_released(tmp_path: Path, bo
         await until(pilot, lambda: "CPU held" not in text_of(app))
         (told,) = [toast.message for toast in app._notifications if toast.title == "CPU released"]
         assert told.startswith("held CPU for ")
-        assert told.endswith(", 1 run; ended: it was released")
+        assert f", 1 run; ended: released by {board.user}" in told
 
 
 def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board, board: Board) -> None:
