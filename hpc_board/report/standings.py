@@ -12,7 +12,7 @@ from hpc_board.domain.user_page import UserPage
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.formatting import count_text, moment_text, score_text, span_text, speedup_text
+from hpc_board.report.formatting import count_text, moment_text, score_text, span_text, speedup_text, speedup_tone
 from hpc_board.report.run_table import runs_table
 
 OVERLAPS = "~"
@@ -63,10 +63,15 @@ class Line(msgspec.Struct, frozen=True):
         return wide_interval_text(self.row.score_s, self.row.interval) if isinstance(self.row, Standing) else ""
 
     @property
-    def speedup(self) -> str:
-        """Return the speedup over the reference; empty without a reference, and for a removed run."""
+    def ratio(self) -> float | None:
+        """Return the speedup over the reference; None without a reference, and for a removed run."""
         row = self.row
-        return "" if self.page is None or isinstance(row, Run) else speedup_text(self.page.speedup(row.score_s))
+        return None if self.page is None or isinstance(row, Run) else self.page.speedup(row.score_s)
+
+    @property
+    def speedup(self) -> str:
+        """Return the speedup over the reference as text; empty without one."""
+        return speedup_text(self.ratio)
 
     @property
     def date(self) -> str:
@@ -139,12 +144,13 @@ def board_report(
         (Column("" if own_runs else "USER", flexible=True, least=12), lambda line: line.user()),
         (Column("SCORE", right=True), lambda line: score_text(line.row.score_s)),
         (Column("INTERVAL", optional=True), lambda line: line.interval),
-        (Column("SPEEDUP", right=True, optional=True), lambda line: line.speedup),
+        (Column("SPEEDUP", right=True, optional=True, toned=True), lambda line: line.speedup),
         (Column("RUN", right=True), lambda line: line.run),
         (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
         (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
         (Column("TRUST", flexible=True, least=8), lambda line: line.trust()),
         empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
+        tones=tuple(speedup_tone(line.ratio if line else None) for line in lines),
     )
     return Heading(f"{task} on {page.gpu}"), standings, *_remarks(page, "run" if own_runs else "entry", more)
 
@@ -186,10 +192,11 @@ def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
         (Column("USERS", right=True), lambda rank: str(rank.users)),
         (Column("SCORE", right=True), lambda rank: score_text(rank.row.score_s)),
-        (Column("SPEEDUP", right=True, optional=True), lambda rank: speedup_text(rank.speedup)),
+        (Column("SPEEDUP", right=True, optional=True, toned=True), lambda rank: speedup_text(rank.speedup)),
         (Column("RUN", right=True), lambda rank: str(rank.row.run)),
         age if now else date,
         empty="No rank yet.",
+        tones=tuple(speedup_tone(rank.speedup) for rank in page.ranks),
     )
     records = f", {count_text(page.records, 'record')}" if page.records else ""
     return (

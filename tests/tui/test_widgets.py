@@ -11,7 +11,7 @@ from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, coded
 from hpc_board.tui.widgets.bars import ErrorBox, TitleBar
-from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.blocks import Blocks, speedup_cell
 from hpc_board.tui.widgets.description import Description
 from tests.tui.driving import app_on, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
@@ -32,6 +32,14 @@ _BENCHMARKS = Table(
         ("2", "wrong value", *("",) * 6, "size: 2048; seed: 1", ""),
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("speedup", "text", "tone"), [(None, "", Tone.OWN), (0.999, "1.00x", Tone.BAD), (1.0, "1.00x", Tone.OWN)]
+)
+def test_a_speedup_below_1_has_the_tone_of_something_bad(speedup: float | None, text: str, tone: Tone) -> None:
+    cell = speedup_cell(speedup, Tone.OWN)
+    assert (cell.plain, cell.style) == (text, tone.value)
 
 
 @pytest.mark.parametrize(

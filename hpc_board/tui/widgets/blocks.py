@@ -97,9 +97,10 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
     return drawn
 
 
-def speedup_cell(speedup: float | None) -> Text:
-    """Return the cell of a speedup over the reference, empty if it is unknown."""
-    return Text(speedup_text(speedup), _TONES[speedup_tone(speedup)].value)
+def speedup_cell(speedup: float | None, tone: Tone = Tone.PLAIN) -> Text:
+    """Return the cell of a speedup over the reference, in its own tone below 1; empty if it is unknown."""
+    is_slow = speedup_tone(speedup) is blocks.Tone.BAD
+    return Text(speedup_text(speedup), (Tone.BAD if is_slow else tone).value)
 
 
 class _FittingTable(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.blocks import log_lines
+from hpc_board.tui.widgets.blocks import log_lines, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -256,7 +256,7 @@ def _cells(line: Line) -> dict[str, Text]:
         "user": toned(line.user("counts"), tone),
         "score": toned(score_text(row.score_s), tone),
         "interval": toned(line.interval, Tone.MUTED if isinstance(row, Standing) else Tone.PLAIN),
-        "speedup": toned(line.speedup, tone),
+        "speedup": speedup_cell(line.ratio, tone),
         "file": toned(row.file_name, Tone.MUTED),
         "age": toned(line.age, Tone.MUTED),
         "submitted": toned(line.date, Tone.MUTED),

@@ -10,7 +10,7 @@ import pytest
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.standing import Page, Placing, Standing
+from hpc_board.domain.standing import Mark, MarkKind, Page, Placing, Standing
 from hpc_board.harness.progress import Step
 from hpc_board.harness.result_file import killed
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -562,6 +562,20 @@ def test_an_emulated_run_is_marked() -> None:
     result = result_of(Verdict.PASS, timed_case())
     assert "Emulated:" in text_of(run_report(finished(result, emulated=True), result))
     assert "Emulated:" not in text_of(run_report(finished(result), result))
+
+
+def test_a_board_marks_the_speedups_below_1() -> None:
+    rows = [Standing(rank, user, score_s, 1, 1, AT, "k.py", "self-run") for rank, user, score_s in _SPEEDS]
+    mark = Mark(MarkKind.REFERENCE, "reference", 2e-6, 1, 1, AT)
+    text = plain(
+        board_report("vectoradd", replace(page_of(*rows), marks=(mark,)), "ada"),
+        None,
+        lambda text, tone: f"<{tone}>{text}" if tone is Tone.BAD else text,
+    )
+    assert re.findall(r"(<bad>)?(\d\.\d\dx)", text) == [("", "2.00x"), ("", "1.00x"), ("<bad>", "0.50x")]
+
+
+_SPEEDS = ((1, "ada", 1e-6), (2, "bob", 4e-6))
 
 
 def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
