@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
@@ -18,12 +19,19 @@ class Meaning(msgspec.Struct, frozen=True):
     next: str
 
 
-def verdict_meaning(verdict: Verdict, message: str = "", *, on_cpu: bool = False, stored: bool = True) -> Meaning:
+def verdict_meaning(
+    verdict: Verdict, message: str = "", *, task: str = "TASK", on_cpu: bool = False, stored: bool = True
+) -> Meaning:
     """Explain a verdict.
 
-    `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; a run that is not `stored` is a
-    trial of the task's author.
+    `message` is that of the result; `task` is the name in commands; `on_cpu` says that the board's jobs run on a CPU; a
+    run that is not `stored` is a trial of the task's author.
     """
+    meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, stored=stored)
+    return replace(meaning, next=meaning.next.replace("hpc-board template TASK", f"hpc-board template {task}"))
+
+
+def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, stored: bool) -> Meaning:
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:

@@ -44,7 +44,8 @@ def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | N
 def _meaning(run: Run, device: Device) -> Meaning:
     if run.state is not RunState.FINISHED:
         return state_meaning(run.state)
-    return verdict_meaning(run.verdict or Verdict.INFRA_ERROR, run.message, on_cpu=device is Device.CPU)
+    verdict = run.verdict or Verdict.INFRA_ERROR
+    return verdict_meaning(verdict, run.message, task=run.task, on_cpu=device is Device.CPU)
 
 
 def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ def _result_blocks(
     yield from finding_lines(result.findings, json_command(run))
     if result.verdict is not Verdict.PASS:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"
-        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu, stored=run.stored)
+        meaning = verdict_meaning(result.verdict, result.message, task=run.task, on_cpu=on_cpu, stored=run.stored)
         yield Paragraph(f"{meaning.what}\n{meaning.next}{_seed_note(run, result)}")
     if run.emulated:
         yield Paragraph(
