@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpc_board.board.context import Context
     from hpc_board.runs.backoff import ProgressCache
     from hpc_board.runs.reconciler import Pass
+    from hpc_board.store.listing import RunQuery
 
 LOG_BYTES_MAX = 256 * 1024
 
@@ -221,21 +222,13 @@ class Runs:
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
         """
-        from hpc_board.store.listing import RunQuery
-
-        if user is None and not everyone:
-            user = self._context.user
-        if user != self._context.user:
-            self._context.require(Role.PARTICIPANT, "see the runs of others")
         return self._context.store.runs.list(
-            RunQuery(
-                user=user,
+            msgspec.structs.replace(
+                self._visible(user, everyone=everyone),
                 task=task,
                 key=key,
                 note=note,
                 words=words,
-                hidden=() if user == self._context.user else self._context.editor.hidden(),
-                unless_by=self._context.user,
                 gpu=gpu,
                 mode=mode,
                 outcome=verdict or state,
@@ -247,6 +240,25 @@ class Runs:
             ),
             limit=limit,
         )
+
+    def count(self, *, everyone: bool = False, gpu: str | None = None) -> int:
+        """Return the number of own runs, or `everyone`'s, as `list` returns them without a limit.
+
+        Raises:
+            Refused: others' runs are requested, and the user is not a participant.
+        """
+        return self._context.store.runs.count(msgspec.structs.replace(self._visible(None, everyone=everyone), gpu=gpu))
+
+    def _visible(self, user: str | None, *, everyone: bool) -> "RunQuery":
+        """Return the query for the visible runs of `user`, by default own ones, or `everyone`'s."""
+        from hpc_board.store.listing import RunQuery
+
+        if user is None and not everyone:
+            user = self._context.user
+        if user == self._context.user:
+            return RunQuery(user=user)
+        self._context.require(Role.PARTICIPANT, "see the runs of others")
+        return RunQuery(user=user, hidden=self._context.editor.hidden(), unless_by=self._context.user)
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         """Return the time since which each of these runs was last seen running, by the run's number.

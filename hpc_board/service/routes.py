@@ -62,6 +62,7 @@ ROUTES: Mapping[str, Route] = {
     "runs.get_each": _ANYONE,
     "runs.whole": _ANYONE,
     "runs.list": _ANYONE,
+    "runs.count": _ANYONE,
     "runs.started": _ANYONE,
     "runs.in_flight": _ANYONE,
     "runs.followed": _ANYONE,

@@ -13,15 +13,14 @@ from hpc_board.store.row_values import plain_text
 from hpc_board.store.rows import row_id, run_value
 from hpc_board.store.sqlite import Database
 
-_RUNS = """
-SELECT runs.id
+_MATCHES = """
   FROM runs
   JOIN submissions ON submissions.id = runs.submission
   LEFT JOIN results ON results.run = runs.id
  WHERE {where}
- ORDER BY {order}
- LIMIT :limit
 """
+_RUNS = f"SELECT runs.id {_MATCHES} ORDER BY {{order}} LIMIT :limit"
+_COUNT = f"SELECT COUNT(*) {_MATCHES}"
 _NEWEST = "(SELECT {column} FROM events WHERE events.run = runs.id ORDER BY events.id DESC LIMIT 1)"
 _OUTCOME = f"coalesce(results.verdict, {_NEWEST.format(column='state')})"
 _PLACES = " ".join(f"WHEN '{word}' THEN {place}" for place, word in enumerate(OUTCOMES))
@@ -125,13 +124,26 @@ def select(db: Database, query: RunQuery, limit: int | None) -> tuple[Run, ...]:
         conditions.append((beyond, {"value": _bindable(past.value), "past": row_id(past.run)}))
     # A run without a score is behind the others in both directions.
     given = {"limit": -1 if limit is None else limit, "none": -1.0 if order.reverse else float("inf")}
-    values = {name: value for _, each in conditions for name, value in each.items()}
     statement = _RUNS.format(
-        where=" AND ".join(f"({text})" for text, _ in conditions) or "TRUE",
+        where=_all_of(conditions),
         order=", ".join(f"{key} {'DESC' if descends else 'ASC'}" for key in keys),
     )
-    rows = db.rows("run_details", f"id IN ({statement})", {**given, **values})
+    rows = db.rows("run_details", f"id IN ({statement})", {**given, **_values(conditions)})
     return tuple(sorted(map(run_value, rows), key=order.key, reverse=order.descending))
+
+
+def count(db: Database, query: RunQuery) -> int:
+    """Return the number of runs that fit a query without a position."""
+    conditions = [*_filters(query)]
+    return int(db.value(_COUNT.format(where=_all_of(conditions)), _values(conditions)))
+
+
+def _all_of(conditions: Collection[_Condition]) -> str:
+    return " AND ".join(f"({text})" for text, _ in conditions) or "TRUE"
+
+
+def _values(conditions: Collection[_Condition]) -> dict[str, str | int | float | None]:
+    return {name: value for _, each in conditions for name, value in each.items()}
 
 
 def _bindable(value: Value) -> Value:

@@ -15,7 +15,7 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.model.result import Case, Result
 from hpc_board.store import ranking, usage
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.listing import EVERY_RUN, RunQuery, select
+from hpc_board.store.listing import EVERY_RUN, RunQuery, count, select
 from hpc_board.store.row_values import (
     UndecodableError,
     decoded,
@@ -270,6 +270,11 @@ class RunGateway:
         """Return the first `limit` runs that fit the query, in its order, or the last ones if it reads backwards."""
         with self._file.reading() as db:
             return select(db, query, limit)
+
+    def count(self, query: RunQuery = EVERY_RUN) -> int:
+        """Return the number of runs that fit the query."""
+        with self._file.reading() as db:
+            return count(db, query)
 
     def numbered(self, numbers: Collection[int]) -> dict[int, Run]:
         """Return these runs by their numbers, without the numbers that no run has."""

@@ -337,6 +337,7 @@ class FakeBoard(Board):
             *("whole", "cases", "progress", "log"),
             get="run",
             list="list_runs",
+            count="count_runs",
         )
         self.submissions = self._part(
             Submissions,
@@ -586,6 +587,10 @@ class FakeBoard(Board):
         if ahead is not None:
             return tuple(found[: place[ahead.run]][-limit:])
         return tuple(found[place[behind.run] + 1 if behind is not None else 0 :][:limit])
+
+    def count_runs(self, *, everyone: bool = False, gpu: str | None = None) -> int:
+        self._enter("count")
+        return sum((everyone or run_.user == self.user) and gpu in (None, run_.gpu) for run_ in self.known_runs)
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         known = {run_.id: run_ for run_ in self.known_runs}

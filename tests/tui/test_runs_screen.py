@@ -1,5 +1,6 @@
 """The screen of the runs: narrowing it down, turning its pages, sending a file again."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -66,33 +67,34 @@ async def test_the_title_counts_the_matches_among_all_rows_of_the_list_that_is_s
         assert "Runs 6 of 9 · filter: h100" in text_of(pilot.app)
 
 
-async def test_scope_and_selection_are_there_after_a_restart_and_a_filter_is_not(tmp_path: Path) -> None:
-    for keys, count in ((("r", "a", "slash", *"h100", "enter", "down", "down"), 6), (("r",), 9)):
+async def test_the_scope_is_there_after_a_restart_and_a_filter_is_not(tmp_path: Path) -> None:
+    for keys, count, current in ((("r", "a", "slash", *"h100", "enter", "down", "down"), 6, "38"), (("r",), 9, "41")):
         app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             await press(pilot, *keys)
             assert len(listed(app)) == count
             assert ("filter: h100" in text_of(app)) == (count == 6)
-            assert app.screen.query_one(Grid).current == "38"
+            assert app.screen.query_one(Grid).current == current, "a list begins with the newest run"
 
 
-@pytest.mark.parametrize(("remembered", "selected"), [(28, 42), (41, 41), (35, 35), (34, 42)])
-async def test_a_list_that_is_opened_again_begins_with_the_newest_run(
-    remembered: int, selected: int, tmp_path: Path
-) -> None:
-    memory = Memory(tmp_path / "app.json")
-    memory.set("runs", "selected", remembered)
-    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(42, 0, -1)])
-    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
-    async with app.run_test(size=(80, 24)) as pilot:
+async def test_the_title_counts_all_runs_and_again_after_a_new_one() -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(1234, 0, -1)])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r")
-        assert app.screen.query_one(Grid).current == str(selected)
-        assert listed(app) == [str(number) for number in range(42, 32, -1)]
-        await press(pilot, "G")
-        await press(pilot, "enter", "escape")
-        assert app.screen.query_one(Grid).current == "1"
+        await press(pilot, "r", "down")
+        assert "Runs 1,234" in text_of(pilot.app)
+        await press(pilot, *["pagedown"] * 4)
+        assert board.calls.count("count") == 1
+        await press(pilot, "slash", *"h100", "enter")
+        assert re.search(r"Runs \d+\+ of 1,234 · filter: h100", text_of(pilot.app))
+        await press(pilot, "escape")
+        board.known_runs.insert(0, run(1235, RunState.QUEUED))
+        screen = pilot.app.screen
+        assert isinstance(screen, RunsScreen)
+        screen.look_again()
+        await settled(pilot)
+        assert "Runs 1,235" in text_of(pilot.app)
 
 
 async def test_a_running_run_shows_how_far_it_is_and_how_long_it_took() -> None:

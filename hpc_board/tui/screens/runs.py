@@ -26,7 +26,7 @@ from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.paging import Order, Page, Span, paged
+from hpc_board.tui.paging import Order, Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
@@ -39,9 +39,6 @@ _STEPS_MAX = 16
 
 _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
-
-_IN_SIGHT = 8
-"""The first runs, which a small terminal shows, too."""
 
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
@@ -96,6 +93,8 @@ class RunsScreen(BoardScreen):
         self._everyone = target.everyone
         self._opened_at = now()
         self._preview: _Preview | None = None
+        self._totals: dict[bool, tuple[int, int]] = {}
+        """The newest run and the number of all runs at the last count, of everyone's and of own ones."""
 
     def compose_body(self) -> ComposeResult:
         if self._gpu is None:
@@ -118,9 +117,6 @@ class RunsScreen(BoardScreen):
     def begin(self) -> None:
         if self._selected_at_first:
             self.pane.select_once_read(str(self._selected_at_first))
-        elif selected := self.memory.get("runs", "selected", 0):
-            # An older one would hide the new runs.
-            self.pane.select_once_read(str(selected), among=_IN_SIGHT)
         self._show_scope()
         self.pane.grid.focus()
         self.look_again()
@@ -276,7 +272,23 @@ class RunsScreen(BoardScreen):
             steps = self._steps(running)
             return [Line(run, step=steps.get(run.id), started=started.get(run.id)) for run in runs]
 
-        return paged(read, _order(order).key, backwards=True)
+        pages = paged(read, _order(order).key, backwards=True)
+
+        def page(span: Span) -> Part[Line]:
+            part = pages(span)
+            # Counting the matches of words would read all runs.
+            return part if words else replace(part, total=self._total(part.items, everyone=everyone))
+
+        return page
+
+    def _total(self, lines: Sequence[Line], *, everyone: bool) -> int:
+        """Return the number of all runs, which is counted again once a page has a newer run."""
+        counted, total = self._totals.get(everyone, (0, 0))
+        newest = max((line.run.id for line in lines), default=0)
+        if newest > counted:
+            total = self.board.runs.count(everyone=everyone, gpu=self._gpu)
+            self._totals[everyone] = newest, total
+        return total
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """Return the current steps of these runs, without those whose progress file is unreadable."""
@@ -318,9 +330,7 @@ class RunsScreen(BoardScreen):
         self.read(self.pane, patient=False)
 
     @on(ListPane.Selected)
-    def _remember_selected(self) -> None:
-        if (run := self._selected) is not None:
-            self.memory.set("runs", "selected", run.id)
+    def _take_selected(self) -> None:
         self._read_preview()
 
     @on(ListPane.Chosen)

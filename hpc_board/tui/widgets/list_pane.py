@@ -150,8 +150,6 @@ class ListPane(Vertical, Generic[T]):
         self._described: str | None = None
         """The row whose details are shown."""
         self._wanted: str | None = None
-        self._wanted_among: int | None = None
-        """The number of first items among which the wanted one is selected; None for all."""
         self._edge: int | None = None
         """The index of the line to select once the list has been read, at its top or at its end."""
         self._reported: str | None = None
@@ -229,7 +227,7 @@ class ListPane(Vertical, Generic[T]):
         """Return the number of items, "712", or of those read, "40+", if the list may be longer."""
         window = self._window
         if window.total is not None:
-            return str(window.total)
+            return f"{window.total:,}"
         return f"{len(window.items)}{'+' if window.above or window.below else ''}"
 
     @property
@@ -318,9 +316,9 @@ class ListPane(Vertical, Generic[T]):
         self._edge = -1 if begin.at_end else 0 if begin.after is None else None
         self.grid.scroll_home(animate=False)
 
-    def select_once_read(self, key: str | None, *, among: int | None = None) -> None:
-        """Select the item with this key if the next page has it, `among` its first items if given."""
-        self._wanted, self._wanted_among = key, among
+    def select_once_read(self, key: str | None) -> None:
+        """Select the item with this key if the next page has it."""
+        self._wanted = key
 
     def select(self, key: str) -> None:
         """Select the item with this key in a list that is read as a whole, and end its filter."""
@@ -482,7 +480,7 @@ class ListPane(Vertical, Generic[T]):
         keys = list(self._items)
         wanted, edge = self._wanted, self._edge
         self._wanted = self._edge = None
-        if wanted in keys[: self._wanted_among]:
+        if wanted in keys:
             return wanted
         return keys[edge] if keys and edge is not None else None
 
@@ -533,8 +531,7 @@ class ListPane(Vertical, Generic[T]):
     def _show_title(self) -> None:
         """Show the length of the list and the filter on the panel of the table."""
         title = f"{self._kind.title} {self.length}" if self._kind.title and self._is_known else self._kind.title
-        # The number of matches is unknown while more may follow.
-        if title and self.is_filtered and self._unfiltered and not self.length.endswith("+"):
+        if title and self.is_filtered and self._unfiltered and not self._unfiltered.endswith("+"):
             title += f" of {self._unfiltered}"
         parts = (
             title,

@@ -64,6 +64,7 @@ def five(store: Store) -> Store:
 )
 def test_runs_are_found_by_all_of_the_words(five: Store, text: str, found: list[int]) -> None:
     assert numbers(five.runs.list(RunQuery(words=text))) == found
+    assert five.runs.count(RunQuery(words=text)) == len(found)
 
 
 def test_a_word_is_found_within_one_field_only(five: Store) -> None:
