@@ -108,6 +108,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "input", "one_element"]] = []
     """The bogus answers that the check is meant to let pass; `hpc-board task check` reports all others."""
+    start_here: bool = False
+    """The app marks the task and lists it first for users without a rank."""
     milestones: list[MilestoneEntry] = []
     """Submissions of the author, shown on leaderboards beside the ranks once `admin milestones` has run them."""
 
@@ -229,6 +231,7 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
         warnings=tuple(document.warnings),
         languages=tuple(own.languages),
         flags=tuple(own.flags),
+        start_here=own.start_here,
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
     _check_own_eval(document, task)

@@ -189,8 +189,8 @@ class Task(Value):
     must leave its inputs unchanged, with `fresh_output` its output must not share their memory. `languages` are the
     languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
     ones. `milestones` are shown on boards and change no result. `accepts` are the bogus answers that the task
-    deliberately lets pass, for the task's lint. `published_version` is the version of a task whose files and milestones
-    came without their texts; empty for a whole task.
+    deliberately lets pass, for the task's lint. `start_here` marks the first task of a newcomer. `published_version` is
+    the version of a task whose files and milestones came without their texts; empty for a whole task.
     """
 
     name: str
@@ -217,6 +217,7 @@ class Task(Value):
     languages: tuple[Language, ...] = ()
     flags: tuple[str, ...] = ()
     milestones: tuple[Milestone, ...] = ()
+    start_here: bool = False
     published_version: str = ""
 
     @property

@@ -54,6 +54,10 @@ every_task_in_numpy = pytest.mark.parametrize("name", IN_NUMPY)
 every_task_in_several = pytest.mark.parametrize("name", IN_SEVERAL)
 
 
+def test_one_task_is_marked_for_newcomers() -> None:
+    assert [name for name in NAMES if read_task(TASKS / name).start_here] == ["identity_py"]
+
+
 class Line(TypedDict):
     """The answer of a task's check."""
 
