@@ -37,7 +37,7 @@ Step = tuple[str, str | Sequence[str]]
 STEPS: tuple[Step, ...] = (
     ("$", "hpc-board template heat --language Python -o mine.py"),
     ("Template of heat written to mine.py", "hpc-board mine.py"),
-    ("Ready: heat on CPU, mode test", ("Tab", "Tab", "Tab", "Enter")),
+    ("Ready: heat on CPU, mode test", ("BTab", "BTab", "BTab", "BTab", "Enter")),
     ("a pass is ranked", ("Down", "Down", "Down", "Down", "Enter")),
     ("Ready: heat on CPU, mode ranked", ("C-s",)),
     ("First place on CPU", ("b",)),

@@ -674,7 +674,7 @@ class BoardApp(App[None]):
         self._open(replace(target, choice=choice))
 
     def _edit(self, target: targets.Edit) -> None:
-        """Run the user's editor in the place of the app, then open the form with the file."""
+        """Run the user's editor in the place of the app, then open the form with the file, unless it is watched."""
         from hpc_board.tui import editor
 
         # Typed for the editor, these would be letters of commands in the form.
@@ -691,7 +691,8 @@ class BoardApp(App[None]):
         if fault is not None:
             self._notify_warning(f"{fault.message} {fault.hint}")
             return
-        self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file, edited=True))
+        if not target.watched:
+            self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file))
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:

@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import is_file, is_folder, read_bytes, write_file
+from hpc_board.model.task import Task
 from hpc_board.tui.preferences import Memory, state_file
 
-_COPIES_MAX = 100
 if TYPE_CHECKING:
     from hpc_board.domain.service_address import SshAddress
 
+_COPIES_MAX = 100
 _FILES_MAX = 20
 _SENT_MAX = 50
 _FOLDERS_MAX = 8
+
+
+def starter_file(memory: Memory, task: Task) -> Path:
+    """Return the path of the user's file for a task, beside the starter that was written last."""
+    return Path(memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
+
+
+def of_task(memory: Memory, task: Task) -> tuple[Path, bool]:
+    """Return the user's file for a task with a starter, and whether it is new, as `of_starter` does."""
+    from hpc_board.catalog.template import starter
+
+    return of_starter(starter_file(memory, task), starter(task, next(iter(task.templates))))
 
 
 def of_starter(path: Path, text: str) -> tuple[Path, bool]:

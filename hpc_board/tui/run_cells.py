@@ -39,8 +39,8 @@ _FILE = Column("file", "File", 9, from_width=88, most=14)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
 
 _MODE = Column("mode", "Mode", 6, from_width=74, most=9)
-_WAITED = Column("waited", "Waited", 6, right=True, from_width=116)
-_RAN = Column("ran", "Ran", 6, right=True, from_width=116)
+_WAITED = Column("waited", "Waited", 6, right=True, from_width=128)
+_RAN = Column("ran", "Ran", 6, right=True, from_width=128)
 _AGE = Column("age", "Age", 6, right=True, from_width=70)
 
 OWN = (_RUN, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE, _AGE)
@@ -67,7 +67,16 @@ WATCHED = (
     Column("outcome", "State", 8, most=20),
     _REASON,
 )
-"""Those of the runs of a watched file."""
+"""Those of the runs of a watched file in mode test."""
+
+TIMED = (
+    *WATCHED[:-1],
+    replace(_SCORE, sorts=False),
+    Column("previous", "Vs previous", 12, right=True, most=13),
+    Column("best", "Vs best", 12, right=True, most=13),
+    _REASON,
+)
+"""Those of the runs of a watched file in modes that measure times."""
 
 
 def cells(line: Line) -> dict[str, Text]:

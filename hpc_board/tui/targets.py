@@ -25,8 +25,6 @@ class Submit(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: "Mode | None" = None
     file: Path | None = None
-    edited: bool = False
-    """True after an edit of the file, when the form can be sent at once."""
     of_run: bool = False
     """True if all of this is a run's, which has no other file than `file`; only a changed form is a draft then."""
     choice: "Choice | None" = None
@@ -40,15 +38,21 @@ class Edit(msgspec.Struct, frozen=True):
     task: str | None = None
     gpus: tuple[str, ...] = ()
     mode: "Mode | None" = None
+    watched: bool = False
+    """True if the watch of the file goes on afterwards, in the place of the form."""
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """The watch of a file, which is tested on every save; `options` are those of its jobs."""
+    """The watch of a file, which is submitted on every save; `options` are those of its jobs.
+
+    A `mode` that no watch has stands for `test`.
+    """
 
     file: Path
     task: str
     gpus: tuple[str, ...]
     options: str = ""
+    mode: "Mode | None" = None
 
 
 class Cluster(msgspec.Struct, frozen=True):

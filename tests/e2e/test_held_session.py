@@ -39,7 +39,7 @@ def test_a_held_gpu_judges_each_save_until_it_is_released(files: BoardFiles, ter
     terminal.press("C-s")
     terminal.until("pass", without="in flight", name="app")
     terminal.press("Home", "w")
-    terminal.until("watching: save the file to test it", name="watching")
+    terminal.until("watching: save the file to submit it", name="watching")
     files.kernel(kernel(0.0, "H100"))
     terminal.until("Passed: 2 tests.", "at runner 1", without="in flight", name="watched")
     terminal.press("C-q")

@@ -106,6 +106,12 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
         await settled(pilot)
 
 
+async def go_to(pilot: Pilot[Any], selector: str) -> None:
+    """Give the focus to a widget."""
+    pilot.app.screen.query_one(selector).focus()
+    await settled(pilot)
+
+
 def text_of(app: Any) -> str:
     """Return the lines of the screen, without colours and the edges of panels."""
     strips = app.screen._compositor.render_strips(app.size)

@@ -29,7 +29,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, TASKS, FakeBoard, run
 from tests.values import replace
 
@@ -59,7 +59,8 @@ async def test_mode_gpus_and_note_are_chosen_with_the_keyboard(kernel: Path) -> 
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         assert "Choose at least one GPU." in text_of(pilot.app)
-        await press(pilot, *["tab"] * 3, "enter", "end", "enter", "tab", *"fast", "tab", "down", "space")
+        await go_to(pilot, "#mode")
+        await press(pilot, "enter", "end", "enter", "tab", *"fast", "tab", "down", "space")
         assert "Ready: vectoradd on A100, mode ranked: one job." in text_of(pilot.app)
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: bool(board.sent))
@@ -156,6 +157,7 @@ async def test_a_path_that_was_just_typed_is_the_one_that_counts(
     board = FakeBoard()
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
+        await go_to(pilot, "#file")
         monkeypatch.setattr(submit, "_TYPING_SECONDS", 3600)
         await pilot.press(*["backspace"] * 9, *"qy", key)
         await settled(pilot)
@@ -173,14 +175,12 @@ async def test_the_form_for_another_task_has_no_folder_of_the_last_file(kernel: 
         assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
 
 
-@pytest.mark.parametrize("is_edited", [False, True], ids=["opened", "edited"])
-async def test_the_name_at_the_end_of_a_long_path_is_seen(tmp_path: Path, is_edited: bool) -> None:
+async def test_the_name_at_the_end_of_a_long_path_is_seen(tmp_path: Path) -> None:
     file = tmp_path / ("folder" * 20) / "fast_kernel.py"
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        pilot.app.post_message(Open(targets.Submit(file=file, edited=is_edited)))
+        pilot.app.post_message(Open(targets.Submit(file=file)))
         await settled(pilot)
-        assert pilot.app.screen.query_one(PathInput).has_focus is not is_edited
         assert "fast_kernel.py" in text_of(pilot.app)
         await press(pilot, "tab")
         await pilot.resize_terminal(60, 16)
@@ -191,7 +191,8 @@ async def test_the_name_at_the_end_of_a_long_path_is_seen(tmp_path: Path, is_edi
 async def test_ticks_are_kept_when_the_field_of_the_file_is_left(kernel: Path) -> None:
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, *["tab"] * 5, "space", *["shift+tab"] * 5, "tab")
+        await go_to(pilot, "#gpus")
+        await press(pilot, "space", *["shift+tab"] * 5, "tab")
         assert "Ready: vectoradd on A100, mode test: one job." in text_of(pilot.app)
 
 
@@ -231,6 +232,7 @@ async def test_the_only_gpu_is_ticked_again_after_a_header_that_names_another(ke
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         assert "The header names H100, not available for identity." in text_of(pilot.app)
+        await go_to(pilot, "#file")
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: identity on L4" in text_of(pilot.app)
 
@@ -241,6 +243,7 @@ async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choic
     board = FakeBoard(held=["allowed_gpus"])
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Header: task identity, GPU H100." in text_of(pilot.app))
+        pilot.app.screen.query_one(PathInput).focus()
         await pilot.press("backspace")
         await until(pilot, lambda: "Header:" not in text_of(pilot.app))
         await pilot.press("y")
@@ -248,6 +251,7 @@ async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choic
         board.free()
         await settled(pilot)
         assert "The header names H100, not available for identity." in text_of(pilot.app)
+        await go_to(pilot, "#file")
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: identity on L4" in text_of(pilot.app)
 
@@ -266,7 +270,8 @@ async def test_a_header_names_gpus_as_on_the_command_line(kernel: Path, words: s
 async def test_the_cursor_returns_from_the_script_to_its_field(kernel: Path, size: tuple[int, int], back: str) -> None:
     async with app_on(FakeBoard(), kernel).run_test(size=size) as pilot:
         await settled(pilot)
-        await press(pilot, *["tab"] * 4, "ctrl+g")
+        await go_to(pilot, "#note")
+        await press(pilot, "ctrl+g")
         screen = pilot.app.screen
         assert screen.focused is screen.query_one("#script")
         if size[0] > 80 and back == "escape":
@@ -279,7 +284,8 @@ async def test_a_script_is_not_shown_beside_a_form_that_it_does_not_belong_to(ke
     async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert "#SBATCH --partition=gpu-h100" in text_of(pilot.app)
-        await press(pilot, *["tab"] * 5, "asterisk", "asterisk")
+        await go_to(pilot, "#gpus")
+        await press(pilot, "asterisk", "asterisk")
         assert "Choose at least one GPU." in text_of(pilot.app)
         assert "#SBATCH" not in text_of(pilot.app)
         await press(pilot, "space")
@@ -326,7 +332,8 @@ async def test_an_answer_about_a_form_that_has_changed_since_is_dropped(kernel: 
     board = FakeBoard(failures={"draft": SchedulerError("too late")}, held=("draft",))
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "[x] L4" in text_of(pilot.app) and "draft" in board.calls)
-        await pilot.press(*["tab"] * 5, "space")
+        pilot.app.screen.query_one("#gpus").focus()
+        await pilot.press("space")
         board.free()
         await settled(pilot)
         assert "Choose at least one GPU." in text_of(pilot.app)
@@ -339,6 +346,7 @@ async def test_every_field_of_the_form_can_be_seen_when_it_has_the_focus(kernel:
     async with app_on(board, kernel).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+s")
+        await go_to(pilot, "#file")
         screen = pilot.app.screen
         form = screen.query_one("#form")
         seen = []
@@ -450,7 +458,8 @@ async def test_a_refused_submission_says_why_and_keeps_the_form_until_that_chang
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert not {"Sending", "Ready"} & set(text.split())
         assert not pilot.app.screen.query_one("#send", Button).disabled
-        await press(pilot, *["tab"] * 4, "x")
+        await go_to(pilot, "#note")
+        await press(pilot, "x")
         assert "invalid partition" not in text_of(pilot.app)
         assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
 
@@ -460,7 +469,8 @@ async def test_a_refusal_leaves_the_state_of_the_screen_as_new_as_it_was(kernel:
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         board.failures["draft"] = Refused("--time 30 is longer than 0:20:00.", hint="Give a shorter time.")
-        await press(pilot, *["tab"] * 4, "x")
+        await go_to(pilot, "#note")
+        await press(pilot, "x")
         text = text_of(pilot.app)
         assert "--time 30 is longer than 0:20:00." in text
         assert "last known state" not in text

@@ -210,6 +210,7 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
             return "kernel.py", b"import torch\n"
 
     edited: list[Path] = []
+    watched = Mode.BENCHMARK if mode in (Mode.BENCHMARK, Mode.RANKED) else Mode.TEST
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
     monkeypatch.setattr(editor, "edit", lambda file, _: edited.append(file))
@@ -234,7 +235,7 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         await press(pilot, "escape", "s")
         assert field() == str(copy)
         await press(pilot, "escape", "w")
-        assert f"{copy} → vectoradd on H100, mode test" in text_of(pilot.app)
+        assert f"{copy} → vectoradd on H100, mode {watched}" in text_of(pilot.app)
         # A new copy is told by its name.
         copy.rename("mine.py")
         pilot.app.clear_notifications()

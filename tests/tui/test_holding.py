@@ -21,7 +21,7 @@ from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.dialogs import Confirm, HoldGpu
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.watch import WatchScreen
-from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of, until
 from tests.tui.fake_board import H100, NOW, FakeBoard, runner
 from tests.values import replace
 
@@ -227,9 +227,10 @@ async def test_the_form_holds_the_gpu_under_the_cursor_or_else_the_first_ticked_
         app = pilot.app
         await settled(pilot)
         assert isinstance(app.screen, SubmitScreen)
-        # The field of the file has the focus: the key works there, too.
-        assert "Release" in labels(app)
-        await press(pilot, *["tab"] * 5, "down")
+        await go_to(pilot, "#file")
+        assert "Release" in labels(app), "the key works in fields, too"
+        await go_to(pilot, "#gpus")
+        await press(pilot, "down")
         assert "Hold" in labels(app)
         await press(pilot, "f6")
         assert "Hold A100 for your next runs" in text_of(app)
@@ -259,7 +260,7 @@ async def test_a_watch_holds_the_gpu_of_its_file(kernel: Path) -> None:
     kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu A100\n")
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
         await pilot.press("f6")
         await until(pilot, lambda: "Hold A100 for your next runs" in text_of(pilot.app))

@@ -78,7 +78,7 @@ async def test_a_watch_has_the_bar_of_its_newest_run(monkeypatch: pytest.MonkeyP
     app = app_on(board, kernel)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         screen = app.screen
         assert isinstance(screen, WatchScreen)

@@ -131,7 +131,7 @@ def test_a_watch_looks_as_designed(
 
     async def drive(pilot: Pilot[Any]) -> None:
         await settled(pilot)
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
         screen = pilot.app.screen
         assert isinstance(screen, WatchScreen)

@@ -159,7 +159,7 @@ async def test_runs_that_cannot_be_read_again_stay_with_their_age() -> None:
         # Not before: an answer that is on its way still would be as young as the clock says.
         await until(pilot, lambda: "the disk is full" in text_of(app))
         moments[0] += timedelta(seconds=42)
-        await until(pilot, lambda: "own · 42 s old" in text_of(app))
+        await until(pilot, lambda: "your runs · 42 s old" in text_of(app))
         assert "the disk is full" in text_of(app)
         assert "41" in listed(app)
         board.failures.clear()

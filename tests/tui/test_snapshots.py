@@ -56,7 +56,7 @@ def test_the_script_has_the_whole_of_a_small_screen(snap_compare: SnapCompare, k
 
 
 def test_a_draft_that_contradicts_its_header_says_so(snap_compare: SnapCompare, kernel: Path) -> None:
-    keys = driven("tab", "tab", "enter", "up", "enter")
+    keys = driven(*["shift+tab"] * 5, "enter", "up", "enter")
     assert snap_compare(app_on(FakeBoard(), kernel), terminal_size=(80, 24), run_before=keys)
 
 

@@ -1,27 +1,32 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
 import hashlib
+import re
 import threading
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from textual import events
 from textual.app import App, ComposeResult
+from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.draft import Source
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.formatting import score_text
 from hpc_board.runs.drafts import header
 from hpc_board.schedulers.slurm import with_options
-from hpc_board.tui import targets
+from hpc_board.tui import editor, targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.messages import Open
@@ -38,7 +43,7 @@ from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets import form
 from hpc_board.tui.widgets.bars import KeyLine
-from hpc_board.tui.widgets.form import PathInput, TypedSelect, unusual
+from hpc_board.tui.widgets.form import GpuList, PathInput, TypedSelect, unusual
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import A100, ADDRESS, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
@@ -148,8 +153,8 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 7, "w")
-        await until(pilot, lambda: "watching: save the file to test it" in text_of(pilot.app))
+        await pilot.press("w")
+        await until(pilot, lambda: "watching: save the file to submit it" in text_of(pilot.app))
         assert isinstance(pilot.app.screen, WatchScreen)
         assert not board.sent
         header = kernel.read_text()
@@ -174,6 +179,76 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         assert len(board.sent) == 2
 
 
+async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous_and_the_fastest_one(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brisk(monkeypatch)
+    monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
+    rung: list[str] = []
+    monkeypatch.setattr(BoardApp, "_ring", lambda _, text: rung.append(text))
+    header = "#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n"
+    kernel.write_text(header)
+    board = FakeBoard(runs=[])
+    app = BoardApp(lambda: board, kernel, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05)
+    wide = Interval(7e-3, 9.5e-3)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(app))
+        await pilot.press("w", "M")
+        await until(pilot, lambda: "mode benchmark" in text_of(app))
+        times = [(10e-3, None, []), (None, None, []), (8e-3, wide, ["25 % faster"] * 2)]
+        times += [(12e-3, None, ["50 % slower"] * 2), (9e-3, wide, ["33 % faster", "within noise"])]
+        for number, (score_s, interval, words) in enumerate(times, start=1):
+            kernel.write_text(f"{header}# {number}\n")
+            await until(pilot, lambda run=number: run in app.runs_state.in_flight and run_line(app, run) != "")  # type: ignore[misc]
+            verdict = Verdict.PASS if score_s else Verdict.WRONG_VALUE
+            ended = run(number, RunState.FINISHED, verdict=verdict, mode=Mode.BENCHMARK, score_s=score_s)
+            board.replace_run(replace(ended, interval=interval, file_name=kernel.name))
+            shown = score_text(score_s) or "wrong value"
+            await until(pilot, lambda shown=shown, run=number: shown in run_line(app, run))  # type: ignore[misc]
+            assert re.findall(r"\d+ % \w+|within noise", run_line(app, number)) == words
+        await until(pilot, lambda: len(rung) == len(times))
+        assert not app._notifications, "the screen shows the ends"
+        await pilot.press("M")
+        kernel.write_text(f"{header}# ranked\n")
+        await until(pilot, lambda: board.sent[-1].mode is Mode.RANKED)
+
+
+def run_line(app: App[None], number: int) -> str:
+    """Return the line of a list that begins with this number."""
+    return next((line for line in text_of(app).splitlines() if line.split()[:1] == [str(number)]), "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "watched"), [(Mode.TEST, "ranked"), (Mode.BENCHMARK, "benchmark"), (Mode.PROFILE, "test")]
+)
+async def test_the_form_is_watched_in_its_mode(kernel: Path, mode: Mode, watched: str) -> None:
+    memory = Memory()
+    remember_sent(memory, ADDRESS, (kernel, b"sent"))
+    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT, mode=mode)])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "s", "w")
+        assert f", mode {watched}" in text_of(app)
+
+
+async def test_a_watched_file_is_edited_and_submitted_without_a_form(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brisk(monkeypatch)
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    monkeypatch.setattr(editor, "edit", lambda file, _: file.write_text(f"{file.read_text()}# edited\n"))
+    board = FakeBoard(runs=[])
+    async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
+        await pilot.press("w")
+        await until(pilot, lambda: "watching:" in text_of(pilot.app))
+        await pilot.press("e")
+        await until(pilot, lambda: len(board.sent) == 1)
+        assert isinstance(pilot.app.screen, WatchScreen)
+        assert board.sent[0].source.text.endswith("# edited\n")
+
+
 async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +258,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
     header = kernel.read_text()
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the header is wrong" in text_of(app))
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: "watching:" in text_of(app))
         kernel.write_text(f"{header}# one\n")
         await until(pilot, lambda: "the header is wrong" in text_of(app))
@@ -216,7 +291,7 @@ async def test_a_save_while_another_one_is_submitted_is_submitted_after_it(
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         kernel.write_text(f"{header}# one\n")
         await until(pilot, lambda: len(board.sent) == 1)
@@ -231,7 +306,7 @@ async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: py
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         text = kernel.read_text()
         kernel.unlink()
@@ -247,7 +322,7 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 7, "w")
+        await pilot.press("w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# one\n")
         await until(pilot, lambda: " 1 12:00:00 H100" in text_of(pilot.app))
@@ -263,7 +338,10 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
         await until(pilot, lambda: len(board.sent) == 2)
 
 
-async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("down", "mode"), [(3, "test"), (2, "benchmark")], ids=["test", "ranked"])
+async def test_the_file_of_a_run_is_watched_where_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, down: int, mode: str
+) -> None:
     brisk(monkeypatch)
     file, other = tmp_path / "submission.py", tmp_path / "other" / "submission.py"
     other.parent.mkdir()
@@ -279,9 +357,9 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
         await settled(pilot)
         await pilot.press("r")
         await until(pilot, lambda: "wrong value" in text_of(app))
-        await pilot.press("down", "down", "down", "w")
+        await pilot.press(*["down"] * down, "w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
-        await until(pilot, lambda: "→ vectoradd on H100, mode test" in text_of(app))
+        await until(pilot, lambda: f"→ vectoradd on H100, mode {mode}" in text_of(app))
         assert isinstance(app.screen, WatchScreen)
         assert app.screen._watched.file.absolute() == file
         await pilot.press("G")  # the list has no runs yet
@@ -379,6 +457,42 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         assert ready in text_of(app)
         await press(pilot, "escape")
         assert not app._notifications, "nothing has changed that could be a draft"
+
+
+@pytest.mark.parametrize("opening", [("r",), ("r", "enter"), ("end",)], ids=["runs", "run", "tasks"])
+async def test_the_same_key_opens_a_complete_form_and_submits_it(kernel: Path, opening: tuple[str, ...]) -> None:
+    memory = Memory()
+    remember_sent(memory, ADDRESS, (kernel, b"sent"))
+    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT)])
+    app = BoardApp(lambda: board, kernel, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", *opening, "s")
+        assert app.focused is app.screen.query_one("#send")
+        await press(pilot, "s")
+    assert [draft.source.file_name for draft in board.sent] == [kernel.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "focused"),
+    [
+        ("#!POPCORN leaderboard vectoradd\n", GpuList),
+        ("import torch\n", TypedSelect),
+        ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n", Button),
+        (None, GpuList),
+    ],
+    ids=["no GPU", "no task", "complete", "no file"],
+)
+async def test_a_form_begins_at_the_first_missing_choice(kernel: Path, text: str | None, focused: type[Widget]) -> None:
+    if text is None:
+        kernel.unlink()
+    else:
+        kernel.write_text(text)
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert isinstance(pilot.app.focused, focused)
+        await press(pilot, "q", "z")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
 async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(tmp_path: Path) -> None:
@@ -627,7 +741,7 @@ async def test_an_untouched_form_is_no_draft_and_a_ticked_gpu_makes_one(kernel: 
         await settled(pilot)
         await press(pilot, "escape")
         assert not pilot.app._notifications
-        await press(pilot, "end", "s", *["tab"] * 5, "space", "escape")
+        await press(pilot, "end", "s", "shift+tab", "shift+tab", "space", "escape")
         (toast,) = pilot.app._notifications
         assert toast.message == "Draft kept: s on vectoradd, in Tasks, opens it again."
 
@@ -694,7 +808,8 @@ async def test_a_name_that_is_typed_on_the_task_selects_it_and_submits_nothing(k
         await settled(pilot)
         screen = pilot.app.screen
         assert isinstance(screen, SubmitScreen)
-        await press(pilot, "tab", "tab")
+        screen.task_select.focus()
+        await settled(pilot)
         assert screen.focused is screen.task_select
         assert {"Submit": "^s", "Edit": "F4"}.items() <= keys_of(pilot.app).items()
         assert "Watch" not in keys_of(pilot.app)

@@ -8,13 +8,17 @@ from textual import events
 from textual.widgets import Input
 
 from hpc_board.errors import StorageError
+from hpc_board.model.gpu import Gpu
 from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.dialogs import AskPath, Confirm
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.filter_line import FilterLine
+from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard
@@ -244,6 +248,62 @@ async def test_a_starter_that_is_written_to_be_edited_is_told_on_the_form(monkey
         await press(pilot, "end", "e")
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
+
+
+@pytest.mark.parametrize(("gpus", "screen"), [((H100,), WatchScreen), ((H100, A100), SubmitScreen)])
+async def test_the_starter_of_a_task_is_watched_on_the_only_gpu_or_after_a_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: tuple[Gpu, ...], screen: type[BoardScreen]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    board = board_with_code()
+    board.known_gpus = gpus
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "home", "w")
+        assert isinstance(pilot.app.screen, TasksScreen), "a task without a starter"
+        await press(pilot, "end", "w")
+        assert isinstance(pilot.app.screen, screen)
+        assert (tmp_path / "vectoradd.py").read_text().endswith(TEMPLATE)
+        if screen is SubmitScreen:
+            await press(pilot, "space", "w")
+        assert "vectoradd.py → vectoradd on H100, mode test" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("has_rank", [False, True])
+async def test_a_user_without_a_rank_begins_at_the_marked_task(tmp_path: Path, has_rank: bool) -> None:
+    tasks = [replace(each, start_here=each.name == "matmul") for each in TASKS]
+    board = FakeBoard(tasks=tasks)
+    if not has_rank:
+        board.boards = {}
+    for first in (not has_rank, False):
+        memory = Memory(tmp_path / "app.json")
+        app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            assert ("matmul · start here" in text_of(app)) is not has_rank
+            assert rows(text_of(app))[0] == ("conv2d" if has_rank else "matmul")
+            assert app.screen.query_one(Grid).current == ("matmul" if first else "conv2d")
+            await press(pilot, "home", *([] if has_rank else ["down"]))
+
+
+async def test_an_empty_form_offers_the_starter_and_its_key_edits_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        assert "F4 edits" not in text_of(pilot.app), "the task has no starter"
+        await press(pilot, "escape", "end", "s")
+        assert "F4 edits the starter, vectoradd.py." in text_of(pilot.app)
+        await press(pilot, "k")
+        assert "F4 edits" not in text_of(pilot.app)
+        await press(pilot, "backspace", "f4")
+        assert pilot.app.screen.query_one(PathInput).value == "vectoradd.py"
+        assert (tmp_path / "vectoradd.py").exists()
 
 
 async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:

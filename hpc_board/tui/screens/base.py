@@ -24,7 +24,7 @@ from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Task
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_words import ended_before_text
 from hpc_board.report.runners import cost_text
@@ -375,11 +375,14 @@ class BoardScreen(Screen[None]):
         self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
 
     def watch_file_of(self, run: Run) -> None:
+        """Watch the user's file of a run, in mode benchmark after a measured run, since no save is ranked unasked."""
+        mode = Mode.BENCHMARK if run.mode in (Mode.BENCHMARK, Mode.RANKED) else Mode.TEST
+
         def watch(file: Path | None) -> None:
             if file is not None:
-                self.post_message(Open(targets.Watch(file, run.task, (run.gpu,))))
+                self.post_message(Open(targets.Watch(file, run.task, (run.gpu,), mode=mode)))
             else:
-                self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST)))
+                self.post_message(Open(targets.Submit(run.task, (run.gpu,), mode)))
                 self.notify_after_opening("Choose the file to watch, then press Watch.")
 
         self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
@@ -405,6 +408,29 @@ class BoardScreen(Screen[None]):
                 self.notify_after_opening(f"The file of run {run.id} is now {file}.")
 
         self.ask("edit", question, edit, whom=THE_FILE)
+
+    def edit_starter_of(self, task: Task, gpus: tuple[str, ...] = (), mode: Mode | None = None) -> None:
+        """Open the user's editor with the file for a task, which begins as its starter, and then the form with it."""
+
+        def question() -> tuple[Path, bool]:
+            # Without an editor, no starter is written.
+            if not editor.is_found(os.environ):
+                return local_files.starter_file(self.memory, task), False
+            return local_files.of_task(self.memory, task)
+
+        def edit(found: tuple[Path, bool]) -> None:
+            file, is_new = found
+            self.post_message(Open(targets.Edit(file, task.name, gpus, mode)))
+            if is_new:
+                self.call_later(self.notify_written, file)
+
+        self.ask("edit", question, edit, whom=THE_FILE)
+
+    def notify_written(self, starter: Path) -> None:
+        """Tell that a starter was written, and remember its folder for the next one."""
+        folder = starter.parent
+        self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
+        self.notify(f"Starter written to {starter}.", markup=False)
 
     def notify_after_opening(self, words: str) -> None:
         """Tell the user something on the screen that this one has just asked the app to open."""

@@ -382,7 +382,7 @@ class NextStepsScreen(ModalScreen[str | None]):
     CSS_PATH = "next_steps.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it"),
-        Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
+        Binding("w", "choose('watch')", "Watch", tooltip="Submit the file on every save"),
         Binding("R", "choose('again')", "Rerun", tooltip="Rerun it with the same file"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
         *(
@@ -434,7 +434,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
             Text(),
             Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),
-            Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
+            Text.assemble(("w", Tone.ACCENT.value), "  submit the file on every save"),
             Text.assemble(("R", Tone.ACCENT.value), "  rerun it, if the kernel was not at fault"),
         ]
         return Text("\n").join(lines)

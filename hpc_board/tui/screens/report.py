@@ -92,7 +92,7 @@ class ReportScreen(BoardScreen):
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("L", "log", "Log", tooltip="Switch between report and log"),
-        Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
+        Binding("w", "watch", "Watch", tooltip="Submit the file of this run on every save"),
         Binding("R", "rerun", "Rerun", tooltip="Rerun it with the same file"),
         Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),

@@ -70,7 +70,7 @@ class RunsScreen(BoardScreen):
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         USER_KEY,
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all loaded runs, or none"),
-        Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
+        Binding("w", "watch", "Watch", show=False, tooltip="Submit the file of the selected run on every save"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
         Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
     ]

@@ -27,12 +27,12 @@ from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Task
 from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
 from hpc_board.schedulers import kind_of
-from hpc_board.tui import targets
+from hpc_board.tui import local_files, targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, holding, listing
 from hpc_board.tui.local_files import recent_folders, remember, remember_sent
@@ -61,7 +61,7 @@ class SubmitScreen(BoardScreen):
         Binding("e", "edit(False)", "Edit", tooltip="Edit the file in $VISUAL or $EDITOR (on the GPUs or a button)"),
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
         Binding("s", "send(False)", "Submit", tooltip="Submit (on the GPUs or a button)", id="submit.send_letter"),
-        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (on the GPUs or a button)"),
+        Binding("w", "watch", "Watch", tooltip="Submit the file on every save (on the GPUs or a button)"),
         HOLD_KEY,
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers and the board again"),
     ]
@@ -75,7 +75,7 @@ class SubmitScreen(BoardScreen):
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
         "this board's last waiting run on a GPU. Lines of the script that come from extra options of the settings are "
-        "highlighted. Watch submits the file in mode test on every save."
+        "highlighted. Watch submits the file on every save, in mode test, benchmark or ranked."
     )
 
     options_input = getters.query_one("#options", OptionsInput)
@@ -88,13 +88,12 @@ class SubmitScreen(BoardScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Submit) -> None:
         super().__init__(board, now, target)
         self._start = self._choice = target.choice or Choice()
-        self._edited = target.edited
         self._of_run = target.of_run
         self._taken: Choice | None = None
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._blamed: Choice | None = None
         """The choice whose options the board has refused."""
-        self._tasks: tuple[str, ...] = ()
+        self._tasks: Mapping[str, Task] = {}
         self._gpus: tuple[Gpu, ...] = ()
         self._none_allowed: BoardError | None = None
         """The reason if no GPU of the board may run the task."""
@@ -117,6 +116,8 @@ class SubmitScreen(BoardScreen):
         """True after a key that needs a complete form, until the next change."""
         self._wanted: Choice | None = None
         """The contents to submit once the header of the file is read; a header that changes them ends that."""
+        self._placed: Widget | None = None
+        """The widget with the first focus, until the checks of the first contents have all been answered."""
         self._left: Widget | None = None
         """The focused widget of the form before the focus went to the script."""
 
@@ -162,9 +163,12 @@ class SubmitScreen(BoardScreen):
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
-        # The letters are keys there: s submits, e edits again.
-        ready = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
-        (ready if self._edited else self.path_input).focus()
+        if self._choice.file is None:
+            self.path_input.focus()
+        else:
+            # The letters are keys there: s submits, e edits.
+            self._placed = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
+            self.set_focus(self._placed)
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.ask("options", self.board.submissions.option_rules, self._show_rules)
@@ -212,7 +216,11 @@ class SubmitScreen(BoardScreen):
         self._finish_file()
         choice, file = self._choice, self._choice.file
         if file is None:
-            self._refuse(to_field)
+            if (task := self._to_start) is not None:
+                self.post_message(Chosen(choice))
+                self.edit_starter_of(task, choice.gpus, choice.mode)
+            else:
+                self._refuse(to_field)
             return
 
         def edit(exists: bool) -> None:
@@ -238,7 +246,7 @@ class SubmitScreen(BoardScreen):
             return
         self._remember(choice.file)
         self.post_message(Chosen(choice))
-        self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options)))
+        self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options, choice.mode)))
 
     def action_preview(self) -> None:
         if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:
@@ -338,6 +346,8 @@ class SubmitScreen(BoardScreen):
             self._show_status()
         if subject in ("header", "draft") and self.has_failed(subject):
             self._clear_preview()
+        # The answer itself is taken after this, and may ask the next question.
+        self.call_later(self._place_focus)
 
     def look_again(self) -> None:
         self.gpu_list.show_age(self.now())
@@ -420,11 +430,12 @@ class SubmitScreen(BoardScreen):
     # Answers of the board
 
     def _show_tasks(self, catalog: Catalog) -> None:
-        self._tasks = tuple(task.name for task in catalog.tasks)
+        self._tasks = {task.name: task for task in catalog.tasks}
         with self.prevent(Select.Changed):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
+        self._show_file_note()
 
     def _show_rules(self, rules: OptionRules) -> None:
         self.options_input.rules = rules
@@ -597,13 +608,29 @@ class SubmitScreen(BoardScreen):
         elif self._asked_task or self._asked:
             self._compare_header(self._choice.file)
 
+    def _place_focus(self) -> None:
+        """Focus the button of a complete form, else the first field to fill, unless the user has left the first focus.
+
+        No field that has contents takes the focus: the letters would change them.
+        """
+        if self._placed is None or any(map(self.is_open, _CHECKS)):
+            return
+        if self.focused in (self._placed, None):
+            fault, button = self._fault, self.query_one("#send")
+            ready = self.gpu_list if button.disabled else button
+            (ready if fault is None or isinstance(fault[0], Input) else fault[0]).focus()
+        self._placed = None
+
     def _show_file_note(self) -> None:
-        """Show the fault of the file, or else the choices in its header."""
+        """Show the fault of the file, or else the choices in its header; without a file, offer the starter."""
         header = self._header
         if self._file_fault:
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
-        elif self._is_refused and self._choice.file is None:
-            words = toned(self._choice.missing, Tone.BAD)
+        elif self._choice.file is None:
+            words = toned(self._choice.missing if self._is_refused else "", Tone.BAD)
+            if (starting := self._to_start) is not None:
+                name = local_files.starter_file(self.memory, starting).name
+                words = Text(" " if words else "").join([words, toned(f"F4 edits the starter, {name}.", Tone.MUTED)])
         elif header is None:
             words = toned("")
         elif header.leaderboard is None and not header.gpus:
@@ -620,8 +647,8 @@ class SubmitScreen(BoardScreen):
 
     def _show_task(self) -> None:
         with self.prevent(Select.Changed):
-            if self._choice.task in self._tasks:
-                self.task_select.value = self._choice.task
+            if (task := self._choice.task) is not None and task in self._tasks:
+                self.task_select.value = task
             else:
                 self.task_select.clear()
 
@@ -687,6 +714,12 @@ class SubmitScreen(BoardScreen):
         if self.options_input.fault:
             return self.options_input, f"Options: {self.options_input.fault}"
         return None
+
+    @property
+    def _to_start(self) -> Task | None:
+        """Return the task whose starter an empty field of the file offers, if any."""
+        task = self._tasks.get(self._choice.task or "")
+        return task if task is not None and task.templates and self.path_input.named is None else None
 
     @property
     def _unfit_to_watch(self) -> bool:

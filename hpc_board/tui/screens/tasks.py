@@ -1,6 +1,5 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -26,7 +25,7 @@ from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import RANKING_WORDS, score_text
-from hpc_board.tui import editor, local_files, targets
+from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -48,6 +47,8 @@ _COLUMNS = (
 _PARTS = ("description", "reference", "starter")
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
+
+_START = " · start here"
 
 _LIST_SHARES = (0.4, 0.62)
 """The least and the greatest share of a wide screen for the list."""
@@ -77,6 +78,7 @@ class TasksScreen(BoardScreen):
         ),
         Binding("W", "write", "Write", tooltip="Write the starter to a file"),
         Binding("e", "edit", "Edit", tooltip="Edit your file or the starter, then submit it"),
+        Binding("w", "watch", "Watch", tooltip="Submit your file or the starter on every save"),
         *SORT_KEYS,
         Binding("d", "description", "Focus", show=False, tooltip="Move the focus between list and description"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
@@ -106,12 +108,15 @@ class TasksScreen(BoardScreen):
         self._catalog: Catalog | None = None
         self._none_allowed: Mapping[str, InputError] = {}
         """The reasons of the tasks that no GPU of the board may run."""
-        self._own: Mapping[tuple[str, str], Place] = {}
+        self._own: Mapping[tuple[str, str], Place] | None = None
+        """The user's best places by task and version; None before the board has told them."""
         self._known_places: dict[str, Sequence[Page]] = {}
         """The user's ranks in the tasks that were shown before."""
         self._shown: str | None = None
         """The task beside the list, which is the selected one once the cursor rests."""
         self._looked_at = now()
+        self._returns = False
+        """True if an earlier session has selected a task."""
 
     def compose_body(self) -> ComposeResult:
         self.action_reload()
@@ -127,7 +132,7 @@ class TasksScreen(BoardScreen):
                     title="Tasks",
                     remembered="tasks",
                     values={
-                        "task": lambda task: task.name,
+                        "task": lambda task: (not self._starts(task), task.name),
                         "language": languages,
                         "gpus": lambda task: self._gpus_of(task) or None,
                         "best": lambda task: own.score_s if (own := self._own_of(task)) else None,
@@ -148,7 +153,8 @@ class TasksScreen(BoardScreen):
     def begin(self) -> None:
         self.show_place("Tasks")
         self.tabs.can_focus = self.tabs.display = False
-        self.pane.select_once_read(self.memory.get("tasks", "selected", ""))
+        self._returns = bool(selected := self.memory.get("tasks", "selected", ""))
+        self.pane.select_once_read(selected)
         self.grid.focus()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -232,31 +238,41 @@ class TasksScreen(BoardScreen):
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
-                self.ask("write", lambda: _written(*answer, text), self._notify_written)
+                self.ask("write", lambda: _written(*answer, text), self.notify_written)
 
-        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", self._path_of(task)), write)
+        path = local_files.starter_file(self.memory, task)
+        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", path), write)
 
     def action_edit(self) -> None:
+        if (task := self._selected) is not None:
+            self.edit_starter_of(task)
+
+    def action_watch(self) -> None:
         task = self._selected
         if task is None:
             return
-        from hpc_board.catalog.template import starter
+        from hpc_board.domain.draft import SubmissionRequest
+        from hpc_board.runs.drafts import read_source
 
-        path = self._path_of(task)
-
-        def edit(found: tuple[Path, bool]) -> None:
-            file, is_new = found
-            self.post_message(Open(targets.Edit(file, task.name)))
+        def watch(found: tuple[Path, bool, tuple[str, ...]]) -> None:
+            file, is_new, gpus = found
+            if gpus:
+                self.post_message(Open(targets.Watch(file, task.name, gpus)))
+            else:
+                self.post_message(Open(targets.Submit(task.name, file=file)))
+                self.notify_after_opening("Choose the GPUs, then press Watch.")
             if is_new:
-                self.call_later(self._notify_written, file)
+                self.call_later(self.notify_written, file)
 
-        def question() -> tuple[Path, bool]:
-            # Without an editor, no starter is written.
-            if not editor.is_found(os.environ):
-                return path, False
-            return local_files.of_starter(path, starter(task, _first(task)))
+        def question() -> tuple[Path, bool, tuple[str, ...]]:
+            file, is_new = local_files.of_task(self.memory, task)
+            try:
+                previews = self.board.submissions.preview([SubmissionRequest(read_source(file), task.name)])
+            except BoardError:
+                return file, is_new, ()  # the form has the fault
+            return file, is_new, tuple(preview.gpu.name for preview in previews)
 
-        self.ask("edit", question, edit)
+        self.ask("watch", question, watch)
 
     def action_copy(self) -> None:
         task = self._selected
@@ -271,6 +287,7 @@ class TasksScreen(BoardScreen):
         self.forget_failure("preferences")
         self.forget_failure("write")
         self.forget_failure("edit")
+        self.forget_failure("watch")
         if self.has_class("-reading"):
             self._go_to_list()
             return
@@ -284,13 +301,9 @@ class TasksScreen(BoardScreen):
             return False
         if action in ("sort", "reverse") and self.has_class("-reading"):
             return None
-        if action in ("write", "edit") and (self._selected is None or not self._selected.templates):
+        if action in ("write", "edit", "watch") and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
-
-    def _path_of(self, task: Task) -> Path:
-        """Return the path of the user's file for a task, beside the starter that was written last."""
-        return Path(self.memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
 
     @property
     def _reader(self) -> Widget:
@@ -340,8 +353,8 @@ class TasksScreen(BoardScreen):
         for place in sorted(places, key=lambda place: (place.rank, place.score_s)):
             best.setdefault((place.task, place.task_version), place)
         if best != self._own:
-            self._own = best
-            self._show_rows()
+            is_first, self._own = self._own is None and not self._returns, best
+            self._show_rows(next((task.name for task in self._tasks if is_first and self._starts(task)), None))
 
     @on(ListPane.Selected)
     def _select(self) -> None:
@@ -397,14 +410,17 @@ class TasksScreen(BoardScreen):
         else:
             self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
 
-    def _notify_written(self, path: Path) -> None:
-        folder = path.parent
-        self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
-        self.notify(f"Starter written to {path}.", markup=False)
+    @property
+    def _tasks(self) -> tuple[Task, ...]:
+        return () if self._catalog is None else self._catalog.tasks
 
-    def _show_rows(self) -> None:
+    def _starts(self, task: Task) -> bool:
+        """Return whether a newcomer, who has no rank yet, begins with this task."""
+        return task.start_here and self._own == {}
+
+    def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is not None:
-            self.pane.show_all(self._catalog.tasks)
+            self.pane.show_all(self._tasks, select=select)
             self._divide()
 
     def _divide(self) -> None:
@@ -421,7 +437,7 @@ class TasksScreen(BoardScreen):
         left, tone = time_left(task.deadline, self.now())
         own = self._own_of(task)
         return {
-            "task": toned(task.name),
+            "task": toned(task.name).append(_START if self._starts(task) else "", Tone.GOOD.value),
             "language": toned(languages(task), Tone.MUTED),
             "gpus": toned(self._gpus_of(task) or "all", Tone.MUTED),
             "best": toned(score_text(own.score_s) if own else "", Tone.OWN),

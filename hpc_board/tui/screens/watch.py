@@ -1,4 +1,4 @@
-"""The watch of a file, which is submitted in mode test on every save."""
+"""The watch of a file, which is submitted on every save."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,6 +18,8 @@ from hpc_board.board import Board
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.score_interval import overlaps
+from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.files import decoded, shown_path
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
@@ -30,7 +32,7 @@ from hpc_board.tui.formatting import listing
 from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import WATCHED, Line, cells
+from hpc_board.tui.run_cells import TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -71,9 +73,12 @@ SEND_SECONDS_MIN = 5.0
 
 _SHOWN_MAX = 50
 
+MODES = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
+"""The modes of a watch, in the order in which the key turns them."""
+
 _FIRST_WORDS = (
-    "No submissions yet. Save the file in your editor to submit it in mode test; its report appears here. The watch "
-    "ends when you leave this screen."
+    "No submissions yet. Save the file in your editor, or press e to edit it here; each save is submitted, and its "
+    "report appears here. M changes the mode. The watch ends when you leave this screen."
 )
 
 
@@ -97,14 +102,18 @@ class WatchScreen(BoardScreen):
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "pause", "Pause", tooltip="Pause submissions, or resume them"),
+        Binding("e", "edit", "Edit", tooltip="Edit the file; the watch goes on afterwards"),
+        Binding("M", "mode", "Mode", tooltip="Submit the next saves in mode test, benchmark or ranked"),
         HOLD_KEY,
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
-        "Every save of the file is submitted in mode test, at most once every five seconds and only after the runs "
-        "of the previous save have ended; of several saves in between, the last one is submitted. The watch ends when "
-        "you leave this screen, and pauses while another screen covers it. Enter opens a run."
+        "Every save of the file is submitted, at most once every five seconds and only after the runs of the previous "
+        "save have ended; of several saves in between, the last one is submitted. M turns between the modes test, "
+        "benchmark and ranked; in the latter two, the table has the time of each save, and its change from the "
+        "previous save and from the fastest earlier one. The watch ends when you leave this screen, and pauses while "
+        "another screen or your editor covers it. Enter opens a run."
     )
 
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
@@ -115,6 +124,7 @@ class WatchScreen(BoardScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Watch) -> None:
         super().__init__(board, now, target)
         self._watched = target
+        self._mode = target.mode if target.mode in MODES else Mode.TEST
         self._saves = Saves(target.file)
         self._began = False
         self._paused = False
@@ -123,21 +133,10 @@ class WatchScreen(BoardScreen):
         self._saved_at: dict[int, datetime] = {}
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
-        self._usual_times: dict[str, UsualTime] = {}
+        self._usual_times: dict[tuple[str, Mode], UsualTime] = {}
 
     def compose_body(self) -> ComposeResult:
-        watched = self._watched
-        folder = str(watched.file.parent)
-        where = f"{watched.task} on {listing(watched.gpus)}, mode {Mode.TEST}"
-        yield Static(
-            Text.assemble(
-                toned(watched.file.name, Tone.STRONG),
-                f" → {one_line(where)}",
-                (f"  in {one_line(folder)}" if folder != "." else "", Tone.MUTED.value),
-            ),
-            id="watched",
-            markup=False,
-        )
+        yield Static(id="watched", markup=False)
         yield Static(id="standing", markup=False)
         yield ProgressLine(id="progress-line")
         with Container(id="panes"):
@@ -148,6 +147,7 @@ class WatchScreen(BoardScreen):
     def begin(self) -> None:
         self.show_place("Watch")
         self.pane.grid.focus()
+        self._show_watched()
         self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])
         self._show_standing()
         self.set_interval(LOOK_SECONDS, self._look)
@@ -176,6 +176,14 @@ class WatchScreen(BoardScreen):
         self._paused = not self._paused
         self.refresh_bindings()
         self._show_standing()
+
+    def action_mode(self) -> None:
+        self._mode = MODES[(MODES.index(self._mode) + 1) % len(MODES)]
+        self._show_watched()
+        self._show_runs()
+
+    def action_edit(self) -> None:
+        self.post_message(Open(targets.Edit(self._watched.file, watched=True)))
 
     def _look(self) -> None:
         """Read the file, unless another screen is in front."""
@@ -213,7 +221,7 @@ class WatchScreen(BoardScreen):
         return ""
 
     def _send(self) -> None:
-        watched, now, seen = self._watched, self.now(), self._saves.seen or b""
+        watched, mode, now, seen = self._watched, self._mode, self.now(), self._saves.seen or b""
         # A failed submission is handled too: the same contents would fail again.
         self._saves = self._saves.handled()
         self._is_new, self._sent_at = False, now
@@ -221,9 +229,7 @@ class WatchScreen(BoardScreen):
         def question() -> Sequence[Run]:
             # Not the file as it is now: a save meanwhile is a submission of its own.
             source = Source(watched.file.name, decoded(seen, shown_path(watched.file)))
-            request = SubmissionRequest(
-                source, watched.task, watched.gpus, str(Mode.TEST), options=parsed(watched.options)
-            )
+            request = SubmissionRequest(source, watched.task, watched.gpus, str(mode), options=parsed(watched.options))
             runs = self.board.submissions.submit([request])
             remember_sent(self.memory, self.board.address, (watched.file, seen))
             return runs
@@ -254,10 +260,11 @@ class WatchScreen(BoardScreen):
         self.ask("runs", question, self._show_read, patient=True)
 
     def _usual_time_of(self, run: Run) -> UsualTime:
-        """Return the usual time of the runs on this run's GPU, which is read once."""
-        if run.gpu not in self._usual_times:
-            self._usual_times[run.gpu] = usual_time_of(self.board, run)
-        return self._usual_times[run.gpu]
+        """Return the usual time of the runs on this run's GPU in its mode, which is read once."""
+        like = run.gpu, run.mode
+        if like not in self._usual_times:
+            self._usual_times[like] = usual_time_of(self.board, run)
+        return self._usual_times[like]
 
     def _show_read(self, event: _WatchedRead) -> None:
         read = {run.id: run for run in event.runs}
@@ -272,12 +279,32 @@ class WatchScreen(BoardScreen):
     def _open(self, event: ListPane.Chosen) -> None:
         self.post_message(Open(targets.Report(event.item.id)))
 
+    def _show_watched(self) -> None:
+        watched = self._watched
+        folder = str(watched.file.parent)
+        self.query_one("#watched", Static).update(
+            Text.assemble(
+                toned(watched.file.name, Tone.STRONG),
+                f" → {one_line(f'{watched.task} on {listing(watched.gpus)}, mode {self._mode}')}",
+                (f"  in {one_line(folder)}" if folder != "." else "", Tone.MUTED.value),
+            )
+        )
+
     def _show_runs(self, *, select: str | None = None) -> None:
+        is_timed = any(mode is not Mode.TEST for mode in (self._mode, *(run.mode for run in self._runs)))
+        self.pane.grid.set_columns(TIMED if is_timed else WATCHED)
         self.pane.show_all(self._runs, select=select)
 
     def _cells(self, run: Run) -> dict[str, Text]:
         saved = toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED)
-        return {"saved": saved, **cells(Line(run, step=self._steps.get(run.id)))}
+        earlier = [each for each in self._runs if each.id < run.id and each.gpu == run.gpu and each.score_s]
+        best = min(earlier, key=lambda each: each.score_s or 0, default=None)
+        return {
+            "saved": saved,
+            **cells(Line(run, step=self._steps.get(run.id))),
+            "previous": _change(next(iter(earlier), None), run),
+            "best": _change(best, run),
+        }
 
     def _show_standing(self) -> None:
         if self._paused:
@@ -289,7 +316,7 @@ class WatchScreen(BoardScreen):
         elif self._began and self._saves.seen is None:
             words = toned("the file does not exist; waiting for it", Tone.WAITING)
         else:
-            words = toned("watching: save the file to test it", Tone.GOOD)
+            words = toned("watching: save the file to submit it", Tone.GOOD)
         if self._sent_at is not None and not self._runs:
             words.append(" ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
         self.standing.update(words)
@@ -297,3 +324,14 @@ class WatchScreen(BoardScreen):
     def settle(self, subject: str) -> None:
         if subject == "send":
             self._show_standing()
+
+
+def _change(before: Run | None, run: Run) -> Text:
+    """Return the change of the score from an earlier run; empty without two scores."""
+    if before is None or not before.score_s or not run.score_s:
+        return toned("")
+    better, worse = sorted((before, run), key=lambda each: each.score_s or 0)
+    if better.interval and worse.interval and overlaps(worse.interval.low_s, better.interval.high_s):
+        return toned(WITHIN_NOISE, Tone.MUTED)
+    tone = Tone.PLAIN if run.score_s == before.score_s else Tone.GOOD if better is run else Tone.WAITING
+    return toned(change_text(before.score_s, run.score_s), tone)
