@@ -165,7 +165,7 @@ class Terminal:
 
 
 class Measured(NamedTuple):
-    """The drawn bytes and milliseconds by what was done."""
+    """The drawn bytes and milliseconds by key, and at the start."""
 
     name: str
     drawn: dict[str, Drawn]
@@ -183,7 +183,7 @@ def keys_of(terminal: Terminal, keys: Mapping[str, tuple[bytes, int]]) -> dict[s
 
 
 def measured(name: str, terminal: Terminal, word: bytes, keys: Mapping[str, tuple[bytes, int]]) -> Measured:
-    """Return what an app draws at its start, for keys, and without keys."""
+    """Return the bytes and times of an app's drawing at its start, for keys, and without keys."""
     first = terminal.drawn(word)
     drawn = {"first screen": first, **keys_of(terminal, keys)}
     return Measured(name, drawn, 60 * terminal.during(IDLE_SECONDS) / IDLE_SECONDS)

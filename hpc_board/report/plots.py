@@ -1,4 +1,4 @@
-"""Plots: axes with series of lines, bands, points and bars, drawn in text here and as SVG in `web.charts`."""
+"""Plots: axes with series of lines, bands, points and bars, drawn in text here and as SVG in `web.plots`."""
 
 import math
 import os

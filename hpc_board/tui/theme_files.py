@@ -22,7 +22,7 @@ FILES_MAX = 100
 """The most files that are read."""
 
 _BYTES_MAX = 65_536
-_STYLES = frozenset(("none", "bold", "dim", "italic", "reverse", "strike", "underline"))
+_STYLES = frozenset(("bold", "dim", "italic", "reverse", "strike", "underline"))
 
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 
@@ -117,7 +117,7 @@ def _read(file: Path, taken: Collection[str]) -> Theme:
     for key, value in section.variables.items():
         if key not in known:
             document.fault(("variables", key), f"is not a variable of a theme.{suggestion(key, known)}")
-        elif fault := _style_fault(value) if key.endswith("-style") else _colour_fault(value):
+        elif fault := _style_fault(value) if key.endswith(("-style", "-style-hover")) else _colour_fault(value):
             document.fault(("variables", key), fault)
     document.check()
     fields = {key: getattr(section, key) for key in ThemeFile.__struct_fields__ if key != "name"}
@@ -138,5 +138,7 @@ def _colour_fault(text: str) -> str:
 
 def _style_fault(text: str) -> str:
     unknown = next((word for word in text.split() if word not in _STYLES), "")
-    near = suggestion(unknown, _STYLES)
-    return f'expected words of {", ".join(sorted(_STYLES))}, found "{one_line(unknown, 80)}".{near}' if unknown else ""
+    if not unknown or text == "none":
+        return ""
+    known, near = ", ".join(sorted(_STYLES)), suggestion(unknown, _STYLES)
+    return f'expected "none", or words of {known}, found "{one_line(unknown, 80)}".{near}'

@@ -83,6 +83,8 @@ async def test_a_theme_of_a_file_is_in_the_list_and_is_taken_by_its_name(tmp_pat
         ("primary: teal\nvariables:\n  scrollbr: red\n", ("line 3: variables.scrollbr", 'Did you mean "scrollbar"')),
         ("primary: teal\nvariables:\n  muted: '{'\n", ("line 3: variables.muted", "expected a colour")),
         ("primary: teal\nvariables:\n  block-cursor-text-style: blod\n", ("line 3", 'Did you mean "bold"')),
+        ("primary: teal\nvariables:\n  block-cursor-text-style: none bold\n", ("line 3", 'found "none"')),
+        ("primary: teal\nvariables:\n  link-style-hover: red\n", ("line 3", 'found "red"')),
         ("name: nord\nprimary: teal\n", ("line 1: name: another theme",)),
         ("name: a b\nprimary: teal\n", ("line 1: name: expected a name",)),
         ("primary: [teal\n", ("line",)),
