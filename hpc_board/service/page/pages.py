@@ -167,13 +167,14 @@ def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
     cases, more = every[:CASES_MAX], len(every) - CASES_MAX
     placing = board.standings.placing(run)
     linked = any(task.name == run.task for task in board.tasks.catalog().tasks)
+    has_board = linked and any(gpu.name == run.gpu for gpu in board.gpus.all())
     return {
         "title": f"Run {run.id}",
         "about": f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}",
         "run": run,
         "task": one_line(run.task),
         "user": one_line(run.user),
-        "trend": _trend(board, run) if linked and placing is not None else "",
+        "trend": _trend(board, run) if has_board and placing is not None else "",
         "linked": linked,
         "outcome": _outcome(run, placing),
         "state": outcome(run),

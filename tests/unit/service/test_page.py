@@ -201,6 +201,13 @@ def test_the_pages_draw_records_speeds_and_the_scores_of_a_user(board: Recorded,
     assert 'style="' not in of_board + of_run, "the policy admits the style sheet alone"
 
 
+def test_a_run_on_a_gpu_that_left_the_settings_has_a_page_without_a_plot(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 6e-3, gpu="former")
+    run = passed(board, "ada", 4e-3, gpu="former")
+    answer = ask(door, f"/runs/{run.id}")
+    assert (answer.status, "Scores of ada" in answer.text) == (200, False)
+
+
 def test_the_pages_show_the_standings_the_feed_and_a_run(board: Recorded, door: Path, port: int) -> None:
     slow = passed(board, "ada", 6e-3)
     passed(board, "bob", 2e-3)
