@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ from hpc_board.runs.drafts import (
     request_sha256,
 )
 from hpc_board.store.listing import RunQuery
-from hpc_board.store.submissions import KeyUsed, NewSubmission, SubmissionKey
+from hpc_board.store.submissions import AlreadyStored, NewSubmission, SubmissionKey
 
 if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
@@ -170,16 +171,18 @@ class Submissions:
         """
         if key and if_new:
             raise InputError("a submission has either a key or `if-new`.", hint="Each can be repeated as it is.")
-        if not key:
-            return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new)
+        while not key:
+            # Another process may store an identical run meanwhile.
+            with suppress(AlreadyStored):
+                return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new)
         check_key(key)
         user_key = SubmissionKey(self._context.user, key, request_sha256(requests))
         # Before the checks: since the first call a deadline may have passed, or a limit been reached.
         if known := self._keyed(user_key):
             return known
         try:
-            return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new, key=user_key)
-        except KeyUsed:
+            return self._submit_drafts(requests, array, fresh=fresh, if_new=False, key=user_key)
+        except AlreadyStored:
             return self._keyed(user_key)
 
     def _keyed(self, key: SubmissionKey) -> list[Run]:
@@ -212,7 +215,9 @@ class Submissions:
         if by_rules and self._context.installation.served:
             self._check_room(sum(len(each.gpus) for each in new))
         sent = [Sent(each, self._context.user) for each in new if each.gpus]
-        runs = self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key) if sent else []
+        runs: list[Run] = []
+        if sent:
+            runs = self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key, if_new=if_new)
         added = iter(runs)
         return [earlier.get(gpu.name) or next(added) for each, earlier in pairs for gpu in each.gpus]
 
@@ -324,13 +329,16 @@ class Submissions:
         deleted: Collection[str] = (),
         fresh: bool = False,
         key: SubmissionKey | None = None,
+        if_new: bool = False,
     ) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         plan = self._plan([each.draft for each in sent], array)
         new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._context.store.submissions.add_all(new, by_rules=by_rules, deleted=deleted, key=key)
+        stored = self._context.store.submissions.add_all(
+            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new
+        )
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._context.installation.launch(runs)

@@ -134,8 +134,8 @@ class SubmissionKey(msgspec.Struct, frozen=True):
     request_sha256: str
 
 
-class KeyUsed(Exception):
-    """Submissions with the same key are stored."""
+class AlreadyStored(Exception):
+    """Submissions with the same key, or a run of an identical file, are stored."""
 
 
 class SubmissionGateway:
@@ -155,6 +155,7 @@ class SubmissionGateway:
         by_rules: bool = False,
         deleted: Collection[str] = (),
         key: SubmissionKey | None = None,
+        if_new: bool = False,
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
@@ -164,11 +165,13 @@ class SubmissionGateway:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
                 emulated, unlike the runs of its standings.
             Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
-            KeyUsed: submissions with this `key` are stored.
+            AlreadyStored: submissions with this `key` are stored, or, with `if_new`, a run of an identical file.
         """
         with self._file.writing() as db:
             if key is not None and _key_row(db, key) is not None:
-                raise KeyUsed
+                raise AlreadyStored
+            if if_new and any(repeated is not None for each in new for repeated in _repeated(db, each)):
+                raise AlreadyStored
             _check(db, new, by_rules, deleted)
             added = tuple(_add(db, each) for each in new)
             if key is not None:
@@ -319,6 +322,12 @@ def _identical(
     return number
 
 
+def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
+    """Return the number of the newest run of an identical file for each run of a submission to store."""
+    same = partial(_identical, db, new.user, new.task, hashlib.sha256(new.code).hexdigest(), new.mode)
+    return [same(run.gpu, run.options) for run in new.runs]
+
+
 def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: Collection[str]) -> None:
     if by_rules:
         _check_rules(db, new, deleted)
@@ -382,8 +391,7 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
     db.insert("codes", {"sha256": sha256, "code": new.code}, ignore=True)
     definition = {"definition": task_definition(new.task), "added_at": moment}
     db.insert("tasks", {"name": new.task.name, "version": version, **definition}, ignore=True)
-    same = partial(_identical, db, new.user, new.task, sha256, new.mode)
-    repeated = [same(run.gpu, run.options) for run in new.runs]
+    repeated = _repeated(db, new)
     number = db.insert(
         "submissions",
         {

@@ -137,6 +137,14 @@ def test_an_identical_file_is_sent_and_names_the_earlier_run(board: Recorded, sc
     assert read(board, "run", "4")["repeats"] == 3
 
 
+def test_of_two_submissions_of_a_file_at_the_same_time_if_new_stores_one(board: Recorded, scheduler: Scripted) -> None:
+    later = board.board
+    once_drafted(later, lambda: sent(board, if_new=True))
+    runs = later.submissions.submit([requested(board.kernel, gpus=["all"])], if_new=True)
+    assert numbers(runs) == [(1, True), (2, False)]
+    assert len(scheduler.submitted) == 2
+
+
 @pytest.mark.parametrize("verdict", [None, Verdict.PASS, Verdict.WRONG_VALUE])
 def test_if_new_reuses_a_run_in_flight_or_with_a_verdict(
     board: Recorded, scheduler: Scripted, verdict: Verdict | None
