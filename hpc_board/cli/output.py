@@ -99,11 +99,12 @@ def print_json(view: Any, form: JsonForm | None = None) -> None:
     import json
 
     form = form or json_form()
-    value = msgspec.to_builtins(view)
     if form.is_short:
         from hpc_board.report.views.brief import short_of
 
         value = short_of(view, form.fields)
+    else:
+        value = msgspec.to_builtins(view)
     indent = 2 if sys.stdout.isatty() and not form.has_lines else None
     separators = (",", ":") if indent is None else None
     for each in value if form.has_lines and isinstance(value, list) else [value]:

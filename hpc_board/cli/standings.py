@@ -230,9 +230,6 @@ def history(
         print_json(HistoriesView(task=task, user=one_line(whose), boards=boards))
         return
     shown = [page for page in pages if page.rows] or pages
-    for page in shown:
-        if page.total > len(page.rows):
-            remark(f"Only the newest {len(page.rows):,} of {page.total:,} runs on {one_line(page.gpu)}.")
     print_blocks(*(block for page in shown for block in history_report(task, page, whose, records[page.gpu])))
 
 
