@@ -213,6 +213,17 @@ async def test_a_slower_run_is_compared_with_your_best_if_it_is_your_own(
         assert f"slower than {whose} best" in text
 
 
+@pytest.mark.parametrize("users", [1, 2])
+async def test_the_headline_has_a_first_place_among_others(users: int) -> None:
+    board = FakeBoard()
+    first, *others = board.boards["H100"]
+    board.boards["H100"] = (replace(first, run=39, user="ada"), *others)[:users]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        assert ("ranked: pass first place" in text_of(pilot.app)) == (users > 1)
+
+
 async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() -> None:
     board = Telling(replace(result(RUNS[3]), stdout=Log(""), stderr=Log("")))
     board.known_runs = [RUNS[3]]
