@@ -79,7 +79,7 @@ class Standings:
         return pages
 
     def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:
-        """Return the runs that were the fastest of this leaderboard at their time, the first one first."""
+        """Return the newest runs that were the fastest of this leaderboard at their time, the oldest one first."""
         from hpc_board.boards.pages import version_called
 
         found = self._tasks.get(task)

@@ -53,6 +53,9 @@ SELECT listed.*, scores.submission, submissions.file_name,
 
 _NEWEST_FIRST = "run DESC"
 
+_RECORDS_MAX = 1_000
+"""The maximum number of records of a board: each is a point of a page's plot, and a user may send many."""
+
 _OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
 
@@ -200,10 +203,10 @@ class StandingsGateway:
             return Listed(found, total, own, marks, leading, stored_cases(db, leading.run) if leading else ())
 
     def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
-        """Return the runs that were the fastest of one board at their time, in the order of their submissions."""
+        """Return the newest runs that were the fastest of one board at their time, the oldest one first."""
         with self._file.reading() as db:
             rows = db.query(_RECORDS, BoardKey(task, task_version, gpu)._asdict())
-            return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: each.run))
+            return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: each.run)[-_RECORDS_MAX:])
 
     def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
         """Return the users with this rank on one board, the earlier submission first; none in a gap behind a tie."""

@@ -444,7 +444,9 @@ def test_a_page_and_a_rank_cost_the_same_however_many_runs_there_are(tmp_path: P
     assert all(many[name] <= 1.1 * few[name] + 1 for name in few), {name: (few[name], many[name]) for name in few}
 
 
-def test_the_records_are_the_runs_that_were_faster_than_all_submitted_before(store: Store) -> None:
+def test_the_records_are_the_runs_that_were_faster_than_all_submitted_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for minutes, (user, score_s) in enumerate((("ada", 3.0), ("bob", 4.0), ("bob", 2.0), ("ada", 2.0), ("eve", 1.0))):
         passed(store, user, score_s, minutes=10 * minutes)
     passed(store, "cyd", 0.5, gpu="A100")
@@ -452,3 +454,5 @@ def test_the_records_are_the_runs_that_were_faster_than_all_submitted_before(sto
     assert [(each.user, each.score_s) for each in found] == [("ada", 3.0), ("bob", 2.0), ("eve", 1.0)]
     assert [each.at for each in found] == [NOON + timedelta(minutes=minutes) for minutes in (0, 20, 40)]
     assert store.standings.records(TASK.name, "another", "H100") == ()
+    monkeypatch.setattr("hpc_board.store.standings._RECORDS_MAX", 2)
+    assert store.standings.records(*BOARD) == found[1:]
