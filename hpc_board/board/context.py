@@ -1,5 +1,6 @@
 """The context that the parts of a board share: the installation, and the user who asks."""
 
+import hashlib
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -250,3 +251,9 @@ def harness() -> bytes:
     from hpc_board.harness.bundle import harness_bytes
 
     return harness_bytes()
+
+
+@cache
+def harness_sha256() -> str:
+    """Return the hash of the harness, which runs and runners have that were stored by this version."""
+    return hashlib.sha256(harness()).hexdigest()

@@ -1,11 +1,10 @@
 """The runners of a board: a user holds a GPU by one, and releases it."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hpc_board.board.context import harness
+from hpc_board.board.context import harness_sha256
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.roles import Role
@@ -96,8 +95,7 @@ class Runners:
             )
         found, times = self._context.gpu(gpu), rules.times(seconds, idle_seconds)
         account = found.cluster.account or self._context.installation.account
-        sha256 = hashlib.sha256(harness()).hexdigest()
-        return found, new_runner(found, self._context.user, account, times, sha256)
+        return found, new_runner(found, self._context.user, account, times, harness_sha256())
 
     def release(self, runner: int) -> Runner:
         """End a runner of the user, or any for an admin: after the run in hand, or at once if its job waits.

@@ -1,6 +1,5 @@
 """Submissions: drafts, dispatch to the clusters, code and notes."""
 
-import hashlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpc_board.board.context import Context, harness
+from hpc_board.board.context import Context, harness_sha256
 from hpc_board.board.moderation import best_candidates, named_candidates
 from hpc_board.board.runs import Runs, readable
 from hpc_board.board.tasks import Tasks
@@ -19,6 +18,7 @@ from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.moderation import Rerun, may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode
@@ -130,11 +130,13 @@ class Submissions:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
         plan = self._plan(drafts, array)
-        live = self._context.reading.runners.live() if self._context.has_database() else ()
+        own: list[Runner] = []
         if self._context.has_database():
             new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
             self._context.store.submissions.check(new, by_rules=not self._context.is_admin, deleted=deleted)
-        own = [runner for runner in live if runner.user == self._context.user and runner.takes_runs]
+            whose = self._context.user, harness_sha256()
+            live = self._context.reading.runners.live()
+            own = [each for each in live if (each.user, each.harness_sha256) == whose and each.takes_runs]
         return plan.previews(self._context.editor.closed(), own)
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
@@ -357,7 +359,7 @@ class Submissions:
             plan.scripts(),
             account=self._context.installation.account,
             served=self._context.installation.served,
-            harness_sha256=hashlib.sha256(harness()).hexdigest(),
+            harness_sha256=harness_sha256(),
             at=utc_now(),
             fresh=fresh,
         )

@@ -50,9 +50,15 @@ def scheduler(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return scripted
 
 
-def one_of(board: Board, user: str, state: RunState = RunState.CREATED, gpu: str = "H100", **status: object) -> Runner:
-    """Store a runner of `user`."""
-    harness = "0" * 64
+def one_of(
+    board: Board,
+    user: str,
+    state: RunState = RunState.CREATED,
+    gpu: str = "H100",
+    harness: str = "0" * 64,
+    **status: object,
+) -> Runner:
+    """Store a runner of `user`, by default of another version."""
     account = board.context.installation.account
     new = new_runner(board.context.gpu(gpu), user, account, HoldTimes(1800, 300), harness)
     added = board.context.store.runners.add(new)
@@ -339,13 +345,14 @@ def test_a_preview_names_the_runner_that_would_judge_the_run(board: Recorded, sc
         return preview.runner
 
     del scheduler
-    user = board.board.user
-    ending = one_of(board.board, user, RunState.QUEUED, job_id="6", gpu="CPU", cancel_requested=True)
-    elsewhere = one_of(board.board, user, RunState.RUNNING, job_id="7")
-    one_of(board.board, "bob", RunState.RUNNING, job_id="8", gpu="CPU")
+    user, same = board.board.user, context.harness_sha256()
+    ending = one_of(board.board, user, RunState.QUEUED, "CPU", same, job_id="6", cancel_requested=True)
+    elsewhere = one_of(board.board, user, RunState.RUNNING, "H100", same, job_id="7")
+    older = one_of(board.board, user, RunState.RUNNING, "CPU", job_id="8")
+    one_of(board.board, "bob", RunState.RUNNING, "CPU", same, job_id="9")
     assert previewed() is None
     store = board.board.context.store.runners
-    for each in (ending, elsewhere):
+    for each in (ending, elsewhere, older):
         store.record(each.id, Status(RunState.FINISHED, datetime.now(UTC), runner=each.id))
     held = board.board.runners.hold("CPU")
     assert previewed() == held.id
