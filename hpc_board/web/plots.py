@@ -21,6 +21,7 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
     """Return a plot as SVG of this size; one that `is_alone` brings its title and its style, light and dark."""
     named = [each for each in reversed(plot.series) if each.name]
     top = _TOP + _LINE * (int(is_alone) + int(len(named) > 1))
+    frame = _Frame(plot, width, height, top)
     return template("plot.svg").render(
         width=width,
         height=height,
@@ -30,9 +31,9 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
         title=plot.title,
         style=asset("plot.css") if is_alone else "",
         legend=[*_legend(named, top - _LINE + 8)] if len(named) > 1 else [],
-        rows=[(_Frame(plot, width, height, top).y(value), text) for value, text in plot.up.ticks],
+        rows=[(frame.y(value), text) for value, text in plot.up.ticks],
         columns=[*_texts(plot.across, width)],
-        series=[_Frame(plot, width, height, top).drawn(each) for each in plot.series],
+        series=[frame.drawn(each) for each in plot.series],
     )
 
 
@@ -76,7 +77,8 @@ class _Frame:
     def _bars(self, series: Series) -> Iterator[_Bar]:
         for index, ((x, y), text) in enumerate(zip(series.points, series.texts, strict=True)):
             middle, top, interval = self.x(x), self.y(y), ""
-            if series.bounds:
+            # An unknown interval would look like a narrow one.
+            if series.bounds and len(set(series.bounds[index])) > 1:
                 low, high = map(self.y, series.bounds[index])
                 ends = "".join(f"M{middle - 4:.1f} {end:.1f}h8" for end in (low, high))
                 interval = f"M{middle:.1f} {low:.1f}V{high:.1f}{ends}"

@@ -120,10 +120,10 @@ async def test_a_search_finds_rows_beyond_those_read_and_goes_around_the_board()
         await press(pilot, "end", "b", "slash", *"USER99")
         assert "/ Search" not in text_of(pilot.app).splitlines()[-1]
         assert pane(pilot.app.screen).grid.current == "1099"
-        assert "H100 1000 · /USER99: 1 of 11" in text_of(pilot.app)
+        assert "H100 1,000 · /USER99: 1 of 11" in text_of(pilot.app)
         await press(pilot, "enter", "n")
         assert line(pilot.app, "user990 ").split()[0] == "991"
-        assert "H100 1000 · /USER99: 2 of 11" in text_of(pilot.app)
+        assert "H100 1,000 · /USER99: 2 of 11" in text_of(pilot.app)
         await press(pilot, "N", "N")
         assert pane(pilot.app.screen).grid.current == "1999"
         assert "/USER99: 11 of 11" in text_of(pilot.app)

@@ -145,3 +145,4 @@ def test_bars_have_their_heights_and_intervals() -> None:
     (interval,) = re.findall(r'class="interval" d="M[\d.]+ ([\d.]+)V([\d.]+)', drawn)
     low, high = map(float, interval)
     assert low - high == pytest.approx(0.75 * heights[0], abs=0.2), "an interval ends with the axes"
+    assert 'class="interval"' not in svg(plot_of(first, replace(second, bounds=((0.5, 0.5),))))
