@@ -11,8 +11,8 @@ from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
 SELECT feed.*, scores.submission, runs.emulated,
-       CASE WHEN json_extract(feed.news, '$.kind') = 'record' THEN COALESCE({beaten}, {former}) ELSE {former} END
-       AS former_run
+       CASE WHEN json_extract(feed.news, '$.kind') = 'record' AND json_extract(feed.news, '$.beaten.user') IS NOT NULL
+            THEN {beaten} ELSE {former} END AS former_run
   FROM feed
  CROSS JOIN scores ON scores.run = feed.run
  CROSS JOIN runs ON runs.id = feed.run

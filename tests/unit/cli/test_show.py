@@ -538,6 +538,10 @@ def test_a_record_within_noise_of_the_former_one_says_so_and_beats_none(board: R
     assert feed_line(clear).endswith("(was bob, 11.0 µs: 10.0 % faster (± 2.2 %))")
     assert "(was ada, 10.0 µs: within noise (" in feed_line(newest)
     assert record_text(clear) == ("Record on CPU", "vectoradd_py 10.0 µs, by ada")
+    # The spread is unknown then: that of the change from bob's own former run is of another change.
+    board.board.moderation.remove([clear.submission], "a cheat")
+    newest, _ = board.board.standings.feed()
+    assert (newest.former_run, newest.change_spread) == (None, None)
 
 
 def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
