@@ -40,7 +40,7 @@ STEPS: tuple[Step, ...] = (
     ("Ready: heat on CPU, mode test", ("BTab", "BTab", "BTab", "BTab", "Enter")),
     ("a pass is ranked", ("Down", "Down", "Down", "Down", "Enter")),
     ("Ready: heat on CPU, mode ranked", ("C-s",)),
-    ("First place on CPU", ("b",)),
+    ("Rank 1 of 1 on CPU", ("b",)),
     ("[reference]", ("q",)),
     ("$", "hpc-board submit faster.py --mode ranked --wait"),
     ("Details: `hpc-board run 2`", "hpc-board show heat"),

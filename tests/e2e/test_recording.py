@@ -30,7 +30,7 @@ SHOWN_OF_A_HELD_GPU = (
     "hpc-board hold H100 --for 30m --wait",
     "Failed: wrong value",
     "Passed: 2 tests.",
-    "First place on H100",
+    " on H100: ",
     "watching: save the file to test it",
     "H100 held",
     "Runner 1: release requested",
