@@ -17,7 +17,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.job_folder import probe_facts
-from tests.harness.evaluations import QUICK, a_task, evaluate
+from tests.harness.evaluations import QUICK, a_task, evaluate, progress
 from tests.harness.harness_file import Edit
 from tests.harness.simulated_gpu import simulating
 from tests.harness.test_honest_forms import FORMS, submission_of, task_of
@@ -92,6 +92,9 @@ def test_a_call_that_waits_for_the_gpu_is_made_by_the_host_and_says_so(tmp_path:
     assert len(case.timing.worker_runs) == 3
     assert case.timing.claimed_ns is None
     assert case.message.startswith("the call synchronizes with the GPU itself")
+    steps = [line for line in progress(tmp_path / "runs" / "7") if line["phase"] == "benchmark"]
+    assert ["timed" in line for line in steps] == [False, *[True] * (len(steps) - 1)]
+    assert all(line["timed"]["median_ns"] > 0 for line in steps[1:])
 
 
 @pytest.mark.torch
