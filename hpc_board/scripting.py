@@ -273,18 +273,25 @@ class Board:
 
     @contextmanager
     def hold(
-        self, gpu: str, *, seconds: int | None = None, idle_seconds: int | None = None, wait: bool = False
+        self,
+        gpu: str,
+        *,
+        seconds: int | None = None,
+        idle_seconds: int | None = None,
+        wait: bool = False,
+        timeout_seconds: float | None = None,
     ) -> Iterator[Runner]:
         """Hold a GPU for the runs of a block, and release it at the end; the arguments are those of `hpc-board hold`.
 
-        `wait` begins the block once the job has the GPU. A GPU that you hold already is not held a second time, and
-        stays held at the end.
+        `wait` begins the block once the job has the GPU, for which it waits at most `timeout_seconds`, by default for
+        ever. A GPU that you hold already is not held a second time, and stays held at the end.
 
         Raises:
             InputError: there is no such GPU, or the settings permit no such time.
             Refused: you may hold no GPU, or no further one.
             SchedulerRefused: the scheduler refused the job.
             SchedulerError: the job ended while the call waited for it.
+            WaitExpired: the job had no GPU in time; a new one is released.
             BoardError: the board cannot be written, or the release failed; message or hint has the runner's number.
         """
         from hpc_board.board.held import granted, runner_on
@@ -293,7 +300,7 @@ class Board:
             runner, is_new = runner_on(self._board, gpu, seconds, idle_seconds)
         try:
             if wait:
-                runner = granted(self._board, runner)
+                runner = granted(self._board, runner, timeout_seconds)
                 if runner.state.ended:
                     raise SchedulerError(f"runner {runner.id} has ended: {runner.why}")
             yield _of(Runner, runner, state=str(runner.state), job_id=runner.status.job_id, node=runner.status.node)

@@ -219,6 +219,13 @@ def test_a_gpu_is_held_for_the_runs_of_a_block(recording: Recorded) -> None:
     assert recording.board.runners.recent()[0].is_ending
 
 
+def test_a_gpu_that_is_not_free_in_time_is_released(recording: Recorded) -> None:
+    board = Board()
+    with pytest.raises(WaitExpired), board.hold("CPU", wait=True, timeout_seconds=0):
+        pytest.fail("the job had the GPU at once")
+    assert recording.board.runners.recent()[0].is_ending
+
+
 def test_the_files_of_a_run_are_written_and_named(recording: Recorded, tmp_path: Path) -> None:
     run = recording.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3)
     folder = recording.folder / "board" / "runs" / str(run.id)
