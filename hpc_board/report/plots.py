@@ -116,7 +116,7 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
         for row, column, sign in _signs(series, plot, columns, height, braille=braille):
             if 0 <= row < height and 0 <= column < columns:
                 cells[height - 1 - row][column] = sign, series.tone
-    labels = {height - 1 - round(plot.up.share(value) * (height - 1)): text for value, text in plot.up.ticks}
+    labels = {height - 1 - _row(plot, value, height, braille=braille): text for value, text in plot.up.ticks}
     rows: list[list[_Part]] = [
         [(f"{labels.get(number, ''):>{_LABEL}} ", Tone.PLAIN), (_UPRIGHT, Tone.QUIET), *_parts(row)]
         for number, row in enumerate(cells)
@@ -181,8 +181,11 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
     beside, above = (2, 4) if braille else (1, 1)
     if series.kind is Kind.POINTS:
         for x, y in series.points:
-            row = round(plot.up.share(y) * (height * above - 1)) // above
-            yield row, round(plot.across.share(x) * (columns * beside - 1)) // beside, series.sign
+            yield (
+                _row(plot, y, height, braille=braille),
+                round(plot.across.share(x) * (columns * beside - 1)) // beside,
+                series.sign,
+            )
         return
     if series.kind is Kind.BAND and not braille:
         return
@@ -195,6 +198,12 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                 bits[cell] = bits.get(cell, 0) | _DOTS[column % 2][row % 4]
     for (row, column), dots in bits.items():
         yield row, column, chr(_BRAILLE + dots) if braille else _POINT
+
+
+def _row(plot: Plot, value: float, height: int, *, braille: bool) -> int:
+    """Return the row of a value, in which a line through it has its dot."""
+    above = 4 if braille else 1
+    return round(plot.up.share(value) * (height * above - 1)) // above
 
 
 def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[tuple[int, range]]:

@@ -48,6 +48,15 @@ def test_a_line_rises_from_corner_to_corner_without_gaps() -> None:
     assert all(upper[0] - lower[1] <= 1 for lower, upper in pairwise(ends))
 
 
+@pytest.mark.parametrize("height", [5, 6, 7, 8])
+def test_the_text_of_a_tick_is_beside_its_line(height: int) -> None:
+    for value in (0.0, 0.5, 1.0):
+        series = Series(Kind.LINE, ((0.0, value), (1.0, value))), Series(Kind.POINTS, ((0.5, value),), sign="●")
+        plot = Plot("", EVEN, Axis(0.0, 1.0, ((value, "here"),)), series)
+        (row,) = [line for line in text_plot(plot, 20, height).text.splitlines() if "here" in line]
+        assert row.count("●") == 1
+
+
 def test_steps_keep_their_height_until_the_next_point() -> None:
     rows = cells(text_plot(plot_of(Series(Kind.STEPS, ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0)))), 20, 4))
     assert rows[0].startswith("⠉⠉⠉⠉")
