@@ -417,6 +417,13 @@ class Board:
                     raise answer.error
             return self._runs_numbered(numbers)
 
+    def diff(self, one: Run, other: Run) -> str | None:
+        """Return the unified diff of the files of two runs, the older first; None if you may not read both."""
+        from hpc_board.board.code_diff import code_diff
+
+        with self._session():
+            return code_diff(self._board.submissions, one.submission, other.submission).text
+
     def standings(self, task: str, gpus: str | Sequence[str] = ()) -> Standings:
         """Return the standings of a task, on the GPUs given or on all.
 

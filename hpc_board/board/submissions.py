@@ -413,14 +413,14 @@ class Submissions:
         self._context.store.moderation.add_note(found.id, text.strip(), user, utc_now())
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
-        """Compare two submissions on `gpus`, or on each GPU with times of both.
+        """Compare the older of two submissions with the newer one, on `gpus` or on each GPU with times of both.
 
         Raises:
             InputError: they cannot be compared, for the reason in the message.
         """
         from hpc_board.boards.comparison import compare
 
-        first, second = self.get(one), self.get(other)
+        first, second = map(self.get, sorted((one, other)))
         names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
         return [self._readable(each) for each in compare(self._context.store, first, second, [*names])]
 

@@ -60,6 +60,18 @@ def print_file(text: str) -> None:
     click.echo(printable(text, len(text)) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
+def print_diff(text: str) -> None:
+    """Print a unified diff to stdout behind other text, as `print_file` does, with colours to a terminal."""
+    from hpc_board.report.comparisons import diff_tone
+
+    click.echo()
+    if not sys.stdout.isatty():
+        print_file(text)
+        return
+    for line in text.splitlines():
+        click.echo(_painted(printable(line, len(line)), diff_tone(line)))
+
+
 def output_width() -> int | None:
     """Return the number of columns of stdout; None without a terminal, where lines are not cut."""
     if not sys.stdout.isatty():

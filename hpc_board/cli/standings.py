@@ -25,6 +25,7 @@ from hpc_board.cli.output import (
     listed_rows,
     listed_runs,
     print_blocks,
+    print_diff,
     print_json,
     refresh,
     remark,
@@ -375,27 +376,40 @@ def feed(
 
 @command(
     "hpc-board compare 12 15",
+    "hpc-board compare 12 15 --diff",
     "hpc-board compare 12 15 --gpu H100 --json",
     "hpc-board compare 12 15 --plot cases.svg",
 )
 @submission_argument("one")
 @submission_argument("other", "OTHER")
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
+@click.option("--diff", is_flag=True, help="Also print the unified diff of the files.")
 @plot_option
 @force_option
 def compare(
-    open_: Open, one: int, other: int, *, gpus: Sequence[str], plot: Path | None, force: bool, as_json: bool
+    open_: Open,
+    *,
+    one: int,
+    other: int,
+    gpus: Sequence[str],
+    diff: bool,
+    plot: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Compare two submissions.
 
-    Prints the difference in each case and its 95 % confidence interval, or "within noise" if the interval
-    includes no difference. For two profiles, it prints the metrics of each kernel.
+    Prints the change from the older submission to the newer in each case and
+    its 95 % confidence interval, or "within noise" if the interval includes
+    no difference. For two profiles, it prints the metrics of each kernel.
     """
+    from hpc_board.board.code_diff import code_diff
     from hpc_board.report.comparisons import comparison_plot, comparison_report
 
     board = open_()
     refresh(board)
     found = board.submissions.compare(one, other, gpus)
+    code = code_diff(board.submissions, one, other) if diff else None
     if plot is not None:
         plots = [drawn for each in found if (drawn := comparison_plot(each.runs, each.comparison))]
         write_plot(plot, plots, force=force, nothing="the submissions have no common benchmark case")
@@ -403,6 +417,11 @@ def compare(
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
         boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
-        print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards))
-        return
-    print_blocks(*(block for each in found for block in comparison_report(each.runs, each.results, each.comparison)))
+        print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards, diff=None if code is None else code.text))
+    else:
+        reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
+        print_blocks(*(block for report in reports for block in report))
+        if code is not None and code.text:
+            print_diff(code.text)
+    if code is not None and code.remark:
+        remark(code.remark)

@@ -17,6 +17,8 @@ from hpc_board.report.run_words import short_specs
 
 _REFERENCE_DIFFERS = 0.05
 
+_DIFF_TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.QUIET}
+
 
 def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
     """Return the comparison of the second run with the first: score, cases, and caveats."""
@@ -32,7 +34,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
         (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
-        (Column(f"{other.submission} IS", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
+        (Column("CHANGE", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
         empty="No common benchmark case.",
     )
     cases = f" (case: {specs.names})" if specs.names else ""
@@ -87,6 +89,11 @@ def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
         f"Submission {pair[1]}, relative to submission {pair[0]}: "
         + "; ".join(f"{spec}: {each.text}" for spec, each in zip(specs, differences, strict=True)),
     )
+
+
+def diff_tone(line: str) -> Tone:
+    """Return the tone of a line of a unified diff."""
+    return _DIFF_TONES.get(line[:1], Tone.PLAIN)
 
 
 def _confidence(comparison: Comparison) -> Iterator[Paragraph]:

@@ -123,6 +123,7 @@ CASES = (
     Case("feed", "feed"),
     Case("feed.of-user", "feed scan --gpu H100 --user cyd --limit 2 --before 15"),
     Case("compare", "compare {submission_first} {submission_best}"),
+    Case("compare.diff", "compare {submission_best} {submission_first} --gpu H100 --diff"),
     Case("compare.intervals", "compare {submission_narrow_ada} {submission_narrow_bob} --gpu CPU"),
     Case("runs", "runs", files_alone=_ADVANCED),
     Case("runs.all", "runs --all", "dean"),

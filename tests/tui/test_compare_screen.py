@@ -9,13 +9,14 @@ from textual.app import App
 from hpc_board.domain.comparison import CaseDifference, Compared, Comparison, Difference, compared
 from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Ranking
 from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
@@ -61,7 +62,7 @@ class Timed(FakeBoard):
 
     def code(self, submission: int) -> tuple[str, bytes]:
         self._enter("code")
-        return f"kernel{submission}.py", SOURCES[submission]
+        return f"kernel{submission}.py", SOURCES.get(submission, b"pass\n")
 
 
 def told(app: App[None], words: str) -> bool:
@@ -87,17 +88,67 @@ async def test_a_comparison_in_a_small_terminal_leaves_a_column_out_and_cuts_non
         await settled(pilot)
         text = text_of(pilot.app)
         (head,) = [line for line in text.splitlines() if "Submission 19" in line]
-        assert head.split() == ["Case", "Submission", "19", "Submission", "17", "Speedup"]
-        assert "1024         12.0 µs        9.60 µs    1.25x" in text
+        assert head.split() == ["Case", "Submission", "17", "Submission", "19", "Speedup"]
+        assert "1024         9.60 µs        12.0 µs    0.80x" in text
         assert "score " in text
         assert "+1 column on a wider terminal" in text
+        await press(pilot, "tab")
+        assert "--- 17/kernel17.py" in text_of(pilot.app)
 
 
-async def test_the_sides_can_be_swapped() -> None:
-    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+@pytest.mark.parametrize("keys", [("u", "m", "home", "m"), ("home", "m", "u", "m")])
+async def test_the_older_submission_is_on_the_left_whatever_the_order_of_the_marks(keys: tuple[str, ...]) -> None:
+    async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "u", "m", "home", "m", "O")
-        assert "25.0 % slower (±" in text_of(pilot.app)
+        await press(pilot, "end", "b", *keys)
+        text = text_of(pilot.app)
+        assert "Compare / 17 with 19" in text
+        assert "25.0 % slower (±" in text
+        lines = [line.strip() for line in text.splitlines()]
+        assert lines.index("+++ 19/kernel19.py") == lines.index("--- 17/kernel17.py") + 1
+        assert "+    return a + b" in lines
+
+
+async def test_a_diff_is_coloured_searched_and_copied_without_its_control_characters() -> None:
+    async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        assert "-    return torch.add(a, b)  # [bold]fast[/bold]\n" in text_of(pilot.app)
+        view = pilot.app.screen.query_one(SourceView)
+        colours = {
+            segment.text[0]: segment.style.color
+            for row in range(view.view.line_count)
+            for segment in view.view.render_line(row)
+            if segment.text.strip() and segment.style is not None
+        }
+        assert len({colours[sign] for sign in ("+", "-", "@", " ")}) == 4
+        await press(pilot, "slash", *"torch.add", "enter")
+        assert "/torch.add: 1 of 1" in text_of(pilot.app)
+        await press(pilot, "y")
+        assert pilot.app.clipboard.startswith("--- 17/kernel17.py\n+++ 19/kernel19.py\n@@ ")
+
+
+async def test_times_are_shown_without_files_that_the_user_may_not_read() -> None:
+    board = Timed(failures={"code": Refused("the owner is bob, not ada.", hint="")})
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        text = text_of(pilot.app)
+        assert "25.0 % slower (±" in text
+        assert "You may not read both files: the owner is bob, not ada." in text
+
+
+async def test_a_marked_submission_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    place.add(result=result_of(Verdict.PASS, timed_case()), score_s=12e-6)
+    async with app_on(place.board).run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "identity_py" in text_of(pilot.app))
+        pilot.app.post_message(SideChosen(99, "vectoradd_py"))
+        await press(pilot, "r", "m")
+        text = text_of(pilot.app)
+        assert "there is no submission 99" in text
+        assert "The times are not shown." in text
+        assert "The files are not shown." in text
 
 
 async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
@@ -235,7 +286,7 @@ async def test_a_narrow_comparison_keeps_both_times_and_the_ratio(width: int, *,
         await settled(pilot)
         lines = text_of(pilot.app).splitlines()
     head = next(line for line in lines if "Submission 19" in line)
-    assert head.split()[:6] == ["Case", "Submission", "19", "Submission", "17", "Speedup"]
+    assert head.split()[:6] == ["Case", "Submission", "17", "Submission", "19", "Speedup"]
     (row,) = [line for line in lines if "8192 x 257 x 16" in line]
     assert "12.3 µs" in row
     assert "9.84 µs" in row

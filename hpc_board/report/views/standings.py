@@ -12,7 +12,7 @@ from hpc_board.model.kernels import METRICS
 from hpc_board.model.result import Result
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
-from hpc_board.report.views import Moment, Seconds, View, view_of
+from hpc_board.report.views import Moment, Seconds, Unchanged, View, view_of
 from hpc_board.report.views.results import KernelView
 from hpc_board.report.views.runs import RemovedRunView, RunView
 
@@ -375,3 +375,5 @@ class ComparisonsView(View, frozen=True):
     task: str
     boards: list[ComparisonView]
     """the GPUs on which both were timed"""
+    diff: Unchanged | None = None
+    """with `--diff`, the unified diff from the older file to the newer; `null` if you may not read both"""

@@ -1,62 +1,68 @@
-"""The comparison of two submissions: the times of each case on every GPU."""
+"""The comparison of two submissions: the times of each case on every GPU, and the difference of the files."""
 
+from functools import partial
 from typing import ClassVar
 
 from textual import getters
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.containers import Container
 
 from hpc_board.board import Board
+from hpc_board.board.code_diff import CodeDiff, code_diff
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui import targets
+from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 
 class CompareScreen(BoardScreen):
-    """The comparison of a submission with another one, on every GPU where both were timed."""
+    """The comparison of an older submission with a newer one: times on every GPU where both have any, and code."""
 
     CSS_PATH = "compare.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("O", "swap", "Swap", tooltip="Swap the two submissions"),
-    ]
     HELP: ClassVar[str] = (
-        "Compares the submission marked last with the one marked first. ± is half the width of the 95 % confidence "
-        "interval; if the interval includes 0, the difference is within noise."
+        "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "
+        "the 95 % confidence interval; if the interval includes 0, the difference is within noise. Tab moves between "
+        "the times and the unified diff of the files."
     )
 
     times = getters.query_one("#times", Blocks)
+    code = getters.query_one(SourceView)
 
     def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
         super().__init__(board, now, target)
-        self._sides = target.first, target.second
+        self._older, self._newer = sorted((target.first, target.second))
 
     def compose_body(self) -> ComposeResult:
-        yield Blocks("Times", id="times")
+        with Container(id="panes"):
+            yield Blocks("Times", id="times")
+            yield SourceView("Diff", view="diff")
 
     def begin(self) -> None:
+        self.show_place("Compare", f"{self._older} with {self._newer}")
         self.times.show([Paragraph("Loading both submissions …")])
-        self.times.focus()
-        self._ask()
+        self.code.say("Loading both files …")
+        # A short terminal has no room for both.
+        (self.times if self.has_class("-short") else self.code.view).focus()
+        self.ask("compare", self._times, self.times.show)
+        self.ask("code", partial(code_diff, self.board.submissions, self._older, self._newer), self._show_code)
 
     def settle(self, subject: str) -> None:
-        if self.has_failed(subject):
+        if subject == "compare" and self.has_failed(subject):
             self.times.show([Paragraph("The times are not shown.")])
+        if subject == "code" and self.has_failed(subject):
+            self.code.say("The files are not shown.")
 
-    def action_swap(self) -> None:
-        one, other = self._sides
-        self._sides = other, one
-        self._ask()
+    def _times(self) -> list[Block]:
+        found = self.board.submissions.compare(self._older, self._newer)
+        return [block for each in found for block in comparison_report(each.runs, each.results, each.comparison)]
 
-    def _ask(self) -> None:
-        one, other = self._sides
-        self.show_place("Compare", f"{one} with {other}")
-
-        def question() -> list[Block]:
-            blocks: list[Block] = []
-            for each in self.board.submissions.compare(one, other):
-                blocks += comparison_report(each.runs, each.results, each.comparison)
-            return blocks
-
-        self.ask("compare", question, self.times.show)
+    def _show_code(self, found: CodeDiff) -> None:
+        if not found.text:
+            self.code.say(found.remark)
+            return
+        if found.remark:
+            self.code.border_title = toned(f"Diff: {found.remark}")
+        self.code.show_source(found.text, DIFF)

@@ -19,13 +19,15 @@ from hpc_board.report.formatting import count_text, speedup_text, speedup_tone
 from hpc_board.report.plain import bar_lines, fitting
 from hpc_board.tui.palette import Tone, plain_text
 
-_TONES = {
+TONES = {
     blocks.Tone.PLAIN: Tone.PLAIN,
     blocks.Tone.STRONG: Tone.STRONG,
     blocks.Tone.GOOD: Tone.GOOD,
     blocks.Tone.BAD: Tone.BAD,
     blocks.Tone.QUIET: Tone.MUTED,
 }
+"""The tones of the app by those of reports."""
+
 _ACRONYMS = {"GPU": "GPU", "GPUS": "GPUs"}
 _GAP = 2
 _FLEXIBLE_MIN = 12
@@ -66,7 +68,7 @@ def _drawn(block: blocks.Block) -> RenderableType:
         case blocks.Heading(text):
             return Text(printable(text), f"bold {Tone.ACCENT.value}")
         case blocks.Paragraph(text, tone):
-            return Padding(plain_text(text, _TONES[tone]), (0, 0, 1, 0))
+            return Padding(plain_text(text, TONES[tone]), (0, 0, 1, 0))
         case blocks.Table():
             return Padding(_table(block), (0, 0, 1, 0))
         case blocks.Facts(rows):
@@ -82,7 +84,7 @@ def log_lines(log: blocks.Log) -> Text:
     """Return the lines of a log, its parts in their tones."""
     lines = Text(printable(log.text, len(log.text)))
     for begin, end, tone in log.tones:
-        lines.stylize(_TONES[tone].value, begin, end)
+        lines.stylize(TONES[tone].value, begin, end)
     return lines
 
 

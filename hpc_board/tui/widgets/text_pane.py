@@ -18,7 +18,9 @@ from textual.widget import Widget
 from textual.widgets import Log, Static
 
 from hpc_board.model.text import printable
+from hpc_board.report.comparisons import diff_tone
 from hpc_board.tui.palette import Tone, empty_text, toned
+from hpc_board.tui.widgets.blocks import TONES
 from hpc_board.tui.widgets.filter_line import FilterLine
 
 _MATCHES_MAX = 10_000
@@ -253,6 +255,9 @@ def _matches(lines: Sequence[str], words: str) -> tuple[Match, ...]:
 _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
 
+DIFF = "diff"
+"""The extension of a unified diff, whose lines have no numbers."""
+
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
 
 
@@ -331,6 +336,7 @@ class SourceView(TextPane):
         if len(text) > _CHARACTERS_MAX:
             shown += "\n… the rest is not shown"
         self.query_one(Horizontal).display = True
+        self.numbers.display = ending != DIFF
         self.show(shown, nothing="", growing=False)
         self.copied = text
         self.redraw()
@@ -346,19 +352,31 @@ class SourceView(TextPane):
         if not self.text:
             return
         view = self.query_one(_CodeView)
-        lines = coloured(self.text, _LEXERS.get(self._ending, "text"), self.app)
+        is_diff = self._ending == DIFF
+        lines = _diff_lines(self.text) if is_diff else coloured(self.text, _LEXERS.get(self._ending, "text"), self.app)
         view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
         view.refresh()
         self._number()
 
     def _toned(self, line: Text) -> Text:
         if line.plain in self._marked:
-            return Text(line.plain, f"bold {Tone.WAITING.value}", no_wrap=True, end="")
+            return _styled(line.plain, f"bold {Tone.WAITING.value}")
         return line
 
     @on(LogView.Scrolled)
     def _number(self) -> None:
         self.numbers.show(int(self.view.scroll_offset.y), self.view.line_count)
+
+
+def _diff_lines(text: str) -> tuple[Text, ...]:
+    return tuple(_styled(line, TONES[diff_tone(line)].value) for line in text.split("\n"))
+
+
+def _styled(line: str, style: str) -> Text:
+    # As a span: the view's own style goes before all spans, and over the style of the whole text.
+    text = Text(line, no_wrap=True, end="")
+    text.stylize(style)
+    return text
 
 
 def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:

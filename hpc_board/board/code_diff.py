@@ -1,0 +1,47 @@
+"""The difference of two submitted files."""
+
+import difflib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpc_board.errors import Refused
+from hpc_board.model.text import one_line
+
+if TYPE_CHECKING:
+    from hpc_board.board.submissions import Submissions
+
+LINES_MAX = 2_000
+"""The first lines of a file that are compared, as the time may grow with the square of their number."""
+
+
+class CodeDiff(msgspec.Struct, frozen=True):
+    """The unified diff from the older of two submitted files to the newer one.
+
+    The text is None if the user may not read both; `remark` is the reason for a missing, empty or incomplete text.
+    """
+
+    text: str | None
+    remark: str = ""
+
+
+def code_diff(submissions: "Submissions", one: int, other: int) -> CodeDiff:
+    """Return the difference of the files of two submissions, which a user may give in any order.
+
+    Raises:
+        InputError: one of them does not exist.
+    """
+    numbers = sorted((one, other))
+    try:
+        files = [submissions.code(number) for number in numbers]
+    except Refused as error:
+        return CodeDiff(None, f"You may not read both files: {error.message}")
+    lines = [data.decode(errors="replace").splitlines() for _, data in files]
+    older, newer = (f"{number}/{one_line(name)}" for number, (name, _) in zip(numbers, files, strict=True))
+    old, new = (each[:LINES_MAX] for each in lines)
+    text = "".join(f"{line}\n" for line in difflib.unified_diff(old, new, older, newer, lineterm=""))
+    if files[0][1] == files[1][1]:
+        return CodeDiff(text, "The files are the same.")
+    if max(map(len, lines)) > LINES_MAX:
+        return CodeDiff(text, f"Only the first {LINES_MAX:,} lines of each file are compared.")
+    return CodeDiff(text, "" if text else "The files differ only in the ends of their lines.")
