@@ -949,11 +949,12 @@ def keyed() -> tuple[type[DOMNode], ...]:
     """Return the classes with keys that preferences can change."""
     from hpc_board.tui import screens
     from hpc_board.tui.screens.base import BoardScreen
+    from hpc_board.tui.screens.run_keys import RunScreen
     from hpc_board.tui.widgets.grid import Grid
 
     for module in pkgutil.iter_modules(screens.__path__, f"{screens.__name__}."):
         importlib.import_module(module.name)
-    return (BoardApp, *BoardScreen.__subclasses__(), Grid)
+    return (BoardApp, *BoardScreen.__subclasses__(), *RunScreen.__subclasses__(), Grid)
 
 
 def screen_of(target: targets.Target, board: "Board", now: "Clock") -> "BoardScreen":

@@ -30,6 +30,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -39,7 +40,7 @@ _FOR_CREATORS = _PAGES[:1]
 _ACTIONS = {
     "boards": ("visibility", "deadline", "stop", "limits", "rerun"),
     "people": ("ban",),
-    "runs": ("remove", "note", "code"),
+    "runs": ("remove", "code", "mark", "standings", "trend", "copy", "note"),
     "log": (),
 }
 """The actions of each page."""
@@ -75,7 +76,7 @@ class _Reruns(NamedTuple):
     candidates: Sequence[RerunCandidate]
 
 
-class AdminScreen(BoardScreen):
+class AdminScreen(RunScreen):
     """Lists of boards, users, ranked runs and decisions, each on a page; creators see only their own boards."""
 
     CSS_PATH = "admin.tcss"
@@ -89,7 +90,11 @@ class AdminScreen(BoardScreen):
         Binding("R", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
         Binding("B", "ban", "Ban", tooltip="Ban the selected user from submitting, or lift the ban"),
         Binding("X", "remove", "Remove", tooltip="Remove the submission from the standings, or readmit it"),
-        Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
+        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
+        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
+        Binding("b", "standings", "Board", tooltip="Show the board of the run"),
+        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
         Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
         *SORT_KEYS,
@@ -135,7 +140,7 @@ class AdminScreen(BoardScreen):
         with Container(id="lists"):
             for name, _ in self._pages:
                 kind, pages = lists[name]
-                yield ListPane(kind(self.now), pages, id=name)
+                yield ListPane(kind(self.now), pages, id=name).data_bind(BoardScreen.marked)
 
     def begin(self) -> None:
         page = self.memory.get("admin", "page", "boards")
@@ -378,10 +383,6 @@ class AdminScreen(BoardScreen):
 
         self._decide(f"Note on submission {run.submission}:", [Line("Note", needed=True)], "Add it", act)
 
-    def action_code(self) -> None:
-        if isinstance(run := self._selected, Run):
-            self.post_message(Open(targets.Code(run.submission, run.task)))
-
     # All pages
 
     @property
@@ -394,6 +395,11 @@ class AdminScreen(BoardScreen):
 
     def _pane_of(self, page: str) -> ListPane[Any]:
         return self.query_one(f"#{page}", ListPane)
+
+    @property
+    def run_in_hand(self) -> Run | None:
+        selected = self._selected if self.is_mounted else None
+        return selected if isinstance(selected, Run) else None
 
     @property
     def _selected(self) -> Any:

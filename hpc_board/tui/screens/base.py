@@ -126,7 +126,7 @@ class BoardScreen(Screen[None]):
         name = cls.__name__.removesuffix("Screen")
         if "BINDINGS" in cls.__dict__:
             cls.BINDINGS = named(cls.BINDINGS, name.lower())
-        cls.NAME = cls.NAME or name
+        cls.NAME = cls.__dict__.get("NAME", name)
         super().__init_subclass__(**options)
 
     title_bar = getters.query_one(TitleBar)

@@ -18,6 +18,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -42,14 +43,18 @@ _WORDS = {
 _NEWEST: Order[FeedEntry] = Order(lambda entry: entry.id, descending=True)
 
 
-class FeedScreen(BoardScreen):
+class FeedScreen(RunScreen):
     """The changes of the standings, newest first; older entries are read while the user scrolls."""
 
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
+        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
+        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
+        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
         Binding("a", "all_tasks", "All tasks", tooltip="Switch between the selected entry's task and all tasks"),
         USER_KEY,
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a top-three rank. first pass: a user's first pass on a "
@@ -70,6 +75,7 @@ class FeedScreen(BoardScreen):
             cells=self._cells,
             sorted_by=lambda _: _NEWEST,
             details=self._details,
+            submission=lambda entry: entry.submission,
             nothing=lambda: (
                 f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
                 "Press Esc, then s to submit a file in mode ranked."
@@ -77,7 +83,7 @@ class FeedScreen(BoardScreen):
             title="Feed",
             heading=lambda entry: f"Run {entry.run}",
         )
-        yield ListPane(kind, self._pages, id="feed")
+        yield ListPane(kind, self._pages, id="feed").data_bind(BoardScreen.marked)
 
     def begin(self) -> None:
         self._show_place()
@@ -88,15 +94,9 @@ class FeedScreen(BoardScreen):
         self.read(self.pane)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "standings" and self._selected is None:
-            return None
         if action == "all_tasks" and self._only is None and self._selected is None:
             return None
         return super().check_action(action, parameters)
-
-    def action_standings(self) -> None:
-        if (entry := self._selected) is not None:
-            self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
     @property
     def key_labels(self) -> Mapping[str, str]:
@@ -111,6 +111,11 @@ class FeedScreen(BoardScreen):
         self.refresh_bindings()
         self.pane.forget()
         self.read(self.pane, patient=False)
+
+    @property
+    def run_in_hand(self) -> NamedRun | None:
+        entry = self._selected
+        return entry and NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user)
 
     @property
     def _selected(self) -> FeedEntry | None:

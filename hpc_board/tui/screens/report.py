@@ -38,6 +38,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock, next_mode
 from hpc_board.tui.screens.dialogs import NextStepsScreen
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
@@ -53,6 +54,7 @@ _PAGES = (
     ("profile", "Profile"),
     ("evidence", "Evidence"),
     ("roof", "Roof"),
+    ("code", "Code"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
 
@@ -80,7 +82,7 @@ _ROOF_SIDES = 6, 6
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
 
-class ReportScreen(BoardScreen):
+class ReportScreen(RunScreen):
     """A run on several pages, read again while the run is in flight."""
 
     NAME: ClassVar[str] = "Run"
@@ -91,6 +93,9 @@ class ReportScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit the file of this run, or another one"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
+        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
+        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
+        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
         Binding("L", "log", "Log", tooltip="Switch between report and log"),
         Binding("w", "watch", "Watch", tooltip="Submit the file of this run on every save"),
         Binding("R", "rerun", "Rerun", tooltip="Rerun it with the same file"),
@@ -129,7 +134,7 @@ class ReportScreen(BoardScreen):
         self.run_id = target.run
         self._read: _RunRead | None = None
         self._file: tuple[str, str] | None = None
-        """The name and the text of the submitted file, once it has been read and if the user may read it."""
+        """The name and the text of the submitted file, once it has been read; no name if the user may not read it."""
         self._page = "overview"
         self._usual_time: UsualTime | None = None
 
@@ -149,6 +154,7 @@ class ReportScreen(BoardScreen):
 
     def begin(self) -> None:
         self.show_place(f"Run {self.run_id}")
+        self.submitted.say("Loading the file …")
         self._arrange()
         self.blocks.focus()
         self.look_again()
@@ -204,6 +210,9 @@ class ReportScreen(BoardScreen):
     def action_log(self) -> None:
         self.action_show("overview" if self._page == "log" else "log")
 
+    def action_code(self) -> None:
+        self.action_show("code")
+
     def action_search_log(self) -> None:
         self.action_show("log")
         self.printed.action_search()
@@ -211,10 +220,6 @@ class ReportScreen(BoardScreen):
     def action_cancel(self) -> None:
         if self._read is not None:
             self.offer_cancel([self._read.run])
-
-    def action_standings(self) -> None:
-        if self._read is not None:
-            self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of this run."""
@@ -230,10 +235,6 @@ class ReportScreen(BoardScreen):
     def action_edit(self) -> None:
         if self._read is not None:
             self.edit_file_of(self._read.run)
-
-    def action_copy(self) -> None:
-        self.app.copy_to_clipboard(str(self.run_id))
-        self.notify(f"Copied {self.run_id}.", markup=False)
 
     def action_rerun(self) -> None:
         if self._read is not None:
@@ -266,6 +267,10 @@ class ReportScreen(BoardScreen):
             return Device.CPU  # a GPU that was removed from the settings
 
     @property
+    def run_in_hand(self) -> Run | None:
+        return None if self._read is None else self._read.run
+
+    @property
     def _panes(self) -> Mapping[str, Widget]:
         return {
             "overview": self.blocks,
@@ -275,6 +280,7 @@ class ReportScreen(BoardScreen):
             "profile": self.profile,
             "evidence": self.evidence,
             "roof": self.roof,
+            "code": self.submitted,
         }
 
     def _main_of(self, page: str) -> Widget:
@@ -286,12 +292,14 @@ class ReportScreen(BoardScreen):
     def _arrange(self) -> None:
         """Show the open page, and beside the overview the log and the code if there are any and they fit."""
         is_wide = self._page == "overview" and self.has_class("-wide")
-        log, code = is_wide and not self.printed.is_empty, is_wide and self._has_code
+        is_huge = is_wide and self.has_class("-huge")
+        if is_huge or self._page == "code":
+            self._read_code()
+        log, code = is_wide and not self.printed.is_empty, is_huge and self._file is not None and self._has_code
         self._show_overview()
         self._show_roof()
         for page, pane in self._panes.items():
-            pane.display = page == self._page or (page == "log" and log)
-        self.submitted.display = code
+            pane.display = page == self._page or (page == "log" and log) or (page == "code" and code)
         self.query_one("#panes").set_class(log or code, "-beside")
         self.query_one("#panes").set_class(log and code, "-both")
         self._show_pages()
@@ -315,34 +323,39 @@ class ReportScreen(BoardScreen):
             width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
             self.roof.show(roofline_report(read.result, read.best, width, height))
 
+    def _read_code(self) -> None:
+        if self._read is not None and self._file is None and not self.is_open("code"):
+            self.ask("code", partial(self._code, self._read.run.submission), self._show_code)
+
     @property
     def _has_code(self) -> bool:
-        """Return whether a huge screen has the submitted file; read it for the first one."""
-        if not self.has_class("-huge") or self._read is None:
-            return False
-        if self._file is None and not self.is_open("code"):
-            self.ask("code", partial(self._code, self._read.run.submission), self._show_code)
-        return self._file is not None and bool(self._file[1])
+        """Return whether the submitted file is known, or may be read."""
+        return self._file is None or bool(self._file[0])
 
     def _code(self, submission: int) -> tuple[str, str]:
-        """Return the name and the text of the submitted file, which are empty if the user may not read it."""
+        """Return the name and the text of the submitted file, or no name and the reason if the user may not read it."""
         try:
             name, data = self.board.submissions.code(submission)
-        except Refused:
-            return "", ""
+        except Refused as error:
+            return "", f"You may not read this file: {error.message}"
         return name, data.decode(errors="replace")
 
     def _show_code(self, file: tuple[str, str]) -> None:
         self._file = file
         name, text = file
-        if text:
+        if name:
             self.submitted.border_title = toned(name, limit=60)
             self.submitted.show_source(text, name.rpartition(".")[2])
+        else:
+            self.submitted.say(text)
         self._arrange()
+        if self._page == "code":
+            self.submitted.view.focus()
 
     def _show_pages(self) -> None:
         has_cases = self._read is not None and bool(_cases(self._read))
-        empty = [page for page, full in (("cases", has_cases), ("log", not self.printed.is_empty)) if not full]
+        has = {"cases": has_cases, "log": not self.printed.is_empty, "code": self._has_code}
+        empty = [page for page, full in has.items() if not full]
         self.sections.show(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
 
     @property

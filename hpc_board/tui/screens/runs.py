@@ -17,19 +17,18 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
-from hpc_board.model.result import Case, Verdict
-from hpc_board.model.task import Mode
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
-from hpc_board.report.run_words import outcome_words, state_text, times, trust, why
+from hpc_board.report.run_words import times, trust, why
 from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
-from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -40,8 +39,6 @@ _STEPS_MAX = 16
 _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
 
-_TIMED = (Mode.BENCHMARK, Mode.RANKED)
-"""The modes that measure times."""
 
 _CHOSEN = "m on another run compares both; m again unmarks this one"
 
@@ -53,7 +50,7 @@ class _Preview(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
 
 
-class RunsScreen(BoardScreen):
+class RunsScreen(RunScreen):
     """The runs that match the filter; the visible ones are updated about once a second."""
 
     CSS_PATH = "runs.tcss"
@@ -72,7 +69,9 @@ class RunsScreen(BoardScreen):
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all loaded runs, or none"),
         Binding("w", "watch", "Watch", show=False, tooltip="Submit the file of the selected run on every save"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
-        Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
+        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
+        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
+        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
@@ -141,7 +140,7 @@ class RunsScreen(BoardScreen):
             and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
         ):
             return False
-        if action in ("rerun", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
+        if action in ("rerun", "watch", "edit", "select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
@@ -169,10 +168,6 @@ class RunsScreen(BoardScreen):
     def action_filter(self) -> None:
         self.pane.open_filter()
 
-    def action_standings(self) -> None:
-        if (run := self._selected) is not None:
-            self.post_message(Open(targets.Standings(run.task, run.gpu)))
-
     def action_submit(self) -> None:
         if (run := self._selected) is not None:
             self.submit_file_of(run)
@@ -190,36 +185,6 @@ class RunsScreen(BoardScreen):
         if (run := self._selected) is not None:
             self.edit_file_of(run)
 
-    def action_mark(self) -> None:
-        """Mark the selected run's submission for a comparison, or unmark it; a run without times is refused."""
-        run = self._selected
-        if run is None:
-            return
-        if run.submission == self.marked or (run.mode in _TIMED and run.verdict is Verdict.PASS):
-            self.post_message(SideChosen(run.submission, run.task))
-        elif run.mode not in _TIMED:
-            self._refuse_mark(run, f"mode {run.mode} measures none")
-        elif run.verdict is None:
-            self._refuse_mark(run, state_text(run.state))
-        else:
-            self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
-
-    def _mark_timed(self, run: Run, cases: Sequence[Case]) -> None:
-        """Mark a run that did not pass if some benchmark was timed before."""
-        if any(case.timing for case in cases if case.phase == "benchmark"):
-            self.post_message(SideChosen(run.submission, run.task))
-        else:
-            self._refuse_mark(run, outcome_words(run.verdict or run.state))
-
-    def _refuse_mark(self, run: Run, reason: str) -> None:
-        words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
-        self.notify(words, title="Not comparable", severity="warning", markup=False)
-
-    def action_copy(self) -> None:
-        if (run := self._selected) is not None:
-            self.app.copy_to_clipboard(str(run.id))
-            self.notify(f"Copied {run.id}.", markup=False)
-
     def action_cancel(self) -> None:
         self.offer_cancel(self._chosen)
 
@@ -232,6 +197,10 @@ class RunsScreen(BoardScreen):
 
     def action_toggle_all(self) -> None:
         self.pane.choose_all()
+
+    @property
+    def run_in_hand(self) -> Run | None:
+        return self._selected
 
     @property
     def _chosen(self) -> list[Run]:

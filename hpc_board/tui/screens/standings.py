@@ -16,10 +16,11 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Rows, Standing
 from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -30,7 +31,7 @@ _PLOT_FROM = 28
 """The least lines of a screen whose boards may have room for a plot."""
 
 
-class StandingsScreen(BoardScreen):
+class StandingsScreen(RunScreen):
     """A board for each GPU, as many side by side as fit; the user's rows are marked."""
 
     NAME: ClassVar[str] = "Board"
@@ -51,6 +52,7 @@ class StandingsScreen(BoardScreen):
         Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes to this task's standings"),
         USER_KEY,
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
@@ -95,7 +97,7 @@ class StandingsScreen(BoardScreen):
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
         is_empty = self._active is not None and self._active.is_empty
-        if is_empty and (action in ("mine", "mark", "code", "trend") or (action == "own" and not self._own)):
+        if is_empty and (action == "mine" or (action == "own" and not self._own)):
             return None
         return super().check_action(action, parameters)
 
@@ -145,20 +147,6 @@ class StandingsScreen(BoardScreen):
     def action_submit(self) -> None:
         self.post_message(Open(targets.Submit(self._task_name)))
 
-    def action_mark(self) -> None:
-        if (chosen := self._selected) is not None:
-            self.post_message(SideChosen(chosen.submission, self._task_name))
-
-    def action_code(self) -> None:
-        if (chosen := self._selected) is not None:
-            self.post_message(Open(targets.Code(chosen.submission, self._task_name)))
-
-    def action_trend(self) -> None:
-        if self._gpu is not None:
-            chosen = self._selected
-            user = self.board.user if chosen is None or isinstance(chosen, Mark) else chosen.user
-            self.post_message(Open(targets.Trend(self._task_name, self._gpu, user)))
-
     def action_feed(self) -> None:
         self.post_message(Open(targets.Feed(self._task_name)))
 
@@ -175,6 +163,15 @@ class StandingsScreen(BoardScreen):
         pane = self._active
         row = pane.line if pane is not None and pane.is_mounted else None
         return None if row is None or isinstance(row, Mark) else str(row.user)
+
+    @property
+    def run_in_hand(self) -> NamedRun | None:
+        line, gpu = self._selected, self._gpu
+        if line is None or gpu is None:
+            return None
+        number = line.id if isinstance(line, Run) else line.run
+        user = self.board.user if isinstance(line, Mark) else line.user
+        return NamedRun(number, line.submission, self._task_name, gpu, user)
 
     @property
     def _beside(self) -> tuple[str, ...]:

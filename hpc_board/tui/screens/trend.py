@@ -6,6 +6,7 @@ import msgspec
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from hpc_board.board import Board
@@ -16,6 +17,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -47,10 +49,16 @@ class _Listed(msgspec.Struct, frozen=True):
     texts: tuple[str, ...]
 
 
-class TrendScreen(BoardScreen):
+class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("b", "standings", "Board", tooltip="Show the board"),
+        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
+        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
+    ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is a personal best, ○ is not. The dotted line is the best of the board at that time, the dotted area "
@@ -74,10 +82,11 @@ class TrendScreen(BoardScreen):
             key=lambda each: str(each.run.run),
             cells=_cells,
             nothing=lambda: "No passing ranked runs yet.",
+            submission=lambda each: each.run.submission,
             title=f"{task} on {gpu}: {self._whose}",
         )
         yield Static(id="plot", classes="panel", markup=False)
-        yield ListPane(kind, id="trend", grid_id="trend-runs")
+        yield ListPane(kind, id="trend", grid_id="trend-runs").data_bind(BoardScreen.marked)
         yield Static(id="left-out", classes="hint", markup=False)
 
     def begin(self) -> None:
@@ -100,6 +109,11 @@ class TrendScreen(BoardScreen):
             return page, self.board.standings.records(task, gpu)
 
         self.ask("trend", question, self._show, failed=self.pane.fail, patient=True)
+
+    @property
+    def run_in_hand(self) -> NamedRun | None:
+        listed = self.pane.selected if self.is_mounted else None
+        return listed and NamedRun(listed.run.run, listed.run.submission, *self._board_of, self._whose)
 
     def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
         if read == self._read:

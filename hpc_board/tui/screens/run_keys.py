@@ -1,0 +1,89 @@
+"""The base of the screens that name runs, and the actions on such a run."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from hpc_board.domain.run import Run
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.task import Mode
+from hpc_board.report.run_words import outcome_words, state_text
+from hpc_board.tui import targets
+from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.screens.base import BoardScreen
+
+_TIMED = (Mode.BENCHMARK, Mode.RANKED)
+"""The modes that measure times."""
+
+_ON_A_RUN = ("code", "mark", "copy", "standings", "trend")
+
+
+class NamedRun(msgspec.Struct, frozen=True):
+    """A passing ranked run as a row names it: its number, its submission, its board and its user."""
+
+    id: int
+    submission: int
+    task: str
+    gpu: str
+    user: str
+
+
+class RunScreen(BoardScreen):
+    """A screen whose rows name runs, or which shows one."""
+
+    @property
+    def run_in_hand(self) -> Run | NamedRun | None:
+        """Return the run of the selected row, or the one shown."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in _ON_A_RUN and self.run_in_hand is None:
+            return None
+        return super().check_action(action, parameters)
+
+    def action_code(self) -> None:
+        if (run := self.run_in_hand) is not None:
+            self.post_message(Open(targets.Code(run.submission, run.task)))
+
+    def action_standings(self) -> None:
+        if (run := self.run_in_hand) is not None:
+            self.post_message(Open(targets.Standings(run.task, run.gpu)))
+
+    def action_trend(self) -> None:
+        if (run := self.run_in_hand) is not None:
+            self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))
+
+    def action_copy(self) -> None:
+        if (run := self.run_in_hand) is not None:
+            self.app.copy_to_clipboard(str(run.id))
+            self.notify(f"Copied {run.id}.", markup=False)
+
+    def action_mark(self) -> None:
+        """Mark the submission of the run for a comparison, or unmark it; a run without times is refused."""
+        run = self.run_in_hand
+        if not isinstance(run, Run) or run.submission == self.marked:
+            self._mark(run)
+        elif run.mode not in _TIMED:
+            self._refuse_mark(run, f"mode {run.mode} measures none")
+        elif run.verdict is None:
+            self._refuse_mark(run, state_text(run.state))
+        elif run.verdict is Verdict.PASS:
+            self._mark(run)
+        else:
+            self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
+
+    def _mark(self, run: Run | NamedRun | None) -> None:
+        if run is not None:
+            self.post_message(SideChosen(run.submission, run.task))
+
+    def _mark_timed(self, run: Run, cases: Sequence[Case]) -> None:
+        """Mark a run that did not pass if some benchmark was timed before."""
+        if any(case.timing for case in cases if case.phase == "benchmark"):
+            self._mark(run)
+        else:
+            self._refuse_mark(run, outcome_words(run.verdict or run.state))
+
+    def _refuse_mark(self, run: Run, reason: str) -> None:
+        words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
+        self.notify(words, title="Not comparable", severity="warning", markup=False)

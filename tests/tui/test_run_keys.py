@@ -1,0 +1,110 @@
+"""The verbs of a run on every screen that names one: its judged file, its mark, its number, its board and its user."""
+
+import pytest
+from textual.pilot import Pilot
+
+from hpc_board.errors import Refused
+from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.compare import CompareScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.widgets.text_pane import SourceView
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_admin import AdminBoard
+from tests.tui.fake_board import standing
+from tests.tui.test_compare_screen import Timed
+from tests.tui.test_feed_screen import entries
+
+WAYS = {
+    "Runs": ("r", "down", "down"),
+    "Run": ("r", "down", "down", "enter"),
+    "Board": ("end", "b", "u"),
+    "Trend": ("end", "b", "u", "t"),
+    "Feed": ("f",),
+    "Ranked runs": ("A", "3", "down", "down"),
+}
+"""The keys from the tasks to a run of each screen that names one."""
+
+
+def board() -> AdminBoard:
+    found = AdminBoard()
+    found.entries = entries(4)
+    found.histories["H100"] = (standing(2, "ada", 12.34e-6, 39, 0.2),)
+    return found
+
+
+async def reach(pilot: Pilot[None], name: str) -> None:
+    await settled(pilot)
+    await press(pilot, *WAYS[name])
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_the_judged_file_opens_from_every_screen_that_names_a_run(name: str) -> None:
+    async with app_on(board()).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, name)
+        await press(pilot, "v")
+        assert isinstance(pilot.app.screen, ReportScreen if name == "Run" else CodeScreen)
+        assert "# submission " in text_of(pilot.app)
+        assert "import torch" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_a_run_is_copied_and_marked_on_every_screen_that_names_it(name: str) -> None:
+    async with app_on(board()).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, name)
+        await press(pilot, "y")
+        assert pilot.app.clipboard.isdecimal()
+        await press(pilot, "m")
+        assert getattr(pilot.app, "marked", None) is not None
+        assert any(line.startswith(" *") for line in text_of(pilot.app).splitlines()) is (name != "Run")
+        await press(pilot, "m")
+        assert getattr(pilot.app, "marked", 0) is None
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_board_and_trend_of_a_run_open_from_every_screen_that_names_it(name: str) -> None:
+    async with app_on(board()).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, name)
+        if name != "Trend":
+            await press(pilot, "t")
+            assert isinstance(pilot.app.screen, TrendScreen)
+            await press(pilot, "escape")
+        if name != "Board":
+            await press(pilot, "b")
+            assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+async def test_a_run_on_its_own_page_is_compared_with_a_row_of_the_feed() -> None:
+    found = Timed()
+    found.entries = entries(4)
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, "Feed")
+        await press(pilot, "m", "escape", "r", "a", "end", "up", "enter", "m")
+        assert isinstance(pilot.app.screen, CompareScreen)
+        assert "17 with 19" in text_of(pilot.app)
+
+
+async def test_the_file_of_a_run_is_read_when_its_page_first_opens() -> None:
+    found = board()
+    async with app_on(found).run_test(size=(120, 40)) as pilot:
+        await reach(pilot, "Run")
+        assert "code" not in found.calls
+        await press(pilot, "8")
+        assert "1 # submission 19" in text_of(pilot.app)
+        await press(pilot, "slash", *"torch", "enter")
+        assert "/torch: 1 of " in text_of(pilot.app)
+        await press(pilot, "escape", "v")
+        assert found.calls.count("code") == 1
+        assert pilot.app.screen.query_one(SourceView).has_focus_within
+
+
+async def test_a_run_whose_file_the_user_may_not_read_says_so_on_its_page() -> None:
+    found = board()
+    found.failures["code"] = Refused("the owner is bob, not ada.", hint="")
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
+        await reach(pilot, "Run")
+        await press(pilot, "v")
+        assert "You may not read this file: the owner is bob, not ada." in text_of(pilot.app)
+        await press(pilot, "escape", "v")
+        assert found.calls.count("code") == 1
