@@ -61,6 +61,7 @@ fix: .venv/.dev ## format, and apply ruff's fixes
 docs: .venv/.dev ## the pages and the JSON Schema made from the code, the man page and the completion scripts
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
 	$(BIN)/python scripts/settings_page.py
+	$(BIN)/python scripts/keys_page.py
 	$(BIN)/python scripts/json_page.py > docs/json.md
 	$(BIN)/python scripts/json_schema.py > docs/schema.json
 	$(BIN)/python scripts/shell_files.py

@@ -54,6 +54,7 @@ from hpc_board.tui.terminal import (
     notification_sequence,
 )
 from hpc_board.tui.type_ahead import TypeAhead
+from hpc_board.tui.verbs import binding
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -252,7 +253,7 @@ class BoardApp(App[None]):
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
-            Binding("A", "admin", "Admin", show=False, tooltip="Manage boards, users and runs"),
+            binding("admin"),
         ],
         "app",
     )

@@ -1,7 +1,8 @@
-"""The keys of all screens, widgets and dialogs: one meaning for each."""
+"""The keys of all screens, widgets and dialogs, beside the table of verbs: one meaning for each."""
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,18 +14,25 @@ from textual.keys import key_to_character
 from hpc_board import tui
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
+from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.dialogs import AskLines, AskPath, Confirm, HelpScreen, Line
+from hpc_board.tui.screens.feed import FeedScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.screens.user import UserScreen
+from hpc_board.tui.verbs import VERBS
+from hpc_board.tui.widgets.text_pane import TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
 
 ROOT = Path(__file__).parents[2]
 
-SAME = {
-    "O": {"reverse", "swap"},
-    "R": {"rerun", "choose('again')"},
-    "a": {"own", "everyone", "everyones_runs", "all_tasks"},
-    "e": {"edit", "edit(False)", "choose('edit')"},
+MOVES = {
     "g": {"scroll_top", "scroll_home"},
     "G": {"scroll_bottom", "scroll_end"},
     "h": {"scroll_left", "turn(-1)"},
@@ -32,14 +40,12 @@ SAME = {
     "k": {"cursor_up", "scroll_up"},
     "l": {"scroll_right", "turn(1)"},
     "left_square_bracket": {"turn(-1)", "part(-1)"},
+    "right_square_bracket": {"turn(1)", "part(1)"},
     "q": {"quit", "quit_by_letter"},
     "question_mark": {"help", "dismiss"},
-    "right_square_bracket": {"turn(1)", "part(1)"},
-    "s": {"submit", "send(False)"},
-    "slash": {"filter", "search", "search_log"},
-    "w": {"watch", "choose('watch')"},
+    "tilde": {"home"},
 }
-"""The actions that a key carries out on several screens, with one meaning."""
+"""The actions of the keys that move, and of those that every screen and dialog has, which have no verb."""
 
 
 def places() -> Iterator[type[DOMNode]]:
@@ -56,21 +62,53 @@ def character(key: str) -> str:
     return "/" if key == "slash" else key_to_character(key) or "\0"
 
 
-def typed(place: type[DOMNode]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a class that type a character, except the digits, with their actions."""
+def bound(place: type[DOMNode]) -> Iterator[tuple[str, Binding]]:
+    """Yield the keys of a class with their bindings: those that type a character but no digit, and those of verbs."""
+    keys = {verb.key for verb in VERBS.values()}
     for binding in place.__dict__.get("BINDINGS", ()):
         assert isinstance(binding, Binding)
         for key in binding.key.split(","):
-            if character(key).isprintable() and not key.isdigit():
-                yield key, binding.action
+            if key in keys or (character(key).isprintable() and not key.isdigit()):
+                yield key, binding
 
 
-def test_a_key_has_the_same_meaning_everywhere() -> None:
-    actions: dict[str, set[str]] = {}
+def test_a_key_of_the_table_has_one_verb_and_a_verb_one_word() -> None:
+    keys = Counter(verb.key for verb in VERBS.values())
+    assert {key for key, count in keys.items() if count > 1} == {"slash"}
+    assert len({verb.word for verb in VERBS.values()}) == len(VERBS)
+    assert {verb.word for verb in VERBS.values() if verb.key == "slash"} == {"Filter", "Search"}
+    assert not {verb.key for verb in VERBS.values()} & MOVES.keys()
+
+
+def test_every_key_of_a_screen_widget_or_dialog_is_that_of_its_verb() -> None:
+    known = {(verb.key, verb.word) for verb in VERBS.values()}
+    found = set()
     for place in places():
-        for key, action in typed(place):
-            actions.setdefault(key, set()).add(action.rpartition(".")[2])
-    assert {key: names for key, names in actions.items() if len(names) > 1 and names != SAME.get(key)} == {}
+        for key, binding in bound(place):
+            if key in MOVES:
+                assert binding.action.rpartition(".")[2] in MOVES[key], (place, binding)
+            else:
+                assert (key, binding.description) in known, (place, binding)
+                found.add((key, binding.description))
+    assert found == known
+
+
+def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> None:
+    words = {place: binding.description for place in places() for key, binding in bound(place) if key == "slash"}
+    assert {place for place, word in words.items() if word == "Filter"} == {TasksScreen, RunsScreen, AdminScreen}
+    assert {place for place, word in words.items() if word == "Search"} == {StandingsScreen, ReportScreen, TextPane}
+
+
+def test_every_screen_that_names_a_run_has_the_verbs_of_one() -> None:
+    screens = RunScreen.__subclasses__()
+    assert {FeedScreen, RunsScreen, ReportScreen, StandingsScreen, TrendScreen, UserScreen, AdminScreen} <= {*screens}
+    lacking = {
+        (screen.NAME, name)
+        for screen in screens
+        for name in ("code", "mark", "copy", "standings", "trend", "user")
+        if VERBS[name].key not in dict(bound(screen))
+    }
+    assert lacking == {("Board", "standings"), ("Trend", "trend"), ("User", "user")}
 
 
 @pytest.mark.parametrize(("name", "shown"), [("esc", "Esc"), ("⏎", "Enter"), ("f5", "F5"), ("^q", "^q"), ("f", "f")])

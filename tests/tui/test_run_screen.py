@@ -50,7 +50,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
         seen = {}
-        for digit in "1234567":
+        for digit in "12345678":
             await press(pilot, digit)
             seen[digit] = page(pilot.app)
             assert pilot.app.screen.focused is not None
@@ -62,6 +62,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert seen["4"] == seen["5"] == seen["3"], "this run has neither compiler output nor a profile"
         assert "queued" in seen["6"]
         assert seen["7"] == seen["6"], "nor roofs"
+        assert "# submission 19" in seen["8"]
         assert text_of(pilot.app).splitlines()[2].split() == [
             "1",
             "Overview",
@@ -71,6 +72,8 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
             "Log",
             "6",
             "Evidence",
+            "8",
+            "Code",
         ]
         await press(pilot, "escape")
         assert "Passed" in page(pilot.app)
@@ -84,6 +87,8 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
+        assert "# submission 19" in page(pilot.app)
+        await press(pilot, "left_square_bracket")
         assert "Source" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
         await pilot.click("#pages", offset=(place, 0))

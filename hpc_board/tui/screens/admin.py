@@ -28,9 +28,10 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
-from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
-from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -81,25 +82,12 @@ class AdminScreen(RunScreen):
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("V", "visibility", "Close", tooltip="Show the selected board to all users, or to members only"),
-        Binding("D", "deadline", "Deadline", tooltip="Change the deadline of the selected board"),
-        Binding("S", "stop", "Stop", tooltip="Stop submissions to all boards, or start them again"),
-        Binding(
-            "H", "limits", "Hourly limits", tooltip="Limit the submissions per user and hour to the selected board"
-        ),
-        Binding("R", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
-        Binding("B", "ban", "Ban", tooltip="Ban the selected user from submitting, or lift the ban"),
-        Binding("X", "remove", "Remove", tooltip="Remove the submission from the standings, or readmit it"),
-        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
-        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
-        Binding("b", "standings", "Board", tooltip="Show the board of the run"),
-        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
-        Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
-        *SORT_KEYS,
+        *bindings("visibility", "deadline", "stop", "limits"),
+        binding("rerun", "Rerun the best submissions of the previous version"),
+        *bindings("ban", "remove", "code", "mark", "standings", "trend", "note", "filter", "sort", "reverse"),
         USER_KEY,
-        Binding("f5", "again", "Refresh", show=False, tooltip="Reload the list"),
+        binding("copy"),
+        binding("refresh", show=False),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
             for number, (name, title) in enumerate(_PAGES, start=1)
@@ -397,7 +385,7 @@ class AdminScreen(RunScreen):
         return self.query_one(f"#{page}", ListPane)
 
     @property
-    def run_in_hand(self) -> Run | None:
+    def run_in_hand(self) -> Run | NamedRun | None:
         selected = self._selected if self.is_mounted else None
         return selected if isinstance(selected, Run) else None
 

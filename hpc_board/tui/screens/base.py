@@ -34,6 +34,7 @@ from hpc_board.tui.local_files import remember_sent, sent_as
 from hpc_board.tui.messages import Answer, Heard, Open, RunnerChanged, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import ErrorBox, KeyLine, TitleBar
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -50,18 +51,10 @@ THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
 _LISTED_MAX = 10
 """The most runs that a question names."""
 
-SORT_KEYS = (
-    Binding("o", "sort", "Sort", tooltip="Sort by the next column, like a click on its header"),
-    Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
-)
-"""The bindings of a screen with lists whose columns sort."""
-
-HOLD_KEY = Binding(
-    "f6", "hold", "Hold", priority=True, tooltip="Hold the GPU for your next runs, or release it", id="runners.hold"
-)
+HOLD_KEY = binding("hold", priority=True, id="runners.hold")
 """The binding of a screen with a `gpu_in_hand`."""
 
-USER_KEY = Binding("U", "user", "User", tooltip="Show the ranks of the selected row's user", id="row.user")
+USER_KEY = binding("user", id="row.user")
 """The binding of a screen with a `user_in_hand`."""
 
 SORT_HELP = "A click on a column header sorts by that column; a second click reverses the order."

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
@@ -23,6 +23,7 @@ from hpc_board.tui.formatting import holding, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -67,8 +68,8 @@ class ClusterScreen(BoardScreen):
 
     CSS_PATH = "cluster.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "ask_again", "Refresh", tooltip="Query the schedulers, at most every poll_seconds"),
-        Binding("a", "everyones_runs", "All runs", tooltip="Show all users' runs on the selected GPU"),
+        binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
+        binding("scope", "Show all users' runs on the selected GPU"),
         HOLD_KEY,
     ]
     HELP: ClassVar[str] = (
@@ -122,7 +123,7 @@ class ClusterScreen(BoardScreen):
 
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
-    def action_everyones_runs(self) -> None:
+    def action_scope(self) -> None:
         if (status := self.pane.selected) is not None:
             self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from textual import getters
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
@@ -13,6 +13,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.text_pane import SourceView
 
 
@@ -20,9 +21,7 @@ class CodeScreen(BoardScreen):
     """A submitted file with syntax highlighting."""
 
     CSS_PATH = "code.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "mark", "Mark", tooltip="Mark the file; a second mark compares both"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [binding("mark")]
     HELP: ClassVar[str] = (
         "You can read your own files at any time. Admins can read all files; other users can after the deadline, if "
         "the board publishes code."

@@ -26,6 +26,7 @@ from hpc_board.model.text import one_line, printable
 from hpc_board.report.next_steps import NextSteps
 from hpc_board.tui.messages import Answer
 from hpc_board.tui.palette import Tone, coded, toned
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import PathInput, PreviewPane, expanded
 
@@ -381,9 +382,9 @@ class NextStepsScreen(ModalScreen[str | None]):
 
     CSS_PATH = "next_steps.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it"),
-        Binding("w", "choose('watch')", "Watch", tooltip="Submit the file on every save"),
-        Binding("R", "choose('again')", "Rerun", tooltip="Rerun it with the same file"),
+        binding("edit", action="choose('edit')"),
+        binding("watch", action="choose('watch')"),
+        binding("rerun", action="choose('again')"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
         *(
             Binding(
@@ -391,7 +392,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             )
             for key, page in (("1", "overview"), ("3", "log"), ("4", "build"), ("6", "evidence"))
         ),
-        Binding("y", "copy", "Copy", tooltip="Copy the commands"),
+        binding("copy", "Copy the commands", show=True),
         Binding("escape", "dismiss", "Back"),
     ]
 

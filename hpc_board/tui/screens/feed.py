@@ -7,10 +7,11 @@ from rich.console import Group
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
+from hpc_board.domain.run import Run
 from hpc_board.report.feeds import feed_change, feed_line
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
@@ -19,6 +20,7 @@ from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -48,13 +50,10 @@ class FeedScreen(RunScreen):
 
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
-        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
-        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
-        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
-        Binding("a", "all_tasks", "All tasks", tooltip="Switch between the selected entry's task and all tasks"),
+        *bindings("standings", "code", "mark", "trend"),
+        binding("scope", "Switch between the selected entry's task and all tasks"),
         USER_KEY,
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
+        binding("copy"),
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a top-three rank. first pass: a user's first pass on a "
@@ -94,15 +93,15 @@ class FeedScreen(RunScreen):
         self.read(self.pane)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "all_tasks" and self._only is None and self._selected is None:
+        if action == "scope" and self._only is None and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"all_tasks": "All tasks" if self._only else "This task"}
+        return {"scope": "All tasks" if self._only else "This task"}
 
-    def action_all_tasks(self) -> None:
+    def action_scope(self) -> None:
         if self._only is not None:
             self._only = None
         elif (entry := self._selected) is not None:
@@ -113,17 +112,14 @@ class FeedScreen(RunScreen):
         self.read(self.pane, patient=False)
 
     @property
-    def run_in_hand(self) -> NamedRun | None:
-        entry = self._selected
-        return entry and NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user)
+    def run_in_hand(self) -> Run | NamedRun | None:
+        if (entry := self._selected) is None:
+            return None
+        return NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user)
 
     @property
     def _selected(self) -> FeedEntry | None:
         return self.pane.selected if self.is_mounted else None
-
-    @property
-    def user_in_hand(self) -> str | None:
-        return None if self._selected is None else self._selected.user
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -36,9 +36,10 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock, next_mode
+from hpc_board.tui.screens.base import USER_KEY, Clock, next_mode
 from hpc_board.tui.screens.dialogs import NextStepsScreen
-from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
@@ -88,19 +89,10 @@ class ReportScreen(RunScreen):
     NAME: ClassVar[str] = "Run"
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
-        Binding("c", "cancel", "Cancel", tooltip="Cancel this run"),
-        Binding("s", "submit", "Submit", tooltip="Submit the file of this run, or another one"),
-        Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
-        Binding("b", "standings", "Board", tooltip="Show the board of this run"),
-        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
-        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
-        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
-        Binding("L", "log", "Log", tooltip="Switch between report and log"),
-        Binding("w", "watch", "Watch", tooltip="Submit the file of this run on every save"),
-        Binding("R", "rerun", "Rerun", tooltip="Rerun it with the same file"),
-        Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
+        *bindings("next", "cancel", "submit", "edit", "standings", "code", "mark", "trend", "log", "watch", "rerun"),
+        binding("search", "Search the log", action="search_log"),
+        USER_KEY,
+        binding("copy"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
             for number, (name, title) in enumerate(_PAGES, start=1)
@@ -267,7 +259,7 @@ class ReportScreen(RunScreen):
             return Device.CPU  # a GPU that was removed from the settings
 
     @property
-    def run_in_hand(self) -> Run | None:
+    def run_in_hand(self) -> Run | NamedRun | None:
         return None if self._read is None else self._read.run
 
     @property

@@ -37,6 +37,10 @@ class RunScreen(BoardScreen):
         """Return the run of the selected row, or the one shown."""
         raise NotImplementedError
 
+    @property
+    def user_in_hand(self) -> str | None:
+        return None if self.run_in_hand is None else self.run_in_hand.user
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _ON_A_RUN and self.run_in_hand is None:
             return None

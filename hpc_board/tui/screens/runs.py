@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
@@ -27,8 +27,9 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
-from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, USER_KEY, BoardScreen, Clock
-from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.screens.base import SORT_HELP, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -55,23 +56,11 @@ class RunsScreen(RunScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "submit", "Submit", tooltip="Submit the file of the selected run, or another one"),
-        Binding("e", "edit", "Edit", tooltip="Edit the file of the selected run, then submit it"),
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list as you type"),
-        Binding("space", "select", "Select", tooltip="Select or deselect the run, for Cancel and Rerun"),
-        Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
-        Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
-        Binding("R", "rerun", "Rerun", tooltip="Rerun the selected runs with the same files"),
-        *SORT_KEYS,
-        Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
+        *bindings("submit", "edit", "cancel", "filter", "select", "scope", "standings", "code", "mark", "rerun"),
+        *bindings("cluster", "sort", "reverse", "select_all", "trend"),
         USER_KEY,
-        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all loaded runs, or none"),
-        Binding("w", "watch", "Watch", show=False, tooltip="Submit the file of the selected run on every save"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
-        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
-        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
-        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time"),
+        binding("copy"),
+        binding("watch", show=False),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
@@ -154,10 +143,10 @@ class RunsScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        labels = {"everyone": "Your runs" if self._everyone else "All users"}
+        labels = {"scope": "Your runs" if self._everyone else "All users"}
         return labels | {"back": "Clear"} if self.is_mounted and self.pane.is_filtered else labels
 
-    def action_everyone(self) -> None:
+    def action_scope(self) -> None:
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.refresh_bindings()
@@ -199,7 +188,7 @@ class RunsScreen(RunScreen):
         self.pane.choose_all()
 
     @property
-    def run_in_hand(self) -> Run | None:
+    def run_in_hand(self) -> Run | NamedRun | None:
         return self._selected
 
     @property
@@ -212,10 +201,6 @@ class RunsScreen(RunScreen):
     def _selected(self) -> Run | None:
         line = self.pane.selected if self.is_mounted else None
         return None if line is None else line.run
-
-    @property
-    def user_in_hand(self) -> str | None:
-        return None if self._selected is None else self._selected.user
 
     def _pages(self, words: str) -> Page[Line]:
         everyone, order = self._everyone, run_order(self.pane.sorting)

@@ -21,6 +21,7 @@ from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -37,22 +38,18 @@ class StandingsScreen(RunScreen):
     NAME: ClassVar[str] = "Board"
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
+        binding("submit", "Submit a file for this task"),
         Binding(
             "left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU's board"
         ),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
-        Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
-        Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),
-        Binding("slash", "search", "Search", key_display="/", tooltip="Search the users and the files of the rows"),
-        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match"),
-        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match"),
-        Binding("m", "mark", "Mark", tooltip="Mark the row; a second mark compares both"),
-        Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
-        Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
-        Binding("f", "feed", "Feed", tooltip="Show recent changes to this task's standings"),
+        binding("mine"),
+        binding("scope", "Switch between the standings and your ranked runs"),
+        binding("search", "Search the users and the files of the rows"),
+        *bindings("next_match", "previous_match", "mark", "code", "trend"),
+        binding("feed", "Show recent changes to this task's standings"),
         USER_KEY,
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
+        binding("copy"),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
@@ -97,7 +94,7 @@ class StandingsScreen(RunScreen):
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
         is_empty = self._active is not None and self._active.is_empty
-        if is_empty and (action == "mine" or (action == "own" and not self._own)):
+        if is_empty and (action == "mine" or (action == "scope" and not self._own)):
             return None
         return super().check_action(action, parameters)
 
@@ -109,9 +106,9 @@ class StandingsScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"own": "All users" if self._own else "Your runs"}
+        return {"scope": "All users" if self._own else "Your runs"}
 
-    def action_own(self) -> None:
+    def action_scope(self) -> None:
         self._own = not self._own
         self.refresh_bindings()
         self._show_place()
@@ -165,7 +162,7 @@ class StandingsScreen(RunScreen):
         return None if row is None or isinstance(row, Mark) else str(row.user)
 
     @property
-    def run_in_hand(self) -> NamedRun | None:
+    def run_in_hand(self) -> Run | NamedRun | None:
         line, gpu = self._selected, self._gpu
         if line is None or gpu is None:
             return None

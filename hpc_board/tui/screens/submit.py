@@ -40,6 +40,7 @@ from hpc_board.tui.messages import Chosen, Open, RunsState
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import PickFile
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
 
@@ -58,12 +59,12 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
-        Binding("e", "edit(False)", "Edit", tooltip="Edit the file in $VISUAL or $EDITOR (on the GPUs or a button)"),
+        binding("edit", "Edit the file in $VISUAL or $EDITOR (on the GPUs or a button)", action="edit(False)"),
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
-        Binding("s", "send(False)", "Submit", tooltip="Submit (on the GPUs or a button)", id="submit.send_letter"),
-        Binding("w", "watch", "Watch", tooltip="Submit the file on every save (on the GPUs or a button)"),
+        binding("submit", "Submit (on the GPUs or a button)", action="send(False)", id="submit.send_letter"),
+        binding("watch", "Submit the file on every save (on the GPUs or a button)"),
         HOLD_KEY,
-        Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers and the board again"),
+        binding("refresh", "Query the schedulers and the board again", action="ask_gpus", show=False),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")

@@ -29,7 +29,8 @@ from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
@@ -65,24 +66,20 @@ class TasksScreen(BoardScreen):
     AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
-        Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
-        Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
-        Binding("r", "runs", "Runs", tooltip="Show your runs"),
-        Binding("f", "feed", "Feed", tooltip="Show recent changes to the standings"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the tasks as you type"),
+        binding("submit", "Submit a file for the selected task"),
+        *bindings("standings", "runs", "feed", "filter"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),
         *(
             Binding(str(number), f"show('{part}')", part.capitalize(), show=False, tooltip=f"Show the {part}")
             for number, part in enumerate(_PARTS, start=1)
         ),
-        Binding("W", "write", "Write", tooltip="Write the starter to a file"),
-        Binding("e", "edit", "Edit", tooltip="Edit your file or the starter, then submit it"),
-        Binding("w", "watch", "Watch", tooltip="Submit your file or the starter on every save"),
-        *SORT_KEYS,
-        Binding("d", "description", "Focus", show=False, tooltip="Move the focus between list and description"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
-        Binding("f5", "reload", "Reload", show=False, tooltip="Reload the task folders"),
+        binding("write"),
+        binding("edit", "Edit your file or the starter, then submit it"),
+        binding("watch", "Submit your file or the starter on every save"),
+        *bindings("sort", "reverse", "description"),
+        binding("copy", "Copy the shown text to the clipboard"),
+        binding("refresh", "Reload the task folders", action="reload", show=False),
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "

@@ -6,18 +6,20 @@ import msgspec
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text
 from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import bindings
 from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -53,12 +55,7 @@ class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "standings", "Board", tooltip="Show the board"),
-        Binding("v", "code", "Code", tooltip="Show the file that was judged"),
-        Binding("m", "mark", "Mark", tooltip="Mark the run; a second mark compares both"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the run"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("standings", "code", "mark", "copy"), USER_KEY]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is a personal best, ○ is not. The dotted line is the best of the board at that time, the dotted area "
@@ -111,9 +108,9 @@ class TrendScreen(RunScreen):
         self.ask("trend", question, self._show, failed=self.pane.fail, patient=True)
 
     @property
-    def run_in_hand(self) -> NamedRun | None:
+    def run_in_hand(self) -> Run | NamedRun | None:
         listed = self.pane.selected if self.is_mounted else None
-        return listed and NamedRun(listed.run.run, listed.run.submission, *self._board_of, self._whose)
+        return None if listed is None else NamedRun(listed.run.run, listed.run.submission, *self._board_of, self._whose)
 
     def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
         if read == self._read:

@@ -1,12 +1,12 @@
 """The ranks of a user on all boards, and the user's newest runs."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
@@ -16,10 +16,12 @@ from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
 from hpc_board.report.standings import rank_text
 from hpc_board.tui import targets
-from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import bindings
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -38,16 +40,11 @@ _RANKS = (
 _RUNS = tuple(replace(column, sorts=False) for column in OWN)
 
 
-class UserScreen(BoardScreen):
+class UserScreen(RunScreen):
     """A user's ranks, above the newest runs."""
 
     CSS_PATH = "user.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "standings", "Board", tooltip="Show the board of the selected row"),
-        Binding("t", "trend", "Trend", tooltip="Show the user's scores over time on that board"),
-        Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
-        Binding("m", "mark", "Mark", tooltip="Mark the selected row; a second mark compares both"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("standings", "trend", "code", "mark", "copy")]
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run on one board, among the users there. Vs first is the time relative "
         "to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores over time, on a "
@@ -93,32 +90,17 @@ class UserScreen(BoardScreen):
         user = self._whose
         self.ask("user", lambda: self.board.standings.of_user(user), self._show, patient=True)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("standings", "trend", "code", "mark") and self._selected is None:
-            return None
-        return super().check_action(action, parameters)
-
-    def action_standings(self) -> None:
-        if (row := self._selected) is not None:
-            self.post_message(Open(targets.Standings(row.task, row.gpu)))
-
-    def action_trend(self) -> None:
-        if (row := self._selected) is not None:
-            self.post_message(Open(targets.Trend(row.task, row.gpu, self._whose)))
-
-    def action_code(self) -> None:
-        if (row := self._selected) is not None:
-            self.post_message(Open(targets.Code(_submission(row), row.task)))
-
-    def action_mark(self) -> None:
-        if (row := self._selected) is not None:
-            self.post_message(SideChosen(_submission(row), row.task))
-
     @property
-    def _selected(self) -> UserRank | Run | None:
-        """Return the selected row of the list with the focus."""
-        pane: ListPane[Any] = self.runs if self.is_mounted and self.runs.grid.has_focus else self.ranks
-        return pane.selected if self.is_mounted else None
+    def run_in_hand(self) -> Run | NamedRun | None:
+        """Return the run of the selected row of the list with the focus."""
+        if not self.is_mounted:
+            return None
+        if self.runs.grid.has_focus:
+            return self.runs.selected
+        rank = self.ranks.selected
+        if rank is None:
+            return None
+        return NamedRun(rank.row.run, rank.row.submission, rank.task, rank.gpu, self._whose)
 
     def on_descendant_focus(self) -> None:
         self.refresh_bindings()
@@ -153,7 +135,3 @@ class UserScreen(BoardScreen):
             self.post_message(Open(targets.Report(event.item.id)))
         else:
             self.action_trend()
-
-
-def _submission(row: UserRank | Run) -> int:
-    return row.submission if isinstance(row, Run) else row.row.submission

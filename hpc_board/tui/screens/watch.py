@@ -34,6 +34,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
@@ -101,9 +102,9 @@ class WatchScreen(BoardScreen):
 
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("P", "pause", "Pause", tooltip="Pause submissions, or resume them"),
-        Binding("e", "edit", "Edit", tooltip="Edit the file; the watch goes on afterwards"),
-        Binding("M", "mode", "Mode", tooltip="Submit the next saves in mode test, benchmark or ranked"),
+        binding("pause"),
+        binding("edit", "Edit the file; the watch goes on afterwards"),
+        binding("mode"),
         HOLD_KEY,
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]

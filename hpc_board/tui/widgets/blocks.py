@@ -146,7 +146,7 @@ class _FittingBars(msgspec.Struct, frozen=True):
         if options.max_width >= _BARS_MIN:
             (title, _), *lines = bar_lines(self.bars, options.max_width)
             yield Text(printable(title), f"bold {Tone.ACCENT.value}")
-            yield from (Text(printable(line), _TONES[tone].value) for line, tone in lines)
+            yield from (Text(printable(line), TONES[tone].value) for line, tone in lines)
             yield Text()
 
 
@@ -170,6 +170,6 @@ def _drawn_table(table: blocks.Table) -> Drawn:
             overflow="fold",
         )
     for row, tone in zip_longest(table.rows, table.tones, fillvalue=blocks.Tone.PLAIN):
-        tones = [_TONES[tone].value if column.toned else "" for column in table.columns]
+        tones = [TONES[tone].value if column.toned else "" for column in table.columns]
         drawn.add_row(*(Text(printable(cell), style) for cell, style in zip(row, tones, strict=True)))
     return drawn

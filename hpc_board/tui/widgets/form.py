@@ -37,6 +37,7 @@ from hpc_board.report.formatting import span_text
 from hpc_board.schedulers import Remark, kind_of
 from hpc_board.tui.formatting import capacity
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import FRESH
 from hpc_board.tui.widgets.text_pane import SourceView
 
@@ -239,8 +240,8 @@ class GpuList(OptionList):
     """GPUs with partition, free devices and waiting jobs; "[x]" marks the ticked ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "select", "Tick", show=False, tooltip="Tick or untick the GPU (in the list of GPUs)"),
-        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Tick all GPUs, or none (in the list of GPUs)"),
+        binding("select", "Select or deselect the GPU (in the list of GPUs)", show=False),
+        binding("select_all", "Select all GPUs, or none (in the list of GPUs)"),
     ]
 
     class Ticked(Message):

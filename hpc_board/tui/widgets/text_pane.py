@@ -20,6 +20,7 @@ from textual.widgets import Log, Static
 from hpc_board.model.text import printable
 from hpc_board.report.comparisons import diff_tone
 from hpc_board.tui.palette import Tone, empty_text, toned
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import TONES
 from hpc_board.tui.widgets.filter_line import FilterLine
 
@@ -108,10 +109,10 @@ class TextPane(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/", tooltip="Search the text", id="text.search"),
-        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match", id="text.next"),
-        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match", id="text.previous"),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the text to the clipboard", id="text.copy"),
+        binding("search", "Search the text", id="text.search"),
+        binding("next_match", id="text.next"),
+        binding("previous_match", id="text.previous"),
+        binding("copy", "Copy the text to the clipboard", id="text.copy"),
     ]
 
     def __init__(self, title: str, *, view: str, id: str | None = None, framed: bool = True) -> None:  # noqa: A002

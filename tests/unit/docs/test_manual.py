@@ -97,6 +97,11 @@ def test_the_page_on_json_has_each_object_once_and_every_key_with_a_meaning() ->
     assert [row for row in rows(page) if not all(row)] == []
 
 
+def test_the_table_of_keys_is_what_the_app_says() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "keys_page.py"))
+    assert text("app.md") == page["page_with_keys"](text("app.md")), "make docs writes it anew"
+
+
 # Settings
 
 

@@ -1,0 +1,87 @@
+"""The verbs of the screens: one table of keys, words and meanings.
+
+Bindings are made from it, and with them the last line, the help and the palette; `make docs` makes the table in
+docs/app.md. A key has one verb on all screens, and a verb one word.
+"""
+
+from typing import Any
+
+import msgspec
+from textual.binding import Binding
+
+
+class Verb(msgspec.Struct, frozen=True):
+    """A verb: its key, its word in the last line, its meaning in the help, and its action if that has another name.
+
+    `display` is the key as it is shown, where Textual's name differs. One that is not `shown` is left to the help.
+    """
+
+    key: str
+    word: str
+    meaning: str
+    action: str = ""
+    display: str | None = None
+    shown: bool = True
+
+
+VERBS = {
+    "submit": Verb("s", "Submit", "Submit a file: that of the run, or one for the task"),
+    "edit": Verb("e", "Edit", "Edit the file, then submit it"),
+    "watch": Verb("w", "Watch", "Submit the file on every save"),
+    "write": Verb("W", "Write", "Write the starter to a file"),
+    "code": Verb("v", "Code", "Show the file that was judged, if you may read it"),
+    "next": Verb("x", "Next step", "Show the next steps after a run that did not pass"),
+    "log": Verb("L", "Log", "Switch between report and log"),
+    "cancel": Verb("c", "Cancel", "Cancel the run, or the selected runs"),
+    "rerun": Verb("R", "Rerun", "Rerun it with the same file, or the selected runs"),
+    "select": Verb("space", "Select", "Select or deselect the row"),
+    "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
+    "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
+    "copy": Verb("y", "Copy", "Copy the number of the run, or the text", shown=False),
+    "standings": Verb("b", "Board", "Show the board"),
+    "trend": Verb("t", "Trend", "Show the user's scores over time"),
+    "user": Verb("U", "User", "Show the user's ranks and newest runs"),
+    "feed": Verb("f", "Feed", "Show recent changes to the standings"),
+    "runs": Verb("r", "Runs", "Show your runs"),
+    "cluster": Verb("p", "Cluster", "Show the state of the GPUs"),
+    "admin": Verb("A", "Admin", "Manage boards, users and runs", shown=False),
+    "mine": Verb("u", "Your row", "Go to your row, and from there to the first"),
+    "scope": Verb("a", "All", "Switch between your runs and those of all users"),
+    "filter": Verb("slash", "Filter", "Filter the list as you type", display="/"),
+    "search": Verb("slash", "Search", "Go to the rows or lines with a text", display="/"),
+    "next_match": Verb("n", "Next match", "Go to the next match", "step(1)", shown=False),
+    "previous_match": Verb("N", "Previous match", "Go to the previous match", "step(-1)", shown=False),
+    "sort": Verb("o", "Sort", "Sort by the next column, like a click on its header"),
+    "reverse": Verb("O", "Reverse", "Reverse the order", shown=False),
+    "description": Verb("d", "Focus", "Move the focus between list and description", shown=False),
+    "pause": Verb("P", "Pause", "Pause submissions, or resume them"),
+    "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked"),
+    "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
+    "refresh": Verb("f5", "Refresh", "Read it again", "again"),
+    "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
+    "deadline": Verb("D", "Deadline", "Change the deadline of the selected board"),
+    "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again"),
+    "limits": Verb("H", "Hourly limits", "Limit the submissions per user and hour to the selected board"),
+    "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban"),
+    "remove": Verb("X", "Remove", "Remove the submission from the standings, or readmit it"),
+    "note": Verb("i", "Note", "Add a note to the selected run, if it is your own"),
+}
+"""The verbs by name, in the order of the manual; `/` filters a list where rows disappear, and searches elsewhere."""
+
+
+def binding(name: str, meaning: str = "", *, action: str = "", **options: Any) -> Binding:
+    """Return the binding of a verb, with a meaning and an action of its own if the screen has any."""
+    verb = VERBS[name]
+    return Binding(
+        verb.key,
+        action or verb.action or name,
+        verb.word,
+        tooltip=meaning or verb.meaning,
+        key_display=verb.display,
+        **{"show": verb.shown, **options},
+    )
+
+
+def bindings(*names: str) -> tuple[Binding, ...]:
+    """Return the bindings of these verbs."""
+    return tuple(map(binding, names))
