@@ -11,6 +11,10 @@ _CODE = re.compile(r"(?<!\w)`([^`'\n]+)`(?!\w)")
 """Code in a text of hpc-board; linkers quote names as `name' in their messages."""
 
 
+BRAND = "[bold reverse $own] hpc-board [/][$own]▓▒░[/]"
+"""The app's name at the left end of the first line, in Textual's markup."""
+
+
 class Tone(Enum):
     """The meaning of a colour, which the coloured word also expresses.
 
@@ -21,7 +25,7 @@ class Tone(Enum):
     MUTED = "$muted"
     ACCENT = "$accented"
     STRONG = "bold"
-    OWN = "bold $accented"
+    OWN = "bold $own"
     GOOD = "$good"
     WAITING = "$waiting"
     BAD = "$bad"

@@ -120,7 +120,7 @@ async def test_the_board_is_opened_after_the_first_paint(painted: list[tuple[typ
 
     async with BoardApp(opened, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600).run_test() as pilot:
         await settled(pilot)
-    assert [(screen, text.split()) for screen, text in seen][:1] == [(OpeningScreen, ["hpc-board"])]
+    assert [(screen, text.split()) for screen, text in seen][:1] == [(OpeningScreen, ["hpc-board", "▓▒░"])]
 
 
 @pytest.mark.usefixtures("every_paint")
@@ -137,7 +137,7 @@ async def test_the_frame_is_there_before_the_board_and_says_so_where_that_takes_
     app, event = held_back(FakeBoard())
     async with app.run_test(size=(80, 24)) as pilot:
         assert isinstance(app.screen, OpeningScreen)
-        assert text_of(app).split() == ["hpc-board"]
+        assert text_of(app).split() == ["hpc-board", "▓▒░"]
         await until(pilot, lambda: "Opening the board … ^q quits." in text_of(app))
         event.set()
         await until(pilot, lambda: "vectoradd" in text_of(app))

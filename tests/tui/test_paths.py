@@ -64,4 +64,4 @@ async def test_escape_leads_back_by_the_path_in_the_title(board: FakeBoard, step
 def _title(app: BoardApp) -> str:
     """The path in the first line, between the app's name and the user."""
     line = text_of(app).splitlines()[0]
-    return line.removeprefix(" hpc-board  ").partition("  ")[0]
+    return line.removeprefix(" hpc-board ▓▒░ ").partition("  ")[0]

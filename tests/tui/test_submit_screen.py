@@ -557,7 +557,7 @@ async def test_escape_leads_from_the_form_to_the_screen_that_opened_it(
         assert type(below) is kind
         await press(pilot, "s")
         assert isinstance(pilot.app.screen, SubmitScreen)
-        assert f"hpc-board  {way} " in text_of(pilot.app).splitlines()[0]
+        assert f"hpc-board ▓▒░ {way} " in text_of(pilot.app).splitlines()[0]
         await press(pilot, "escape")
         assert pilot.app.screen is below
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import BRAND, Tone, toned
 
 LEAST = (60, 16)
 """The least columns and lines, which all screens fit into."""
@@ -22,7 +22,7 @@ class OpeningScreen(Screen[None]):
     """The frame of every screen, with a message if a board opens slowly."""
 
     def compose(self) -> ComposeResult:
-        yield Static(Text("hpc-board", Tone.ACCENT.value), id="title")
+        yield Static(BRAND, id="title")
         yield Static(id="words")
         yield Static(id="keys")
 

@@ -17,7 +17,7 @@ from hpc_board.errors import BoardError
 from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import held_text, holding
 from hpc_board.tui.messages import RunsState
-from hpc_board.tui.palette import Tone, coded, plain_text, toned
+from hpc_board.tui.palette import BRAND, Tone, coded, plain_text, toned
 
 _ASKED_FROM_WIDTH = 70
 _HOLDING_FROM_WIDTH = 80
@@ -31,6 +31,7 @@ class TitleBar(Horizontal):
     """The path of the screen on the left, the user with their held GPUs and runs in flight on the right."""
 
     def compose(self) -> ComposeResult:
+        yield Static(BRAND, id="brand")
         yield _Path(id="where", markup=False)
         yield Static(id="runs-state", markup=False)
 
@@ -95,8 +96,7 @@ class _Path(Static):
 
 
 def _path_line(places: list[Text]) -> Text:
-    way = Text(" / ", Tone.MUTED.value).join(places)
-    return Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", way)
+    return Text(" / ", Tone.MUTED.value).join(places)
 
 
 class Sections(Horizontal, can_focus=False):
