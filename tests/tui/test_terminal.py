@@ -206,8 +206,8 @@ def test_the_form_has_the_file_as_the_editor_left_it(tmp_path: Path, monkeypatch
 
 
 _ASKS = b"\x1b]11;?"
-_LIGHT = "48;2;251;251;252"
-_DARK = "48;2;21;24;29"
+_LIGHT = "48;2;247;251;250"
+_DARK = "48;2;10;20;22"
 
 
 def test_a_terminal_that_answers_light_has_the_light_theme_and_no_stray_keys(monkeypatch: pytest.MonkeyPatch) -> None:
