@@ -36,7 +36,7 @@ async def names_of(pilot: Pilot[Any]) -> list[str]:
         ("run 39", "Run 39", ReportScreen, "Run 39"),
         ("user car", "User carol", UserScreen, "User carol"),
         ("board matm", "Board matmul", StandingsScreen, "Board matmul"),
-        ("task matm", "matmul", TasksScreen, "Tasks 4/6"),
+        ("task matm", "matmul", TasksScreen, "Implement matmul."),
     ],
 )
 async def test_the_palette_opens_runs_users_boards_and_tasks(
@@ -64,7 +64,7 @@ async def test_a_draft_is_kept_on_the_way_to_a_task() -> None:
     async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "s", *"draft.py", "ctrl+p", *typed("task matm"), "enter")
-        assert "Tasks 4/6" in text_of(pilot.app)
+        assert "Implement matmul." in text_of(pilot.app)
         await press(pilot, "end", "s")
         assert "draft.py" in text_of(pilot.app)
 

@@ -153,13 +153,12 @@ class StandingsScreen(RunScreen):
 
     @property
     def _selected(self) -> Standing | Mark | Run | None:
-        return self._active.line if self._active else None
+        # The keys are asked for before a new board has its table.
+        return self._active.line if self._active and self._active.is_mounted else None
 
     @property
     def user_in_hand(self) -> str | None:
-        pane = self._active
-        row = pane.line if pane is not None and pane.is_mounted else None
-        return None if row is None or isinstance(row, Mark) else str(row.user)
+        return None if self._selected is None or isinstance(self._selected, Mark) else self._selected.user
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
