@@ -112,7 +112,7 @@ class StandingsScreen(RunScreen):
         self._own = not self._own
         self.refresh_bindings()
         self._show_place()
-        for pane in self.query(BoardPane):
+        for pane in self._panes:
             pane.remark = ""
             pane.jump(Span())
         self._ask(patient=False)
@@ -148,8 +148,13 @@ class StandingsScreen(RunScreen):
         self.post_message(Open(targets.Feed(self._task_name)))
 
     @property
+    def _panes(self) -> Sequence[BoardPane]:
+        """Return the boards that have their widgets: a key or a look may come before."""
+        return [pane for pane in self.query(BoardPane) if pane.is_mounted]
+
+    @property
     def _active(self) -> BoardPane | None:
-        return next((pane for pane in self.query(BoardPane) if pane.gpu == self._gpu), None)
+        return next((pane for pane in self._panes if pane.gpu == self._gpu), None)
 
     @property
     def _selected(self) -> Standing | Mark | Run | None:
@@ -183,7 +188,7 @@ class StandingsScreen(RunScreen):
 
     def _arrange(self) -> None:
         shown = self._beside
-        for pane in self.query(BoardPane):
+        for pane in self._panes:
             pane.display = pane.gpu in shown
             if pane.gpu not in shown:
                 self.withdraw(pane.subject)
@@ -264,7 +269,7 @@ class StandingsScreen(RunScreen):
         return [each for each in placed if words.casefold() in f"{each.row.user} {each.row.file_name}".casefold()]
 
     def _ask(self, *, patient: bool) -> None:
-        for pane in self.query(BoardPane):
+        for pane in self._panes:
             if pane.gpu in self._beside and pane.has_size:
                 self.read(pane, patient=patient)
 
