@@ -158,8 +158,7 @@ class StandingsScreen(RunScreen):
 
     @property
     def _selected(self) -> Standing | Mark | Run | None:
-        # The keys are asked for before a new board has its table.
-        return self._active.line if self._active and self._active.is_mounted else None
+        return self._active.line if self._active else None
 
     @property
     def user_in_hand(self) -> str | None:
