@@ -10,7 +10,6 @@ from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
-from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
@@ -59,7 +58,7 @@ async def test_the_feed_tells_what_changed_and_leads_to_run_and_board() -> None:
         assert words in " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "first pass" in text_of(pilot.app)
         await press(pilot, "b")
-        assert isinstance(pilot.app.screen, StandingsScreen)
+        assert "Board vectoradd" in text_of(pilot.app)
         await press(pilot, "escape", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
 
