@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Record, Rows, Standing, Version
@@ -20,6 +19,7 @@ from hpc_board.model.text import one_line
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.board.context import Context
+    from hpc_board.domain.comparison import LeaderRun
     from hpc_board.domain.feed import FeedEntry
 
 _NEWEST_RUNS = 10
@@ -162,8 +162,11 @@ class Standings:
         return tuple(self.placing(self._runs.get(number)) for number in runs)
 
 
-def leader_of(board: "Board", run: Run, result: Result | None) -> LeaderRun | None:
+def leader_of(board: "Board", run: Run, result: Result | None) -> "LeaderRun | None":
     """Return the best run of the leaderboard of a timed run, if it is another one and the user may read it."""
+    # The standings have no need of it.
+    from hpc_board.domain.comparison import LeaderRun
+
     if result is None or not any(case.timing for case in result.cases):
         return None
     try:
