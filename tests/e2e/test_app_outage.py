@@ -131,7 +131,7 @@ def terminal(tmp_path: Path, site: Site) -> Iterator[Terminal]:
 def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site, terminal: Terminal) -> None:
     file = site.files.kernel()
     terminal.type("hpc-board")
-    terminal.until("hpc-board Tasks", "double")
+    terminal.until("▓▒░ Tasks", "double")
     board = site.board
     (first,) = board.submissions.submit([requested(file, gpus=["H100"], mode="ranked")])
     terminal.press("r")
@@ -142,7 +142,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.stop_controller()
     terminal.until("Runs / your runs", "waiting ", SILENT, "1 double", "running", name="hanging")
     terminal.press("?")
-    terminal.until("Submit the file of the selected run, or another one", name="help")
+    terminal.until("Submit a file: that of the run, or one for the task", name="help")
     # Escape and a letter at once would be one key.
     terminal.press("Escape")
     terminal.until("Runs / your runs", without="Go back")

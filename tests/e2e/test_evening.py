@@ -192,7 +192,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     others.wait_for_nobody("h100")
     assert not board.runs.get(10).state.ended
     terminal.type("clear; hpc-board")
-    terminal.until("hpc-board Tasks", "double")
+    terminal.until("▓▒░ Tasks", "double")
     terminal.press("r")
     terminal.until("Runs / your runs", "10 double", "pass", without="in flight", name="back")
     terminal.press("q")

@@ -35,13 +35,13 @@ def test_a_held_gpu_judges_each_save_until_it_is_released(files: BoardFiles, ter
 
     # The watch of the app uses it, too.
     terminal.type("clear; hpc-board kernel.py")
-    terminal.until("Ready: double on H100, mode test: one job.", "H100 held")
+    terminal.until("Ready: double on H100, mode test: one run at runner 1.", "H100 held")
     terminal.press("C-s")
     terminal.until("pass", without="in flight", name="app")
     terminal.press("Home", "w")
     terminal.until("watching: save the file to submit it", name="watching")
     files.kernel(kernel(0.0, "H100"))
-    terminal.until("Passed: 2 tests.", "at runner 1", without="in flight", name="watched")
+    terminal.until("Passed: 2 tests.", without="in flight", name="watched")
     terminal.press("C-q")
     terminal.until("$")
 

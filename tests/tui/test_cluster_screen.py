@@ -98,12 +98,12 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "down", "enter")
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert "… / Runs / your runs · A100 " in text_of(pilot.app)
+        assert "… / your runs · A100 " in text_of(pilot.app)
         await press(pilot, "p", "a")
         assert "all users · H100" in text_of(pilot.app)
         # A GPU that another screen has led to is not remembered.
         await press(pilot, *["escape"] * 5, "r")
-        assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("own")
+        assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("your runs")
 
 
 async def test_what_a_gpus_jobs_ask_for_is_told() -> None:

@@ -162,7 +162,7 @@ async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
         await until(pilot, lambda: app.pane.length == "5")
         assert app.pane.grid.border_title == f"Numbers 5 of {known} · filter: 77"
         app.pane.narrow("1")
-        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.length} · filter: 1")
+        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.length} of 500 · filter: 1")
         assert app.pane.length.endswith("+")
         app.pane.narrow("")
         await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.length}")

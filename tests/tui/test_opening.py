@@ -90,7 +90,7 @@ def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
     }
     frame = {"frame"}
     tasks = frame | {"base", "tasks"}
-    assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"runs"}}
+    assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"run_keys", "runs"}}
     assert not {"yaml", "sqlite3", "pygments", "markdown_it", "hpc_board.board", "hpc_board.settings"} & loaded["frame"]
     assert not {"jinja2", "paramiko"} & loaded["list"]
 

@@ -127,7 +127,7 @@ def test_a_shell_is_offered_tasks_and_commands(board: Recorded, monkeypatch: pyt
     assert offered("task", "che") == ["check"]
     assert offered("task", "softm") == ["softmax_py"]
     assert offered("task", "check", "softm") == offered("task", "show", "softm") == ["softmax_py"]
-    assert offered("task", "vectoradd_py", "--fi") == ["--file"]
+    assert offered("task", "vectoradd_py", "--fil") == ["--file"]
     assert offered("help", "ta") == ["task"]
     assert offered("help", "task", "ch") == ["check"]
     assert offered("help", "submit", "") == []
