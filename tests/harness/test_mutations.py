@@ -6,7 +6,7 @@ import pytest
 
 from hpc_board.harness.confine.sandbox import reaches
 from tests.conftest import skip_without
-from tests.harness.adversarial.attack import Outcome, level
+from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 
 TRIES = 3
@@ -41,4 +41,5 @@ def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) ->
         if mutation.gains(without_it, with_it):
             return
         pairs.append((without_it, with_it))
+        outcome.cache_clear()
     pytest.fail(f"{without_it.result.message}, {without_it.effects}: {[(a.score_ns, b.score_ns) for a, b in pairs]}")
