@@ -286,7 +286,9 @@ class StandingsScreen(RunScreen):
                 first = max(0, top.total - limit)
             (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
             items = tuple(Placed(place, row) for place, row in enumerate(found.rows, start=first))
-            records = board.standings.records(task, gpu) if has_plot else ()
+            # Only a short board has room for its plot, for which all of its runs are read.
+            is_whole = len(items) == found.total
+            records = board.standings.records(task, gpu) if has_plot and is_whole else ()
             about = found, board.standings.removed(task, gpu), records, own
             return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
 
