@@ -39,6 +39,9 @@ COLUMNS, LINES = 120, 40
 QUIET_SECONDS = 0.4
 """The silence after which a screen is complete; a blinking cursor draws each half second."""
 
+ANSWER_SECONDS = 2.0
+"""The time in which a key draws something, if it does."""
+
 IDLE_SECONDS = 20
 ROOM_BYTES = 1 << 16
 APP = f"{sys.executable} {Path(__file__).absolute()} app"
@@ -138,10 +141,10 @@ class Terminal:
         return self.drawn()
 
     def drawn(self, word: bytes = b"") -> Drawn:
-        """Return all that is drawn, at least something, until the screen has the word and is complete."""
+        """Return all that is drawn until the screen has the word and is complete; a key may draw nothing."""
         start = last = time.monotonic()
         count = 0
-        while not count or word not in self.seen or time.monotonic() - last < QUIET_SECONDS:
+        while word not in self.seen or time.monotonic() - last < (QUIET_SECONDS if count else ANSWER_SECONDS):
             if time.monotonic() - start > 60:
                 raise TimeoutError(self.seen[-500:])
             if data := self._read(QUIET_SECONDS / 10):
