@@ -41,7 +41,7 @@ from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.bars import Sections
-from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
@@ -413,7 +413,8 @@ class ReportScreen(RunScreen):
         age = toned(since(run, self.now()), Tone.MUTED)
         placing = event.placing
         place = " first place " if placing is not None and placing.rank == 1 and placing.users > 1 else " "
-        self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), (place, f"bold {tone.value}"), age))
+        words = Text.assemble(what, " ", (word, f"bold {tone.value}"), (place, f"bold {tone.value}"), age)
+        show_text(self.headline, words)
         self.progress_line.show(run, event.progress, event.started, event.usual_time, self.now())
 
 

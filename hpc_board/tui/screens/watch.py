@@ -35,7 +35,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
 
@@ -320,7 +320,7 @@ class WatchScreen(BoardScreen):
             words = toned("watching: save the file to submit it", Tone.GOOD)
         if self._sent_at is not None and not self._runs:
             words.append(" ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
-        self.standing.update(words)
+        show_text(self.standing, words)
 
     def settle(self, subject: str) -> None:
         if subject == "send":

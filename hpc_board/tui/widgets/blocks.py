@@ -11,6 +11,8 @@ from rich.table import Table as Drawn
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.model.text import printable
@@ -56,6 +58,18 @@ class Blocks(VerticalScroll):
         if tuple(report) != self._shown:
             self._shown = tuple(report)
             self.query_one("#blocks", Static).update(drawn(self._shown))
+
+
+def show_text(place: Static, text: Text) -> None:
+    """Show a text, unless it is shown already: Textual would draw its place, which a slow line shows."""
+    if place.content != text:
+        place.update(text)
+
+
+def entitle(panel: Widget, title: Text) -> None:
+    """Set the title of a panel, unless it has it already: Textual would draw the whole panel."""
+    if panel.border_title != Content.from_rich_text(title).markup:
+        panel.border_title = title
 
 
 def drawn(report: Sequence[blocks.Block]) -> Group:

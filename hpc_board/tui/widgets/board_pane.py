@@ -22,7 +22,7 @@ from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.blocks import log_lines, speedup_cell
+from hpc_board.tui.widgets.blocks import entitle, log_lines, show_text, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -180,7 +180,7 @@ class BoardPane(ListPane[Placed]):
             about = self._about(self.page, own_runs=self._own_runs)
             legend = any(placed.row.overlaps_above for placed in self.window.items)
             text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
-            self.query_one(".hint", Static).update(text)
+            show_text(self.query_one(".hint", Static), text)
 
     def _show_records(self) -> None:
         height = min(self.size.height - self.grid.row_count - _BESIDE_ROWS, self.size.height // 2)
@@ -190,8 +190,8 @@ class BoardPane(ListPane[Placed]):
             # The panel has an edge on each side, the plot an axis with its texts.
             drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)
             plot.styles.height = height
-            plot.border_title = drawn.title
-            plot.update(log_lines(drawn))
+            entitle(plot, toned(drawn.title))
+            show_text(plot, log_lines(drawn))
 
     def _nothing(self) -> str:
         whose = "You have no results" if self._own_runs else "No results"

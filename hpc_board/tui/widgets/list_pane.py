@@ -12,17 +12,16 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
-from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
 from hpc_board.tui.formatting import MARKED, SELECTED
 from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, empty_text, toned
+from hpc_board.tui.widgets.blocks import entitle, show_text
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
 
@@ -512,7 +511,7 @@ class ListPane(Vertical, Generic[T]):
                 self.query_one(".details", Static).update(details)
         heading = "" if item is None or self._kind.heading is None else self._kind.heading(item)
         for panel in self.query(".selected"):
-            _entitle(panel, toned(heading, limit=60))
+            entitle(panel, toned(heading, limit=60))
         nothing = (
             f"No row matches “{self._filter}”.\nPress / to change the filter, Esc to clear it."
             if self.is_filtered
@@ -524,9 +523,7 @@ class ListPane(Vertical, Generic[T]):
     def _show_empty(self, words: str) -> None:
         """Show a text in the middle of a list without items; an empty one hides it."""
         self.set_class(bool(words), "-empty")
-        empty, text = self.query_one(".empty", Static), empty_text(words)
-        if empty.content != text:
-            empty.update(text)
+        show_text(self.query_one(".empty", Static), empty_text(words))
 
     def _show_title(self) -> None:
         """Show the length of the list and the filter on the panel of the table."""
@@ -539,7 +536,7 @@ class ListPane(Vertical, Generic[T]):
             f"filter: {self._filter}" if self.is_filtered else "",
             self.remark,
         )
-        _entitle(self.grid, toned(" · ".join(filter(None, parts))))
+        entitle(self.grid, toned(" · ".join(filter(None, parts))))
 
     @property
     def _filter(self) -> str:
@@ -592,9 +589,3 @@ class ListPane(Vertical, Generic[T]):
         event.stop()
         self.grid.focus()
         self.screen.refresh_bindings()
-
-
-def _entitle(panel: Widget, title: Text) -> None:
-    """Set the title of a panel, which Textual then draws as a whole."""
-    if panel.border_title != Content.from_rich_text(title).markup:
-        panel.border_title = title
