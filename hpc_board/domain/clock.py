@@ -41,17 +41,17 @@ def span_of(text: str) -> timedelta:
     return sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
 
 
-def span_words(length: timedelta) -> str:
+def span_words(seconds: float) -> str:
     """Return a length of time to the second: "45 s", "24 min 3 s", "1 h 30 min"."""
-    return " ".join(f"{count} {unit}" for count, unit in _parts(length))
+    return " ".join(f"{count} {unit}" for count, unit in _parts(seconds))
 
 
-def span_option(length: timedelta) -> str:
+def span_option(seconds: float) -> str:
     """Return a length of time to the second as `span_of` takes it: "45s", "24m3s", "1h30m"."""
-    return "".join(f"{count}{unit[0]}" for count, unit in _parts(length))
+    return "".join(f"{count}{unit[0]}" for count, unit in _parts(seconds))
 
 
-def _parts(length: timedelta) -> list[tuple[int, str]]:
-    minutes, seconds = divmod(max(0, int(length.total_seconds())), 60)
+def _parts(length: float) -> list[tuple[int, str]]:
+    minutes, seconds = divmod(max(0, int(length)), 60)
     hours, minutes = divmod(minutes, 60)
     return [each for each in ((hours, "h"), (minutes, "min"), (seconds, "s")) if each[0]] or [(0, "s")]

@@ -344,7 +344,7 @@ def _besides(new: GpuDemand, going: GpuDemand) -> bool:
 def wait_text(wait: timedelta) -> str:
     """Format a waiting time, in seconds too if it is a minute or more: "12 min 5 s (725 s)"."""
     seconds = max(1, -int(-wait.total_seconds() // 1))
-    words = span_words(timedelta(seconds=seconds))
+    words = span_words(seconds)
     return words if seconds < 60 else f"{words} ({seconds} s)"
 
 

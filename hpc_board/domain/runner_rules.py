@@ -1,7 +1,5 @@
 """The bounds of runners, as the settings have them."""
 
-from datetime import timedelta
-
 import msgspec
 
 from hpc_board.domain.clock import span_option
@@ -46,7 +44,7 @@ class RunnerRules(msgspec.Struct, frozen=True):
         ):
             minutes = getattr(self, key)
             if not least <= given <= 60 * minutes:
-                told, low, high = (span_option(timedelta(seconds=each)) for each in (given, least, 60 * minutes))
+                told, low, high = (span_option(each) for each in (given, least, 60 * minutes))
                 raise InputError(
                     f"a GPU cannot be held for {told}{words}: choose {low} to {high}.",
                     hint=f"`runners.{key}` in the board's settings is {minutes}.",

@@ -1,7 +1,6 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
@@ -137,8 +136,8 @@ def detail_text(decision: Decision) -> str:
 def _held_text(action: str, held: HeldGpu) -> str:
     """Return the time of a runner: "runner 3, for 30 min", "runner 3, held for 24 min 3 s, 17 runs"."""
     if action == HOLD:
-        return f"runner {held.runner}, for {span_words(timedelta(seconds=held.seconds))}"
-    cost = f"{span_words(timedelta(seconds=held.held_seconds))}, {count_text(held.runs, 'run')}"
+        return f"runner {held.runner}, for {span_words(held.seconds)}"
+    cost = f"{span_words(held.held_seconds)}, {count_text(held.runs, 'run')}"
     return f"runner {held.runner}, held for {cost}"
 
 

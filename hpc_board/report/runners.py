@@ -1,7 +1,7 @@
 """Runners in words: the GPU that each holds, and its cost."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hpc_board.domain.clock import span_words
 from hpc_board.domain.run import RunState
@@ -21,8 +21,8 @@ def runners_facts(runners: Sequence[Runner], now: datetime) -> Facts:
 
 def held_facts(runner: Runner, now: datetime) -> Facts:
     """Return the facts about a runner for its user: its GPU, state, end and job."""
-    expected, idle = runner.status.expected_start, span_words(timedelta(seconds=runner.idle_seconds))
-    latest = f"{span_words(timedelta(seconds=runner.seconds))} after its start"
+    expected, idle = runner.status.expected_start, span_words(runner.idle_seconds)
+    latest = f"{span_words(runner.seconds)} after its start"
     if runner.ends_at is not None:
         latest = f"{moment_text(runner.ends_at)} ({left_text(runner, now)} left)"
     rows = (
@@ -50,7 +50,7 @@ def cost_text(runner: Runner, now: datetime) -> str:
     """Return the time for which a runner has held its GPU, and its runs: "held H100 for 24 min 3 s, 17 runs"."""
     if runner.started_at is None:
         return f"never held {one_line(runner.gpu)}"
-    held = span_words(timedelta(seconds=runner.held_seconds(now)))
+    held = span_words(runner.held_seconds(now))
     return f"held {one_line(runner.gpu)} for {held}, {count_text(runner.runs, 'run')}"
 
 
@@ -75,7 +75,7 @@ def unqueued_text(runner: Runner, *, served: bool) -> str:
 def left_text(runner: Runner, now: datetime) -> str:
     """Return the time until the latest end of a runner, in whole minutes: "24 min"."""
     seconds = int(runner.left_seconds(now))
-    return span_words(timedelta(seconds=seconds if seconds < 60 else seconds // 60 * 60))
+    return span_words(seconds if seconds < 60 else seconds // 60 * 60)
 
 
 def reason_text(runner: Runner) -> str:
@@ -95,7 +95,7 @@ def place_text(runner: Runner) -> str:
 def _waiting_parts(runner: Runner, now: datetime) -> tuple[str, ...]:
     expected = runner.status.expected_start
     return (
-        f"{one_line(runner.gpu)} requested for {span_words(timedelta(seconds=runner.seconds))}",
+        f"{one_line(runner.gpu)} requested for {span_words(runner.seconds)}",
         _because("ending" if runner.is_ending else _queue_state(runner), runner),
         f"expected start {start_text(expected, now)}" if expected and runner.state is RunState.QUEUED else "",
     )
