@@ -21,7 +21,7 @@ from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
 from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
-from hpc_board.harness.measure.phases import tested
+from hpc_board.harness.measure.phases import compiles_in_calls, tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
@@ -358,10 +358,18 @@ class Supervisor:
     def _test(self, judge: Child, child: Child) -> bool:
         """Check the test cases in a worker and dismiss it; return whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
-        bench = Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules)
+        follows = job.mode is Mode.TEST and not self._compiles_in_calls()
+        bench = Bench(judge, Phase("test", job.tests, seconds, follows), job.limits, job.rules)
         passed = self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=job.mode is Mode.RANKED)
         self._processes.dismiss(child)
         return passed
+
+    def _compiles_in_calls(self) -> bool:
+        """Return whether a call of the submission may compile code, which takes as long as it takes."""
+        if self._job.language.compiled:
+            return False
+        source = (self._folder / "submission" / self._job.submission).read_bytes()
+        return compiles_in_calls(source.decode("utf-8", "replace"))
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
         for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):

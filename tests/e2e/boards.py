@@ -116,7 +116,9 @@ def write_task(folder: Path) -> None:
         "benchmarks": [{"size": 100, "seed": 3}],
         "ranking_by": "geom",
         # Calls that hang do so until a test has ended them, also on a busy machine.
-        "hpc_board": {"limits": {**QUICK, "workers": 1, "call_seconds": 20, "first_call_seconds": 20}},
+        "hpc_board": {
+            "limits": {**QUICK, "workers": 1, "call_seconds": 20, "first_call_seconds": 20, "test_call_seconds": 20}
+        },
     }
     (folder / "task.yml").write_text(yaml.safe_dump(document, sort_keys=False))
     (folder / "reference.py").write_text(REFERENCE)

@@ -49,7 +49,9 @@ def job(
     where: Path, source: str = HANGS_AT_10, mode: Mode = Mode.TEST
 ) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """A running job, as a terminal starts it: a process group of its own; and its folder."""
-    folder = make_job_folder(where, source, a_task(limits={"first_call_seconds": 120, "call_seconds": 120}), mode)
+    folder = make_job_folder(
+        where, source, a_task(limits={"first_call_seconds": 120, "test_call_seconds": 120, "call_seconds": 120}), mode
+    )
     with running(where, folder) as shell:
         yield shell, folder
 

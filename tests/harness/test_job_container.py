@@ -191,7 +191,7 @@ def test_a_job_in_a_container_that_is_told_to_end_says_where_it_stood(
 ) -> None:
     site = Site(tmp_path, runtime)
     hangs = "import time\ndef custom_kernel(data):\n    time.sleep(60)\n"
-    job = site.job(hangs, a_task(limits={"first_call_seconds": 60, "call_seconds": 60}))
+    job = site.job(hangs, a_task(limits={"first_call_seconds": 60, "test_call_seconds": 60, "call_seconds": 60}))
     shell = site.shell(job)
     try:
         await_step(job, "test", 1)

@@ -35,7 +35,7 @@ import time
 def custom_kernel(data):
     time.sleep(100)
 """
-PATIENT = a_task(limits={"first_call_seconds": 120, "call_seconds": 120})
+PATIENT = a_task(limits={"first_call_seconds": 120, "test_call_seconds": 120, "call_seconds": 120})
 
 
 class Board:

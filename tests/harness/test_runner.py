@@ -26,7 +26,7 @@ import time
 def custom_kernel(data):
     time.sleep(100)
 """
-PATIENT = {"first_call_seconds": 120, "call_seconds": 120}
+PATIENT = {"first_call_seconds": 120, "test_call_seconds": 120, "call_seconds": 120}
 SHOWS_ITS_PLACE = """
 import os, resource, sys
 print(sorted(os.environ.items()))

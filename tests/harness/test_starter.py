@@ -117,7 +117,12 @@ def test_a_harness_that_is_exchanged_while_a_job_runs_does_not_come_into_it(tmp_
 def test_the_copy_of_a_supervisor_that_is_ended_goes_with_it(
     tmp_path: Path, signal_: signal.Signals, left: str
 ) -> None:
-    job = make_job_folder(tmp_path, HANGS, a_task(limits={"first_call_seconds": 60, "call_seconds": 60}), Mode.TEST)
+    job = make_job_folder(
+        tmp_path,
+        HANGS,
+        a_task(limits={"first_call_seconds": 60, "test_call_seconds": 60, "call_seconds": 60}),
+        Mode.TEST,
+    )
     shell = started(job)
     try:
         await_file(job / job_folder.PROGRESS)

@@ -154,6 +154,35 @@ def test_cases_that_together_take_longer_than_their_mode_may_are_a_timeout_that_
     assert [case.verdict for case in result.cases] in ([Verdict.PASS, Verdict.TIMEOUT], [Verdict.TIMEOUT])
 
 
+HANGS = kernel("while True: time.sleep(0.1)")
+SHORT = {**QUICK, "test_call_seconds": 0.5}
+
+
+def test_a_call_of_mode_test_that_hangs_has_the_limit_that_follows_the_reference(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, HANGS, a_task(limits=SHORT)).result
+    assert result.verdict is Verdict.TIMEOUT
+    assert result.cases[0].message == (
+        "the first call did not return within 0.5 s, the limit in mode test: 100 times the reference's time, at least "
+        "0.5 s; other modes allow 3 s"
+    )
+
+
+def test_a_slow_reference_gives_a_call_of_mode_test_more_time(tmp_path: Path) -> None:
+    slow = REFERENCE.replace("    return [2 *", "    import time\n    time.sleep(0.02)\n    return [2 *")
+    passes = kernel("if len(data) == 3: time.sleep(1)")
+    assert evaluate(tmp_path, passes, a_task(slow, limits=SHORT)).result.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("source", "mode"),
+    [(HANGS, Mode.RANKED), (f"try:\n    import numba\nexcept ImportError:\n    pass\n{HANGS}", Mode.TEST)],
+    ids=["in a ranked run", "that may compile"],
+)
+def test_other_calls_that_hang_have_the_task_s_own_limit(tmp_path: Path, source: str, mode: Mode) -> None:
+    result = evaluate(tmp_path, source, a_task(limits={**SHORT, "first_call_seconds": 1}), mode).result
+    assert result.cases[0].message == "the first call did not return within 1 s"
+
+
 def test_an_exception_shows_the_submission_s_own_lines_only(tmp_path: Path) -> None:
     found = evaluate(tmp_path, kernel("1 / 0"))
     message = found.result.cases[0].message

@@ -247,7 +247,7 @@ def site_on(lab: SlurmLab, folder: Path, patch: pytest.MonkeyPatch) -> Site:
     slow = folder / "tasks" / "slow"
     shutil.copytree(folder / "tasks" / "double", slow)
     document = yaml.safe_load((slow / "task.yml").read_text())
-    document["hpc_board"]["limits"] |= {"call_seconds": 100, "first_call_seconds": 100}
+    document["hpc_board"]["limits"] |= {"call_seconds": 100, "first_call_seconds": 100, "test_call_seconds": 100}
     (slow / "task.yml").write_text(yaml.safe_dump(document, sort_keys=False))
     return Site(lab, files, patch)
 

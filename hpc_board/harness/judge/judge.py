@@ -373,6 +373,7 @@ class _Judge:
             "own": own,
             "steady": steady,
             "in_tensors": laid.in_tensors,
+            "reference_seconds": self._reference_seconds,
         }
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:

@@ -108,7 +108,8 @@ class Bench:
                 early = all(each.steady for each in inputs)
                 lay = partial(self._write_inputs, "lay", numbers, False) if early else None
                 arena, bases = worker.give_room(self.phase, inputs, room, row, self._rules, lay)
-            called, done = worker.run(self.phase, lambda: self._fill(numbers, cold, arena, bases), len(seeds), row)
+            fill = partial(self._fill, numbers, cold, arena, bases)
+            called, done = worker.run(self.phase, fill, len(seeds), row, inputs[-1].reference_seconds)
             self.steps_ns[CALL_STEP] = called.claimed_ns
             self.steps_ns["hand over inputs and output"] = called.overhead_ns
             with worker.thawed_after():

@@ -4,6 +4,8 @@ Every mode makes the same calls; only their number and their seeds differ. A wor
 nothing by it: every output is checked.
 """
 
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -13,6 +15,23 @@ from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed, public_seed, secret_seed
 from hpc_board.model.result import Case, Verdict, secretly_failed
 from hpc_board.model.task import case_text
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([^#;\n]+))", re.MULTILINE)
+_INTERPRETED = sys.stdlib_module_names - {"ctypes", "importlib", "subprocess"} | {"numpy", "task", "torch"}
+_COMPILES = re.compile(r"__import__|compile|cpp_extension|jit|inductor|\bexec\b|system|popen|spawn")
+
+
+def compiles_in_calls(source: str) -> bool:
+    """Return whether a call of a Python submission may compile code: if it uses more than PyTorch, NumPy and Python.
+
+    One that hides its compiler gets shorter limits in mode test, and nothing else.
+    """
+    imported = {
+        re.split(r"[.\s]", name.strip())[0]
+        for package, names in _IMPORT.findall(source)
+        for name in (package or names).split(",")
+    }
+    return not imported <= _INTERPRETED or _COMPILES.search(source) is not None
 
 
 class Say(Protocol):

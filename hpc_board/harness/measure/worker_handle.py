@@ -37,7 +37,7 @@ from hpc_board.harness.processes.tree import (
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import any_overlap, write_at
 from hpc_board.harness.wire.replies import Answer, Done, Generated, Overlapped
-from hpc_board.model.limits import Limits
+from hpc_board.model.limits import REFERENCE_TIMES, Limits
 from hpc_board.model.result import Verdict
 
 _READ_BYTES = 2**19
@@ -215,10 +215,13 @@ class Worker:
         finally:
             self.allowance.spend(time.monotonic() - start)
 
-    def run(self, phase: Phase, fill: Callable[[], None], count: int, row: Row) -> tuple[Called, Done]:
+    def run(
+        self, phase: Phase, fill: Callable[[], None], count: int, row: Row, reference_seconds: float = 0.0
+    ) -> tuple[Called, Done]:
         """Have `count` calls made, for whose inputs the worker has room.
 
-        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs.
+        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. The
+        reference has taken `reference_seconds`; 0 if it was not called.
 
         Returns:
             The calls, and the places of their outputs by the worker's word; it is stopped until it is told to go on.
@@ -226,7 +229,7 @@ class Worker:
         Raises:
             OutputsOverlap: outputs lie in the same memory, so that the first ones are lost.
         """
-        seconds, late = self._time_for(count, phase)
+        seconds, late = self._time_for(count, phase, reference_seconds)
         number = secrets.randbits(62)
         frame = {"type": "run", "call": number}
         self._fill(fill)
@@ -273,15 +276,20 @@ class Worker:
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         return answer
 
-    def _time_for(self, count: int, phase: Phase) -> tuple[float, str]:
+    def _time_for(self, count: int, phase: Phase, reference_seconds: float) -> tuple[float, str]:
         """Return the seconds for the next `count` calls, and the message if they do not return in time."""
         limits, left = self._limits, self.allowance.left_seconds
-        allowed = limits.call_seconds if self._called else limits.first_call_seconds
-        allowed *= count
+        own = limits.call_seconds if self._called else limits.first_call_seconds
+        allowed, why = own * count, ""
         which = "the call" if self._called else "the first call"
+        if phase.follows_reference and reference_seconds:
+            short = max(limits.test_call_seconds, REFERENCE_TIMES * reference_seconds)
+            if short < own:
+                rule = f"{REFERENCE_TIMES} times the reference's time, at least {limits.test_call_seconds:g} s"
+                allowed, why = short * count, f", the limit in mode test: {rule}; other modes allow {own:g} s"
         if left < allowed:
             return left, f"{which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
-        return allowed, f"{which} did not return within {allowed:g} s"
+        return allowed, f"{which} did not return within {allowed:.3g} s{why}"
 
     def _processor_times(self) -> ProcessorTimes:
         """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""

@@ -67,11 +67,15 @@ class Rules:
 
 @dataclass(frozen=True)
 class Phase:
-    """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them."""
+    """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them.
+
+    `follows_reference`: the limit of a call follows the reference's time, as in mode test.
+    """
 
     name: str
     cases: tuple[Mapping[str, CaseValue], ...]
     seconds: float
+    follows_reference: bool = False
 
 
 @dataclass(frozen=True)

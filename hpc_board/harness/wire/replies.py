@@ -134,7 +134,8 @@ class Generated(Answer):
     arrays. `own` holds for each block the input that the reference returns in its place, -1 for none: its offset, or on
     a GPU its number.
     `steady` states that the inputs of other seeds had the same layout, so that the layout reveals nothing about this
-    seed; `in_tensors` that nearly all of the inputs are in tensors.
+    seed; `in_tensors` that nearly all of the inputs are in tensors. `reference_seconds` is the longest time that the
+    reference has taken so far, 0 if it was not called.
     """
 
     size: int
@@ -143,6 +144,7 @@ class Generated(Answer):
     work: Work | None = None
     form: Form | None = None
     own: tuple[int, ...] = ()
+    reference_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -288,6 +290,7 @@ def _generated(frame: Frame) -> Generated:
         None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])),
         None if form is None else Form(form),
         tuple(each if each == -1 else _position(each) for each in frame["own"]),
+        _amount(frame["reference_seconds"]),
     )
 
 
