@@ -15,7 +15,11 @@ from hpc_board.report.views import Nanoseconds, Seconds, View
 from hpc_board.report.views.results import CaseView
 from hpc_board.report.views.runs import LookView, RunView, SubmissionView
 
-_NAME_BYTES_MAX = 40
+_NAMES_BYTES_MAX = 40
+"""The bytes of the names of GPU and file together; the latter is cut first."""
+
+_GPU_BYTES_MAX = 24
+_WORDS_BYTES_MAX = 40
 _LINE_BYTES_MAX = 120
 _MESSAGE_BYTES_MAX = 220
 _NUMBERS_MAX = 8
@@ -65,11 +69,12 @@ class BriefRunView(View, frozen=True):
     def of(cls, run: RunView) -> "BriefRunView":
         """Return the brief object of a run."""
         failed = [case for case in run.cases if case.verdict != "pass"]
+        gpu = _cut(run.gpu, _GPU_BYTES_MAX)
         times = [_rounded(case.median_ns) for case in run.cases if isinstance(case.median_ns, float)]
         return cls(
             id=run.id,
-            gpu=run.gpu,
-            file_name=_cut(run.file_name, _NAME_BYTES_MAX),
+            gpu=gpu,
+            file_name=_cut(run.file_name, _NAMES_BYTES_MAX - len(json.dumps(gpu)) + 2),
             mode=run.mode,
             state=UNSET if run.verdict else run.state,
             verdict=run.verdict or UNSET,
@@ -88,10 +93,10 @@ class BriefRunView(View, frozen=True):
 
 
 def _of_failed(case: CaseView) -> dict[str, Any]:
-    found: dict[str, Any] = {"spec": _cut(case.spec, _NAME_BYTES_MAX)}
+    found: dict[str, Any] = {"spec": _cut(case.spec, _WORDS_BYTES_MAX)}
     if isinstance(case.mismatch, View):
         found["wrong"] = UNSET if case.mismatch.wrong is None else case.mismatch.wrong
-        found["pattern"] = _cut(case.mismatch.pattern, _NAME_BYTES_MAX) or UNSET
+        found["pattern"] = _cut(case.mismatch.pattern, _WORDS_BYTES_MAX) or UNSET
     return found
 
 
