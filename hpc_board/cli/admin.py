@@ -17,7 +17,16 @@ from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.export import Since, export, stats
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.init import init
-from hpc_board.cli.options import Open, command, examples, force_option, gpu_names, json_option, timeout_option
+from hpc_board.cli.options import (
+    JsonCommand,
+    Open,
+    command,
+    examples,
+    force_option,
+    gpu_names,
+    json_option,
+    timeout_option,
+)
 from hpc_board.cli.output import confirm, print_done, print_found, print_json, remark
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import BoardError, InputError
@@ -39,7 +48,10 @@ if TYPE_CHECKING:
     from hpc_board.admin.probe import Checked
 
 
-@click.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
+@click.command(
+    cls=JsonCommand,
+    epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"),
+)
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; default: the name in Slurm.")
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE instead of stdout."
@@ -145,7 +157,7 @@ def _check_nodes(
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-@click.command(epilog=examples("hpc-board admin doctor", "hpc-board admin doctor --json"))
+@click.command(cls=JsonCommand, epilog=examples("hpc-board admin doctor", "hpc-board admin doctor --json"))
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:

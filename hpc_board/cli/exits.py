@@ -34,18 +34,7 @@ BROKEN_PIPE = 141
 
 
 class Group(click.Group):
-    """A group whose errors of usage show the usage of the command that they concern.
-
-    The form of `--json` is optional, and click would take the next word for it.
-    """
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, words = super().resolve_command(ctx, args)
-        end = words.index("--") if "--" in words else len(words)
-        options = ["--json=full" if word == "--json" else word for word in words[:end]]
-        return name, command, [*options, *words[end:]]
+    """A group whose errors of usage show the usage of the command that they concern."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -8,7 +8,7 @@ import click
 
 from hpc_board.accounts import home
 from hpc_board.admin.detect import settings_of_this_machine
-from hpc_board.cli.options import examples, json_option
+from hpc_board.cli.options import JsonCommand, examples, json_option
 from hpc_board.cli.output import print_json, remark
 from hpc_board.errors import InputError
 from hpc_board.files import new_file
@@ -24,12 +24,13 @@ _COMMENTED_KEY = re.compile(r"^ *# *[a-z_]+: ", re.MULTILINE)
 
 
 @click.command(
+    cls=JsonCommand,
     epilog=examples(
         "hpc-board admin init",
         "hpc-board admin init /srv/kernels/board --serve",
         "hpc-board admin init /srv/kernels/board --serve --user hpc-board",
         "hpc-board admin init ~/kernels --serve --from /shared/kernels",
-    )
+    ),
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--serve", is_flag=True, help="Set up a service through which other accounts use the board.")

@@ -14,7 +14,7 @@ import click
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
 from hpc_board.cli.global_options import PATH, config_of, global_options, take_global_options
-from hpc_board.cli.options import Open, examples, json_option, open_board, take_text
+from hpc_board.cli.options import JsonCommand, Open, examples, json_option, open_board, take_text
 from hpc_board.cli.streams import open_streams
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, 
     return found, command
 
 
-@click.command(epilog=examples("hpc-board version", "hpc-board version --json"))
+@click.command(cls=JsonCommand, epilog=examples("hpc-board version", "hpc-board version --json"))
 @json_option
 def version(as_json: bool) -> None:
     """Print the version."""

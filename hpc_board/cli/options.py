@@ -127,6 +127,30 @@ _json = click.option(
 _fields = click.option("--fields", metavar="KEYS", help="Print only these keys of the JSON, such as id,verdict.")
 
 
+class JsonCommand(click.Command):
+    """A command with the options for JSON: the form of `--json` is optional, and click would take the next word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._with_json_form(args))
+
+    def _with_json_form(self, words: list[str]) -> list[str]:
+        """Return the words with the default form behind each `--json` that is not the value of another option."""
+        options = [each for each in self.params if isinstance(each, click.Option)]
+        plain = [each for each in options if not each.is_flag and not each.count and each.flag_activation_value is None]
+        valued = {name for option in plain for name in option.opts}
+        found: list[str] = []
+        is_value = False
+        for word in words:
+            if word == "--" and not is_value:
+                break
+            found.append("--json=full" if word == "--json" and not is_value else word)
+            # The first of several short options that takes a value has the rest of the word, if any.
+            first = next((index for index, letter in enumerate(word) if f"-{letter}" in valued), None)
+            is_short = word.startswith("-") and not word.startswith("--") and first == len(word) - 1
+            is_value = not is_value and (word in valued or is_short)
+        return [*found, *words[len(found) :]]
+
+
 def json_option(target: Any) -> Any:
     """Add the options for JSON to a function or a command, which gets `as_json`."""
     if isinstance(target, click.Command):
@@ -182,7 +206,7 @@ def command(*lines: str, name: str | None = None) -> Callable[[Callable[..., obj
     """Return the decorator of a command on a board, with these examples: it gets `open_`, and has `--json` last."""
 
     def decorated(function: Callable[..., object]) -> click.Command:
-        made = click.command(name, epilog=examples(*lines))(click.pass_obj(function))
+        made = click.command(name, cls=JsonCommand, epilog=examples(*lines))(click.pass_obj(function))
         json_option(made)
         return made
 

@@ -13,6 +13,7 @@ import click
 from hpc_board.cli.exits import NO_VERDICT, NOT_PASSED, Group, exit_code_of_trial
 from hpc_board.cli.options import (
     PATH_OR_NAME,
+    JsonCommand,
     Number,
     Open,
     command,
@@ -286,11 +287,12 @@ def _source(open_: Open, source: str) -> tuple[Task, ...]:
 
 
 @click.command(
+    cls=JsonCommand,
     epilog=examples(
         "hpc-board task new my_task",
         "hpc-board task new my_task --language py --language cpp --language cu",
         "hpc-board task new tasks/my_task && hpc-board task check tasks/my_task",
-    )
+    ),
 )
 @click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 @click.option(

@@ -32,6 +32,18 @@ def test_a_brief_test_that_passed_has_at_most_120_bytes(board: Recorded) -> None
     assert size <= 120
 
 
+@pytest.mark.parametrize(
+    ("gpu", "file_name"), [("CPU", "k" * 99), ("gpu-" * 16, "kernel.py"), ("gpu-" * 16, "\u00e9" * 99)]
+)
+def test_a_brief_run_with_long_names_keeps_its_size(board: Recorded, gpu: str, file_name: str) -> None:
+    board.add(result=result_of(Verdict.PASS, *TESTS), mode=Mode.TEST, gpu=gpu, file_name=file_name)
+    found, size = brief(board, "run", "1")
+    assert (gpu.startswith(found["gpu"]), len(found["gpu"]) >= min(20, len(gpu))) == (True, True)
+    assert file_name.startswith(found["file_name"])
+    # The number of a run may have six digits more.
+    assert size <= 114
+
+
 @pytest.mark.parametrize("words", ["expected 1, got 2 ", "\u221e \u2260 \u00b5", "\x1b[31m\n"])
 def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str) -> None:
     message = words * 500
@@ -132,6 +144,21 @@ def test_the_form_takes_no_argument_of_the_command(board: Recorded) -> None:
     assert json.loads(call(board, "run", "--json", "1").stdout)["id"] == 1
     done = call(board, "code", "--json", "--", "1")
     assert json.loads(done.stdout)["file_name"] == "kernel.py"
+
+
+@pytest.mark.parametrize("words", [("--note", "--json"), ("-n", "--json"), ("--all", "-n", "--json")])
+def test_a_value_of_another_option_is_not_the_option(board: Recorded, words: tuple[str, ...]) -> None:
+    for note in ("asked for --json", "asked for --json=full", "none"):
+        board.board.submissions.note(board.add(user=board.board.user).submission, note)
+    done = call(board, "runs", *words)
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["2", "1"], done.output
+    assert [run["id"] for run in json.loads(call(board, "runs", *words, "--json").stdout)] == [2, 1]
+    assert [run["id"] for run in json.loads(call(board, "runs", "-nnone", "--json", "--all").stdout)] == [3]
+
+
+def test_an_option_without_its_value_leaves_json_to_the_command(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, TESTS[0]))
+    assert "error" in json.loads(call(board, "run", "1", "--files", "--json").stdout)
 
 
 # Lines
