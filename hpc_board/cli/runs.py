@@ -279,8 +279,6 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     cancelled: list[Run] = []
     for id_, answer in zip(ids, board.runs.cancel_each(ids), strict=True):
         if answer.error is not None:
-            if answer.error.message not in [each.message for each in failures.values()]:
-                print_error(answer.error)
             failures[id_] = answer.error
         if answer.run is None:
             continue
@@ -294,12 +292,17 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         if answer.run.state.ended:
             words = " cancelled."
         click.echo(f"Run {id_}{words}")
-    if as_json:
-        print_json(listed_runs(board, cancelled))
+    errors = list({error.message: error for error in failures.values()}.values())
+    for error in errors if cancelled else errors[1:]:
+        print_error(error)
     if len(failures) > 1:
         remark(f"Not cancelled: {', '.join(map(str, failures))}.")
-    if failures:
-        raise click.exceptions.Exit(next(iter(failures.values())).exit_code)
+    if errors and not cancelled:
+        raise errors[0]
+    if as_json:
+        print_json(listed_runs(board, cancelled))
+    if errors:
+        raise click.exceptions.Exit(errors[0].exit_code)
 
 
 @command("hpc-board code 7", "hpc-board code 7 -o kernel.py")

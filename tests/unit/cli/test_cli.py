@@ -997,9 +997,12 @@ def test_one_reason_for_which_several_runs_are_not_cancelled_is_printed_once(
 ) -> None:
     silent = Cancellation(error=SchedulerError("scancel did not answer"))
     monkeypatch.setattr(Runs, "cancel_each", lambda _, runs: tuple(silent for _ in runs))
-    done = call(board, "cancel", "1", "2", "3")
-    assert done.stderr == "error: The scheduler failed: scancel did not answer.\nNot cancelled: 1, 2, 3.\n"
-    assert done.exit_code == 3
+    for words in ((), ("--json",)):
+        done = call(board, "cancel", "1", "2", "3", *words)
+        assert done.stderr == "Not cancelled: 1, 2, 3.\nerror: The scheduler failed: scancel did not answer.\n"
+        assert done.exit_code == 3
+    (told,) = map(json.loads, done.stdout.splitlines())
+    assert told["error"]["message"] == "scancel did not answer"
 
 
 def test_somebody_elses_run_is_not_cancelled(board: Recorded) -> None:
