@@ -14,7 +14,7 @@ from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
-from hpc_board.domain.job_options import OptionRules
+from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.moderation import Rerun, may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -208,27 +208,28 @@ class Submissions:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
         by_rules = not self._context.is_admin
-        known = [self._identical(each) if if_new else {} for each in drafts]
-        pairs = [*zip(drafts, known, strict=True)]
-        new = [
-            msgspec.structs.replace(each, gpus=tuple(gpu for gpu in each.gpus if gpu.name not in earlier))
-            for each, earlier in pairs
-        ]
+        known = self._identical(drafts) if if_new else {}
+        new = _each_once(drafts, known) if if_new else drafts
         if by_rules and self._context.installation.served:
             self._check_room(sum(len(each.gpus) for each in new))
         sent = [Sent(each, self._context.user) for each in new if each.gpus]
         runs: list[Run] = []
         if sent:
             runs = self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key, if_new=if_new)
-        added = iter(runs)
-        return [earlier.get(gpu.name) or next(added) for each, earlier in pairs for gpu in each.gpus]
+        if not if_new:
+            return runs
+        known |= zip((_identity(each, gpu.name) for each in new for gpu in each.gpus), runs, strict=True)
+        return [known[_identity(each, gpu.name)] for each in drafts for gpu in each.gpus]
 
-    def _identical(self, new: Draft) -> dict[str, Run]:
-        """Return the user's run of an identical file on each GPU of a draft that has one."""
+    def _identical(self, drafts: Sequence[Draft]) -> "dict[_Identity, Run]":
+        """Return the user's runs of identical files."""
         if not self._context.has_database():
             return {}
-        found = self._context.store.submissions.identical(self._context.user, new)
-        return {gpu: msgspec.structs.replace(run, reused=True) for gpu, run in found.items()}
+        return {
+            _identity(each, gpu): msgspec.structs.replace(run, reused=True)
+            for each in drafts
+            for gpu, run in self._context.store.submissions.identical(self._context.user, each).items()
+        }
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -443,6 +444,24 @@ class Submissions:
             if found.task in self._context.editor.hidden():
                 raise unknown_submission(number)
         return found
+
+
+_Identity = tuple[str, str, Mode, JobOptions, str]
+"""The task, the text, the mode, the options and the GPU of a user's identical runs."""
+
+
+def _identity(new: Draft, gpu: str) -> _Identity:
+    return new.task.name, new.source.text, new.mode, new.options, gpu
+
+
+def _each_once(drafts: Sequence[Draft], known: Collection[_Identity]) -> list[Draft]:
+    """Return the drafts with those of their GPUs on which no identical run is `known` or of an earlier draft."""
+    seen, new = {*known}, list[Draft]()
+    for each in drafts:
+        gpus = tuple(gpu for gpu in each.gpus if _identity(each, gpu.name) not in seen)
+        seen.update(_identity(each, gpu.name) for gpu in gpus)
+        new.append(msgspec.structs.replace(each, gpus=gpus))
+    return new
 
 
 def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:

@@ -3,18 +3,15 @@
 from typing import Any
 
 import pytest
-import yaml
 
-from hpc_board import schedulers
 from hpc_board.board import Board
 from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.domain.job_options import JobOptions
-from hpc_board.domain.run import JobState, JobStatus, Run, RunState
+from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.submissions import SubmissionKey
-from tests.at_once.kind import AtOnceKind
 from tests.scripted import Scripted
 from tests.unit.recorded import Recorded, call, once_drafted, read, result_of, timed_case
 from tests.values import replace, requested
@@ -23,17 +20,10 @@ pytestmark = pytest.mark.usefixtures("scheduler")
 
 
 @pytest.fixture
-def scheduler(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    """The only scheduler of the board, which has the GPUs CPU and H100."""
-    scripted = Scripted(status=JobStatus(JobState.PENDING, reason="Priority"))
-    monkeypatch.setitem(schedulers.KINDS, "at-once", "tests.at_once.kind:AT_ONCE")
-    monkeypatch.setattr(AtOnceKind, "connect", lambda *_: scripted)
-    document = yaml.safe_load(board.settings.read_text())
-    gpu = {"cluster": "here", "lane": "slow", "device": "cpu"}
-    document |= {"clusters": {"here": {"scheduler": "at-once"}}, "gpus": {"CPU": gpu, "H100": gpu}}
-    board.settings.write_text(yaml.safe_dump(document))
+def scheduler(board: Recorded, scheduler: Scripted) -> Scripted:
+    """The only scheduler of the board, for a file that names no GPU."""
     board.kernel.write_text(board.kernel.read_text().replace("#!POPCORN gpu CPU\n", ""))
-    return scripted
+    return scheduler
 
 
 def sent(board: Recorded, *requests: SubmissionRequest, **options: Any) -> list[Run]:
@@ -143,6 +133,16 @@ def test_of_two_submissions_of_a_file_at_the_same_time_if_new_stores_one(board: 
     runs = later.submissions.submit([requested(board.kernel, gpus=["all"])], if_new=True)
     assert numbers(runs) == [(1, True), (2, False)]
     assert len(scheduler.submitted) == 2
+
+
+def test_of_two_identical_files_if_new_sends_one(board: Recorded, scheduler: Scripted) -> None:
+    (board.folder / "copy.py").write_text(board.kernel.read_text())
+    both = [requested(board.folder / "copy.py", gpus=["CPU"]), requested(board.kernel, gpus=["all"])]
+    assert numbers(sent(board, *both, if_new=True)) == [(1, False), (1, False), (2, False)]
+    done = call(board, "submit", board.kernel, board.folder / "copy.py", "--gpu", "CPU", "--mode", "ranked", "--if-new")
+    assert (done.exit_code, done.stdout.count("ranked")) == (0, 1), done.output
+    assert [run.repeats for run in sent(board, *both)] == [1, 4, 2]
+    assert len(scheduler.submitted) == 6
 
 
 @pytest.mark.parametrize("verdict", [None, Verdict.PASS, Verdict.WRONG_VALUE])

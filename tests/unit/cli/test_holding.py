@@ -11,7 +11,6 @@ import yaml
 from click.testing import Result as Done
 from msgspec.structs import replace
 
-from hpc_board import schedulers
 from hpc_board.board import Board, context
 from hpc_board.board import runners as facade
 from hpc_board.board.context import Context
@@ -29,25 +28,11 @@ from hpc_board.schedulers import Job
 from hpc_board.scripting import Board as Script
 from hpc_board.tui.local_files import known_files
 from hpc_board.tui.preferences import Memory, state_file
-from tests.at_once.kind import AtOnceKind
 from tests.scripted import Scripted
 from tests.unit.recorded import KERNEL, Recorded, call, read
 
 SILENT = SchedulerError("sbatch: error: Socket timed out")
 RUNNING = JobStatus(JobState.RUNNING, node="n1", source="squeue: RUNNING")
-
-
-@pytest.fixture
-def scheduler(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    """The only scheduler of the board."""
-    scripted = Scripted(status=JobStatus(JobState.PENDING, reason="Priority"))
-    monkeypatch.setitem(schedulers.KINDS, "at-once", "tests.at_once.kind:AT_ONCE")
-    monkeypatch.setattr(AtOnceKind, "connect", lambda *_: scripted)
-    document = yaml.safe_load(board.settings.read_text())
-    gpu = {"cluster": "here", "lane": "slow", "device": "cpu"}
-    document |= {"clusters": {"here": {"scheduler": "at-once"}}, "gpus": {"CPU": gpu, "H100": gpu}}
-    board.settings.write_text(yaml.safe_dump(document))
-    return scripted
 
 
 def one_of(
@@ -370,8 +355,8 @@ def test_a_fault_of_runners_does_not_undo_the_submission_of_runs(
     def fail(*_: object) -> None:
         raise SchedulerError("the queue is away")
 
-    def hold(gpu: str, seconds: int | None, idle_seconds: int | None) -> Runner:
-        runner = true_hold(gpu, seconds, idle_seconds)
+    def hold(gpu: str, seconds: int, **options: bool) -> Runner:
+        runner = true_hold(gpu, seconds, **options)
         if failing == "live":
             monkeypatch.setattr(door.runners, "live", fail)
         return runner
