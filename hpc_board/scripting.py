@@ -294,10 +294,11 @@ class Board:
             WaitExpired: the job had no GPU in time; a new one is released.
             BoardError: the board cannot be written, or the release failed; message or hint has the runner's number.
         """
-        from hpc_board.board.held import granted, runner_on
+        from hpc_board.board.held import granted
 
         with self._session():
-            runner, is_new = runner_on(self._board, gpu, seconds, idle_seconds)
+            runner = self._board.runners.hold(gpu, seconds=seconds, idle_seconds=idle_seconds, unless_held=True)
+        is_new = not runner.reused
         try:
             if wait:
                 runner = granted(self._board, runner, timeout_seconds)

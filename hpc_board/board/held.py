@@ -25,22 +25,6 @@ def live_runners(board: "Board") -> "list[Runner]":
     return [each for each in found if each.user == board.user and not each.state.ended]
 
 
-def runner_on(
-    board: "Board", gpu: str, seconds: int | None = None, idle_seconds: int | None = None
-) -> "tuple[Runner, bool]":
-    """Return the user's runner on a GPU, and whether it is new: without one, it is started as `Runners.hold` does.
-
-    Raises:
-        BoardError: the errors of `Runners.hold`.
-    """
-    board.runners.rules().times(seconds, idle_seconds)
-    name = board.gpus.get(gpu).name
-    there = [runner for runner in live_runners(board) if runner.gpu == name and not runner.is_ending]
-    if there:
-        return max(there, key=lambda runner: runner.takes_runs), False
-    return board.runners.hold(name, seconds, idle_seconds), True
-
-
 def granted(
     board: "Board",
     runner: "Runner",

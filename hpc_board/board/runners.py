@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from hpc_board.board.context import harness_sha256
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Preview
@@ -54,11 +56,14 @@ class Runners:
         command = tuple(clusters.schedulers[found.cluster.name].command(job))
         return Preview(found, script.text, command)
 
-    def hold(self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None) -> Runner:
+    def hold(
+        self, gpu: str, seconds: int | None = None, idle_seconds: int | None = None, *, unless_held: bool = False
+    ) -> Runner:
         """Start a runner that holds a GPU for the user's runs, and return it.
 
         It ends after `seconds`, after `idle_seconds` without a run, both bounded by `RunnerRules.times`, or when it is
-        released. If the scheduler does not answer, the runner is not queued yet, and a later pass completes it.
+        released. If the scheduler does not answer, the runner is not queued yet, and a later pass completes it. With
+        `unless_held`, a runner of the user on this GPU is returned instead, as one that is `reused`.
 
         Raises:
             InputError: no GPU has this name, a time is out of the bounds, or the script cannot be rendered.
@@ -72,11 +77,12 @@ class Runners:
         if self._context.store.runners.live(new.cluster):
             # One that has just retired leaves its place.
             self._context.reconciler.advance_runners(new.cluster)
-        runner = self._context.store.runners.add(new, most=self.rules().per_user, by_rules=not self._context.is_admin)
+        most, by_rules = self.rules().per_user, not self._context.is_admin
+        runner = self._context.store.runners.add(new, most=most, by_rules=by_rules, unless_held=unless_held)
         with _naming(f"Runner {runner.id} is stored, and may start later; `hpc-board release {runner.id}` ends it."):
             # The errors are those of all runners of the cluster, also of other users; this one's row has its own.
             self._context.reconciler.advance_runners(runner.cluster)
-            now = self._context.store.runners.get(runner.id)
+            now = replace(self._context.store.runners.get(runner.id), reused=runner.reused)
         if now.state is RunState.ERROR:
             hint = "\n".join(filter(None, (now.status.source, f"No {now.gpu} is held.")))
             raise SchedulerRefused(now.status.reason, hint=hint)

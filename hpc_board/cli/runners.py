@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from hpc_board.board import Board
-from hpc_board.board.held import granted, live_runners, runner_on, stays_text
+from hpc_board.board.held import granted, live_runners, stays_text
 from hpc_board.cli.exits import NO_VERDICT, print_error
 from hpc_board.cli.options import LENGTH, Open, command, gpu_names, held_names, timeout_option
 from hpc_board.cli.output import now, print_found, print_json, print_previews, refresh, remark
@@ -106,8 +106,8 @@ def _granted(
     Raises:
         WaitExpired: `timeout_seconds` are over.
     """
-    runner, is_new = runner_on(board, gpu, seconds, idle_seconds)
-    if not is_new:
+    runner = board.runners.hold(gpu, seconds, idle_seconds, unless_held=True)
+    if runner.reused:
         remark(f"You have runner {runner.id} already: {runner_text(runner, now())}.")
     try:
         return granted(board, runner, timeout_seconds, lambda problem: remark(f"Still waiting: {problem}"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hpc_board.board import Board
-from hpc_board.board.held import live_runners, runner_on
+from hpc_board.board.held import live_runners
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
 from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
@@ -233,12 +233,12 @@ def _hold(board: Board, gpu: str, seconds: int) -> Runner | None:
     from hpc_board.report.runners import runner_text
 
     refresh(board)
-    runner, is_new = runner_on(board, gpu, seconds)
-    if is_new or not runner.takes_runs:
+    runner = board.runners.hold(gpu, seconds, unless_held=True)
+    if not runner.reused or not runner.takes_runs:
         remark(f"Runner {runner.id}: {runner_text(runner, now())}.")
     if not runner.takes_runs:
         remark(f"Until it takes runs, yours have jobs of their own. `hpc-board release {runner.id}` ends it.")
-    return runner if is_new else None
+    return None if runner.reused else runner
 
 
 def _report_elsewhere(board: Board, runs: Sequence[Run], held: Runner | None) -> None:

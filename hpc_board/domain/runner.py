@@ -23,7 +23,7 @@ class Runner(msgspec.Struct, frozen=True):
 
     `token` is the job's unique name, `request` a hash of all that its runs have in common, and `account` the owner of
     the job if it is not `user`. `started_at` is the start of the job, None before; `runs` counts those that it was
-    given.
+    given. `reused` marks one that a request found instead of starting another.
     """
 
     id: int
@@ -41,6 +41,7 @@ class Runner(msgspec.Struct, frozen=True):
     account: str = ""
     started_at: datetime | None = None
     runs: int = 0
+    reused: bool = False
 
     @property
     def state(self) -> RunState:

@@ -62,8 +62,10 @@ class RunnerGateway:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
 
-    def add(self, new: NewRunner, *, most: int | None = None, by_rules: bool = False) -> Runner:
-        """Store a runner whose job is not sent yet.
+    def add(
+        self, new: NewRunner, *, most: int | None = None, by_rules: bool = False, unless_held: bool = False
+    ) -> Runner:
+        """Store a runner whose job is not sent yet, or return the `reused` one that holds the GPU `unless_held`.
 
         Raises:
             Refused: its user has at least `most` runners, besides those that are to end; or, `by_rules`, their GPU time
@@ -72,6 +74,9 @@ class RunnerGateway:
         with self._file.writing() as db:
             live = [_value(row) for row in db.rows("runner_details", f"{_LIVE} AND user = ?", [new.user], order="id")]
             held = [runner for runner in live if not runner.is_ending]
+            same = [runner for runner in held if runner.gpu == new.gpu]
+            if unless_held and same:
+                return replace(max(same, key=lambda runner: (runner.takes_runs, runner.id)), reused=True)
             if most is not None and len(held) >= most:
                 one = held[0]
                 raise Refused(

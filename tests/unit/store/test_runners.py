@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from hpc_board.domain.runner import Runner
 from hpc_board.errors import InputError, Refused
 from hpc_board.store import Store
 from hpc_board.store.runners import NewRunner
+from tests.unit.recorded import REPOSITORY
 from tests.values import replace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -43,6 +46,42 @@ def moved(store: Store, runner: Runner, state: RunState, minutes: float, **more:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "board.db")
+
+
+def test_two_clients_at_once_hold_a_gpu_once(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from hpc_board.store import Store; from tests.unit.store.test_runners import new\n"
+        "store = Store(Path(sys.argv[1])); sys.stdout.write('0\\n'); sys.stdout.flush(); sys.stdin.readline()\n"
+        "for user in 'abcdefghijklmnopqrst':\n"
+        "    held = store.runners.add(new(f'hb-{user}{sys.argv[2]}', user), unless_held=True)\n"
+        "    sys.stdout.write(f'{held.id} {held.reused}\\n')\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "board.db")]
+    clients = [
+        subprocess.Popen([*command, number], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+        for number in "12"
+    ]
+    for client in clients:
+        assert client.stdout
+        assert client.stdout.readline() == "0\n"
+    for client in clients:
+        assert client.stdin
+        client.stdin.write("\n")
+        client.stdin.flush()
+    found = [client.communicate()[0].split("\n") for client in clients]
+    for one, other in zip(*found, strict=True):
+        assert one.split()[:1] == other.split()[:1]
+        assert one == other == "" or {one.split()[1], other.split()[1]} == {"True", "False"}
+    assert [runner.id for runner in Store(tmp_path / "board.db").runners.live()] == [*range(1, 21)]
+
+
+def test_a_gpu_that_is_to_be_released_is_held_again(store: Store) -> None:
+    first = store.runners.add(new(), unless_held=True)
+    assert store.runners.add(new("hb-2"), most=1, unless_held=True) == replace(first, reused=True)
+    store.runners.request_end(first.id, "released")
+    second = store.runners.add(new("hb-3"), most=1, unless_held=True)
+    assert (second.id, second.reused) == (2, False)
 
 
 def test_a_runner_is_live_until_its_end(store: Store) -> None:
