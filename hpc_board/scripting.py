@@ -482,7 +482,7 @@ def _run(found: "WholeRun") -> Run:
 def _case(case: "JudgedCase") -> Case:
     times: dict[str, float | None] = {}
     if timing := case.timing:
-        nanoseconds = (timing.median_ns, timing.low_ns, timing.high_ns, timing.baseline_ns)
+        nanoseconds = (timing.time_ns, timing.low_ns, timing.high_ns, timing.reference_ns)
         seconds = (None if each is None else each / 1e9 for each in nanoseconds)
         times = dict(zip(("time_s", "low_s", "high_s", "reference_s"), seconds, strict=True), speedup=timing.speedup)
     return Case(case.phase, case.spec, str(case.verdict), case.message, **times)

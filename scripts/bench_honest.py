@@ -233,7 +233,7 @@ def as_ran(planned: Planned, result: Result | None, wall_s: float) -> Ran:
     timings = [case.timing for case in result.cases if case.phase == "benchmark" and case.timing]
     if result.verdict is not Verdict.PASS or result.score_s is None:
         return made(result.verdict, result.message, wall_s)
-    lows = [timing.median_ns if timing.low_ns is None else timing.low_ns for timing in timings]
+    lows = [timing.time_ns if timing.low_ns is None else timing.low_ns for timing in timings]
     score_ns, low_ns = 1e9 * result.score_s, score_of(lows, ranking_by)
     busy_processors = max(timing.busy_processors for timing in timings)
     return made(result.verdict, result.message, wall_s, score_ns, low_ns, busy_processors)

@@ -69,7 +69,7 @@ def is_shown_by_welch(one: Sequence[Case], other: Sequence[Case]) -> bool:
     difference, variance, parts = 0.0, 0.0, 0.0
     for sign, cases in ((1, one), (-1, other)):
         timings = [case.timing for case in cases if case.timing]
-        difference += sign * math.log(score_of([each.median_ns for each in timings], Ranking.GEOM))
+        difference += sign * math.log(score_of([each.time_ns for each in timings], Ranking.GEOM))
         workers = zip(*(each.worker_medians_ns for each in timings), strict=False)
         logs = [math.log(score_of(each, Ranking.GEOM)) for each in workers]
         # The standard error of a median of many normal values.

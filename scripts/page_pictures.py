@@ -52,7 +52,7 @@ def filled(board: Recorded) -> None:
                 )
             )
             case = row_case(
-                low_ns=0.99e9 * best_s, median_ns=1e9 * best_s, high_ns=1.02e9 * best_s, baseline_ns=REFERENCE_NS
+                low_ns=0.99e9 * best_s, time_ns=1e9 * best_s, high_ns=1.02e9 * best_s, reference_ns=REFERENCE_NS
             )
             result = replace(result_of(Verdict.PASS, case), run=added.id)
             store.runs.finish(added.id, status_of(RunState.FINISHED), result, best_s, at)

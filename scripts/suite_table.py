@@ -51,7 +51,7 @@ def _mutations() -> list[str]:
         with_it, without_it = mutation.with_it(), mutation.without_it()
         told = [_told(with_it), _told(without_it)]
         if told[0] == told[1]:
-            told = [f"{_told(each)}; reference {each.baseline_ns / 1e6:.1f} ms" for each in (with_it, without_it)]
+            told = [f"{_told(each)}; reference {each.reference_ns / 1e6:.1f} ms" for each in (with_it, without_it)]
         _row(mutation.defence, mutation.cheat, *told)
         if not mutation.gains(without_it, with_it):
             faults.append(f"{mutation.defence}: {mutation.cheat} does not gain by its absence")
@@ -65,7 +65,7 @@ def _told(found: Outcome) -> str:
 
 def _share(found: Outcome) -> str:
     """Return the time that counts as a share of the reference's in the same run, where both were timed."""
-    return f"; {found.score_ns / found.baseline_ns:.2f} of the reference's time" if found.baseline_ns else ""
+    return f"; {found.score_ns / found.reference_ns:.2f} of the reference's time" if found.reference_ns else ""
 
 
 def _row(*cells: str) -> None:

@@ -72,4 +72,4 @@ def _slowness(chance: random.Random, noise: Noise) -> float:
 def _timing(noise: Noise, passes: Sequence[Sequence[float]], reference_ns: Sequence[float]) -> Timing:
     if noise.on_gpu:
         return of_two_clocks(passes, [], reference_ns, floor_ns=0)
-    return of_rows(passes, reference_ns, [], floor_ns=0, least_ns=0, busy=0)
+    return of_rows(passes, reference_ns, [], floor_ns=0, bound_ns=0, busy=0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hpc_board.domain.moderation import may_read_code
+from hpc_board.domain.result_json import times_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, TimeSoFar, WholeRun, unknown_run
 from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
@@ -454,8 +455,9 @@ def _time_so_far(value: Any) -> TimeSoFar:
     Raises:
         ValueError: no case has it.
     """
-    case, times = value["case"], [value["median_ns"]]
-    times += [] if value["baseline_ns"] is None else [value["baseline_ns"]]
+    found = times_of(dict(value))
+    case, times = found["case"], [found["time_ns"]]
+    times += [] if found["reference_ns"] is None else [found["reference_ns"]]
     is_time = all(type(each) in (int, float) and TIME_NS_MIN <= each <= TIME_NS_MAX for each in times)
     if type(case) is not int or not 0 < case <= _CASES_MAX or not is_time:
         raise ValueError

@@ -113,11 +113,9 @@ def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) ->
     timed_one, timed_other = _timed(one), _timed(other)
     common = sorted(set(timed_one) & set(timed_other))
     pairs = [(timed_one[index], timed_other[index]) for index in common]
-    reference = _ratio([(a.baseline_ns, b.baseline_ns) for (_, a), (_, b) in pairs])
+    reference = _ratio([(a.reference_ns, b.reference_ns) for (_, a), (_, b) in pairs])
     cases = tuple(
-        CaseDifference(
-            first.index, first.spec, _difference(_scatter(a), _scatter(b), a.median_ns, b.median_ns, reference)
-        )
+        CaseDifference(first.index, first.spec, _difference(_scatter(a), _scatter(b), a.time_ns, b.time_ns, reference))
         for (first, a), (_, b) in pairs
     )
     score = score_difference(measured_score(one, ranking_by), measured_score(other, ranking_by))
@@ -148,7 +146,7 @@ def _timed(cases: Sequence[Case]) -> "dict[int, tuple[Case, Timing]]":
         for case in cases
         if case.phase == "benchmark"
         and case.timing is not None
-        and min((case.timing.median_ns, *case.timing.samples_ns)) > 0
+        and min((case.timing.time_ns, *case.timing.samples_ns)) > 0
     }
 
 
@@ -162,7 +160,7 @@ class _Scatter(msgspec.Struct, frozen=True):
 
 def _scatter(timing: Timing) -> _Scatter | None:
     """Return the scatter of a time; None with too few samples, or with none, as a task's own eval reports it."""
-    repeated = len(timing.worker_runs) > 1
+    repeated = len(timing.worker_samples) > 1
     if not timing.samples_ns or (len(timing.samples_ns) < _SAMPLES_MIN and not repeated):
         return None
     if timing.low_ns is not None and timing.high_ns is not None:
@@ -172,7 +170,7 @@ def _scatter(timing: Timing) -> _Scatter | None:
     else:
         bounds_ns = median_interval(timing.samples_ns)
     differ = RUNS_DIFFER_ROWS if _is_of_rows(timing) else RUNS_DIFFER_CALLS
-    return _Scatter(_half(timing.median_ns, bounds_ns), differ, repeated)
+    return _Scatter(_half(timing.time_ns, bounds_ns), differ, repeated)
 
 
 def _is_of_rows(timing: Timing) -> bool:
@@ -210,8 +208,8 @@ def _scatter_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> _Scatt
     found = [each for each in map(_scatter, timings) if each is not None]
     if len(found) < len(timings):
         return None
-    whole = math.fsum(timing.median_ns for timing in timings)
-    shares = [timing.median_ns / whole if ranking_by is Ranking.MEAN else 1 / len(timings) for timing in timings]
+    whole = math.fsum(timing.time_ns for timing in timings)
+    shares = [timing.time_ns / whole if ranking_by is Ranking.MEAN else 1 / len(timings) for timing in timings]
     return _Scatter(
         math.fsum(share * each.half for share, each in zip(shares, found, strict=True)),
         max(each.runs_differ for each in found),
@@ -238,8 +236,8 @@ def measured_score(cases: Sequence[Case], ranking_by: Ranking) -> MeasuredScore 
         return None
     indices = tuple(sorted(timed))
     timings = [timed[index][1] for index in indices]
-    score_ns = score_of([each.median_ns for each in timings], ranking_by)
-    references_ns = tuple(each.baseline_ns for each in timings)
+    score_ns = score_of([each.time_ns for each in timings], ranking_by)
+    references_ns = tuple(each.reference_ns for each in timings)
     return MeasuredScore(indices, score_ns, _scatter_of_scores(timings, ranking_by), references_ns)
 
 

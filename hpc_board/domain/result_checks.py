@@ -108,7 +108,7 @@ def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
 
 
 def _is_own_report(timing: Timing | None) -> bool:
-    return timing is not None and timing.runs >= 1 and timing.mean_ns == timing.median_ns > 0 and not timing.samples_ns
+    return timing is not None and timing.samples >= 1 and timing.mean_ns == timing.time_ns > 0 and not timing.samples_ns
 
 
 def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Device | None) -> list[str]:
@@ -135,24 +135,24 @@ def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> 
     least = next((least for count, least in counts if count < least), counts[0][1])
     if len(counts) < workers or any(count < needed for count, needed in counts):
         yield f"has fewer than {least} {'rows' if in_rows else 'calls'} from each of {workers} processes"
-    if timing.median_ns < limits.floor_seconds * 1e9:
-        yield f"takes {timing.median_ns:g} ns, less than the minimum of {limits.floor_seconds * 1e9:g} ns"
+    if timing.time_ns < limits.floor_seconds * 1e9:
+        yield f"takes {timing.time_ns:g} ns, less than the minimum of {limits.floor_seconds * 1e9:g} ns"
 
 
 def _time_that_counts(timing: Timing) -> float:
     """Return the time that follows from the samples: of rows their lower quartile, of calls the workers' median."""
     of_calls = timing.slack_ns is not None
     found = statistics.median(timing.worker_medians_ns) if of_calls else lower_quartile(timing.samples_ns)
-    return max(found, timing.least_ns or 0.0)
+    return max(found, timing.bound_ns or 0.0)
 
 
 def _is_consistent(timing: Timing | None) -> TypeGuard[Timing]:
-    if timing is None or timing.low_ns is None or timing.runs != len(timing.samples_ns):
+    if timing is None or timing.low_ns is None or timing.samples != len(timing.samples_ns):
         return False
     if not timing.samples_ns or min(timing.samples_ns) <= 0:
         return False
-    if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:
+    if sum(timing.worker_samples) != timing.samples or min(timing.worker_samples) < 1:
         return False
     expected = (_time_that_counts(timing), min(timing.samples_ns), max(timing.samples_ns))
-    said = (timing.median_ns, timing.best_ns, timing.worst_ns)
+    said = (timing.time_ns, timing.best_ns, timing.worst_ns)
     return all(abs(one - other) <= _ROUNDING * other for one, other in zip(said, expected, strict=True))

@@ -23,7 +23,28 @@ _FACTS_MAX = 500
 _KEY_CHARACTERS_MAX = 200
 _INTEGER_MAX = 2**53
 _NUMBER_MAX = 1e300
-_TIMES = ("mean_ns", "median_ns", "best_ns", "worst_ns", "baseline_ns", "low_ns", "high_ns", "least_ns", "claimed_ns")
+_TIMES = (
+    "mean_ns",
+    "time_ns",
+    "best_ns",
+    "worst_ns",
+    "reference_ns",
+    "low_ns",
+    "high_ns",
+    "bound_ns",
+    "alone_ns",
+    "kernel_clock_ns",
+)
+_FORMER_NAMES = {
+    "runs": "samples",
+    "median_ns": "time_ns",
+    "baseline_ns": "reference_ns",
+    "least_ns": "bound_ns",
+    "claimed_ns": "kernel_clock_ns",
+    "worker_runs": "worker_samples",
+}
+"""The former names of a case's times: boards have results with these, and jobs in flight during an upgrade, too."""
+
 _LISTS = {"kernels": KERNELS_MAX, "findings": len(CUDA_TOOLS) * FINDINGS_MAX, "stalls": STALLS_MAX}
 _TEXTS: Mapping[type[Value], int] = {Kernel: NAME_CHARACTERS_MAX, SanitizerFinding: TEXT_CHARACTERS_MAX}
 
@@ -49,7 +70,7 @@ def decode_result(data: bytes) -> Result:
         raise ResultError(f"result.json is not JSON: {error}") from error
     try:
         if isinstance(value, dict) and isinstance(value.get("cases"), list):
-            _make_mismatches_plain(value["cases"])
+            _make_plain(value["cases"])
         result = msgspec.convert(value, Result)
     except (ValueError, ArithmeticError) as error:
         raise ResultError(str(error).replace("`$", "`result")) from error
@@ -57,13 +78,20 @@ def decode_result(data: bytes) -> Result:
     return result
 
 
-def _make_mismatches_plain(cases: Iterable[Any]) -> None:
-    """Replace the details of wrong values by plain ones of bounded size.
+def times_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the times of a case, as a result, a database or a progress line has them, by their present names."""
+    return {_FORMER_NAMES.get(name, name): each for name, each in value.items()}
+
+
+def _make_plain(cases: Iterable[Any]) -> None:
+    """Give times their present names, and replace the details of wrong values by plain ones of bounded size.
 
     Raises:
         ValueError: they are malformed.
     """
     for index, case in enumerate(cases):
+        if isinstance(case, dict) and isinstance(case.get("timing"), dict):
+            case["timing"] = times_of(case["timing"])
         if isinstance(case, dict) and case.get("mismatch") is not None:
             plain = Mismatch.of(case["mismatch"], f"result.cases[{index}].mismatch")
             case["mismatch"] = msgspec.to_builtins(plain)

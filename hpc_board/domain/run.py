@@ -149,13 +149,13 @@ class TimeSoFar(msgspec.Struct, frozen=True):
     """The time of a benchmark `case` while it is still measured, with the names of `Timing`."""
 
     case: int
-    median_ns: float
-    baseline_ns: float | None = None
+    time_ns: float
+    reference_ns: float | None = None
 
     @property
     def speedup(self) -> float | None:
         """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
-        return self.baseline_ns / self.median_ns if self.baseline_ns else None
+        return self.reference_ns / self.time_ns if self.reference_ns else None
 
 
 class Progress(msgspec.Struct, frozen=True):

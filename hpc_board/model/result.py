@@ -94,48 +94,52 @@ PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
 
 
 class Timing(Value):
-    """Statistics of the timed calls of one case, all in nanoseconds.
+    """The time of a call in one case, and the statistics of its samples, all times in nanoseconds.
 
-    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those of
-    several workers, one after the other; `worker_runs` holds the number of samples of each; `median_ns` is the median
-    of their medians. `baseline_ns` is the median of the reference's calls in between, None without such calls. `noisy`:
-    the GPU had lowered its clocks for its own protection in most calls.
+    `time_ns` is the time that counts, from `low_ns` to `high_ns` in 8 of 10 measurements; the bounds are None if they
+    are unknown, as for times that a task's own eval reports. `samples` is the number of timed samples of several
+    workers, one after the other, and `worker_samples` that of each. `mean_ns`, `best_ns` and `worst_ns` are theirs,
+    `std_ns` is the sample standard deviation (n - 1), and `err_ns` the standard error of the mean. `reference_ns` is
+    the median of the reference's calls in between, None without such calls. `noisy`: the GPU had lowered its clocks for
+    its own protection in most calls.
 
     On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
-    `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is the
-    lower bound of a call's time, independent of the rows. `claimed_ns` is the median by the worker's own clock, which
-    counts for nothing; `busy_processors` is the number of processors that others used meanwhile.
+    and `time_ns` is the lower quartile of the samples, but at least `bound_ns`, a lower bound that does not depend on
+    rows. `alone_ns` is the time of the fastest call that was made alone. `kernel_clock_ns` is the median by the
+    worker's own clock, which counts for nothing; `busy_processors` is the number of processors that others used
+    meanwhile.
 
-    On a GPU the samples are calls. With the judge's windows `slack_ns` is the error of a window, and the largest gain
-    of a false claim: `median_ns` is the larger one of the workers' median `claimed_ns` and `least_ns`, the judge's
-    window less its overhead and the slack. Without `claimed_ns` the samples are windows, and no slack is subtracted.
-    Without windows it is 0, and nothing bounds a false claim.
+    On a GPU the samples are calls, and `time_ns` is the median of the workers' medians. With the judge's windows
+    `slack_ns` is the error of a window, and the largest gain of a false claim: `time_ns` is the larger one of
+    `kernel_clock_ns` and `bound_ns`, the judge's window less its overhead and the slack. Without `kernel_clock_ns` the
+    samples are windows, and no slack is subtracted. Without windows it is 0, and nothing bounds a false claim.
     """
 
-    runs: int
+    samples: int
     mean_ns: float
-    median_ns: float
+    time_ns: float
     std_ns: float
     err_ns: float
     best_ns: float
     worst_ns: float
     samples_ns: tuple[float, ...]
-    worker_runs: tuple[int, ...] = ()
-    baseline_ns: float | None = None
+    worker_samples: tuple[int, ...] = ()
+    reference_ns: float | None = None
     noisy: bool = False
     low_ns: float | None = None
     high_ns: float | None = None
-    least_ns: float | None = None
-    claimed_ns: float | None = None
+    bound_ns: float | None = None
+    alone_ns: float | None = None
+    kernel_clock_ns: float | None = None
     busy_processors: float = 0.0
     slack_ns: float | None = None
 
     @property
     def interval(self) -> float:
         """Return the width of the interval as a share of the time that counts; 0 without an interval."""
-        if self.low_ns is None or self.high_ns is None or not self.median_ns:
+        if self.low_ns is None or self.high_ns is None or not self.time_ns:
             return 0.0
-        return (self.high_ns - self.low_ns) / self.median_ns
+        return (self.high_ns - self.low_ns) / self.time_ns
 
     @property
     def is_wide(self) -> bool:
@@ -150,13 +154,13 @@ class Timing(Value):
     @property
     def speedup(self) -> float | None:
         """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
-        return self.baseline_ns / self.median_ns if self.baseline_ns and self.median_ns else None
+        return self.reference_ns / self.time_ns if self.reference_ns and self.time_ns else None
 
     @property
     def worker_samples_ns(self) -> tuple[tuple[float, ...], ...]:
         """Return the samples of each worker."""
         samples, begin = [], 0
-        for count in self.worker_runs or (self.runs,):
+        for count in self.worker_samples or (self.samples,):
             samples.append(self.samples_ns[begin : begin + count])
             begin += count
         return tuple(samples)
@@ -253,7 +257,7 @@ def case_share(case: Case, peak: Peak | None) -> Share | None:
     """Return the share of the device's peak that a case's median reaches; None if either is unknown."""
     if case.timing is None or case.work is None or peak is None:
         return None
-    return share_of_peak(case.work, peak, case.timing.median_ns)
+    return share_of_peak(case.work, peak, case.timing.time_ns)
 
 
 def secretly_failed(message: str, *, ranked: bool) -> str:

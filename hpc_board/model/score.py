@@ -13,7 +13,7 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
     since one zero would pull a geometric mean to zero.
     """
-    medians = [case.timing.median_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
+    medians = [case.timing.time_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
     if not medians or min(medians) <= 0:
         return None
     return score_of(medians, ranking_by)
@@ -22,7 +22,7 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
 def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     """Return the score of the task's own reference for these cases; None unless every benchmark case timed it."""
     timings = [case.timing for case in cases if case.phase == "benchmark"]
-    times = [timing.baseline_ns / 1e9 for timing in timings if timing is not None and timing.baseline_ns]
+    times = [timing.reference_ns / 1e9 for timing in timings if timing is not None and timing.reference_ns]
     return score_of(times, ranking_by) if times and len(times) == len(timings) else None
 
 

@@ -16,7 +16,7 @@ def best_times(cases: Sequence[Case], best: LeaderRun | None) -> Mapping[int, fl
     """Return the times of the best run in nanoseconds, by the index of those of `cases` that it has, too."""
     specs = {case.index: case.spec for case in cases}
     return {
-        case.index: case.timing.median_ns
+        case.index: case.timing.time_ns
         for case in (best.cases if best else ())
         if case.phase == "benchmark" and case.timing is not None and specs.get(case.index) == case.spec
     }
@@ -31,7 +31,7 @@ def case_bars(
     """
     rows: list[Bar] = []
     for text, timing, best_ns in timed:
-        times = {OWN: timing.median_ns, "reference": timing.baseline_ns, "best": best_ns}
+        times = {OWN: timing.time_ns, "reference": timing.reference_ns, "best": best_ns}
         known = {name: time_ns for name, time_ns in times.items() if time_ns}
         tones = {OWN: Tone.STRONG, "reference": Tone.QUIET, "best": Tone.GOOD}
         longest_ns = max(known.values(), default=0.0)

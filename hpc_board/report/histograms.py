@@ -15,10 +15,10 @@ _TAIL = 2.0
 as they would compress all other calls into one bar."""
 
 
-def histogram(samples_ns: Sequence[float], median_ns: float, width: int, height: int, counted: str = "call") -> Log:
+def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: int, counted: str = "call") -> Log:
     """Return the histogram of two calls or more in lines of `width` cells, `height` of them bars.
 
-    `median_ns` is that of the case, made from the medians of its workers; it can differ from that of all calls. For
+    `time_ns` is that of the case, made from the medians of its workers; it can differ from that of all calls. For
     rows of calls (`counted`), the lower quartile replaces the median.
     """
     ordered = sorted(samples_ns)
@@ -35,10 +35,10 @@ def histogram(samples_ns: Sequence[float], median_ns: float, width: int, height:
     counts = Counter(map(bin_of, drawn))
     most = max(counts.values())
     name, of = ("median", "") if counted == "call" else ("lower quartile", " of calls")
-    words = f"Times of {count_text(len(ordered), counted)}{of}; ┴ {name}: {duration_text(median_ns)}"
+    words = f"Times of {count_text(len(ordered), counted)}{of}; ┴ {name}: {duration_text(time_ns)}"
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
-    middle = (bin_of(median_ns) + 0.5) / bins
+    middle = (bin_of(time_ns) + 0.5) / bins
     ticks = (0.0, duration_text(low)), (middle, ""), (1.0, duration_text(high))
     bars = Series(Kind.BARS, tuple(((index + 0.5) / bins, float(counts[index])) for index in range(bins)))
     plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), (bars,))

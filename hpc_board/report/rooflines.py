@@ -50,9 +50,9 @@ def measured(result: Result, best: LeaderRun | None = None) -> tuple[Measured, .
             continue
         other = others.get((case.index, case.spec))
         times = {
-            OWN: case.timing.median_ns,
-            BEST: other.timing.median_ns if other and other.timing else None,
-            REFERENCE: case.timing.baseline_ns,
+            OWN: case.timing.time_ns,
+            BEST: other.timing.time_ns if other and other.timing else None,
+            REFERENCE: case.timing.reference_ns,
         }
         known = {sign: time for sign, time in times.items() if time is not None and time > 0}
         if OWN in known and max(case.work.memory_bytes, case.work.operations) > 0:

@@ -112,7 +112,7 @@ class BegunCase(msgspec.Struct, frozen=True):
         """Return the time so far with the round: "901 µs so far, round 2 of 5"; empty without a time."""
         if self.timed is None:
             return ""
-        time = f"{duration_text(self.timed.median_ns)} so far"
+        time = f"{duration_text(self.timed.time_ns)} so far"
         return time if self.round is None else f"{time}, {round_text(self.round)}"
 
 
@@ -139,7 +139,7 @@ def time_so_far(progress: Sequence[Progress]) -> str:
     step = next((step for step in reversed(progress) if step.timed is not None), None)
     if step is None or step.timed is None:
         return ""
-    time = f"{duration_text(step.timed.median_ns)} so far"
+    time = f"{duration_text(step.timed.time_ns)} so far"
     return time if step.of == 1 else f"benchmark {step.timed.case}: {time}"
 
 

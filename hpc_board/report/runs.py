@@ -437,8 +437,11 @@ def _benchmarks_table(
         list(zip(cases, short_specs(case.spec for case in cases).texts, strict=True)),
         (Column("#", right=True), lambda row: str(row[0].index + 1)),
         (Column("OUTCOME"), lambda row: verdict_text(row[0].verdict)),
-        (number(time), of_time(lambda timing: duration_text(timing.mean_ns if own_eval else timing.median_ns))),
-        (number("REFERENCE"), of_time(lambda timing: duration_text(timing.baseline_ns) if timing.baseline_ns else "")),
+        (number(time), of_time(lambda timing: duration_text(timing.mean_ns if own_eval else timing.time_ns))),
+        (
+            number("REFERENCE"),
+            of_time(lambda timing: duration_text(timing.reference_ns) if timing.reference_ns else ""),
+        ),
         (
             Column("SPEEDUP", right=True, optional=True, toned=True),
             of_time(lambda timing: "" if own_eval else speedup_text(timing.speedup)),
@@ -449,7 +452,7 @@ def _benchmarks_table(
         (Column("OF PEAK", optional=True), lambda row: _share_text(case_share(row[0], peak))),
         # Rows of calls have neither mean nor number.
         (number("MEAN", 1), of_time(lambda time: "" if own_eval or in_rows(time) else duration_text(time.mean_ns))),
-        (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.runs))),
+        (number("CALLS", 2), of_time(lambda timing: "" if in_rows(timing) else str(timing.samples))),
         (Column("MESSAGE", flexible=True, wraps=True, optional=True), lambda row: "" if told else _cell(row[0])),
         tones=tuple(speedup_tone(case.timing.speedup if case.timing else None) for case in cases),
     )
@@ -558,10 +561,10 @@ def _so_far_blocks(progress: Sequence[Progress]) -> Iterator[Block]:
         yield table(
             rows,
             (Column("#", right=True), lambda row: str(row[0].index + 1)),
-            (Column("SO FAR", right=True), lambda row: duration_text(row[1].median_ns)),
+            (Column("SO FAR", right=True), lambda row: duration_text(row[1].time_ns)),
             (
                 Column("REFERENCE", right=True, optional=True),
-                lambda row: duration_text(row[1].baseline_ns) if row[1].baseline_ns else "",
+                lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
             ),
             (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
             (Column("CASE", flexible=True, optional=True), lambda row: row[2]),

@@ -24,7 +24,7 @@ def scatter_text(timing: Timing) -> str:
     """Return the scatter of a time: its interval, else the standard error of the mean; empty for a single call."""
     if timing.low_ns is not None and timing.high_ns is not None:
         return interval_text(timing.low_ns, timing.high_ns)
-    return error_text(timing.mean_ns, timing.err_ns) if timing.runs > 1 else ""
+    return error_text(timing.mean_ns, timing.err_ns) if timing.samples > 1 else ""
 
 
 def processors_of(result: Result) -> int | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
-from hpc_board.domain.result_json import ResultError
+from hpc_board.domain.result_json import ResultError, times_of
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.score_interval import Interval, overlaps
 from hpc_board.domain.standing import Mark, MarkKind, Standing
@@ -24,7 +24,7 @@ from hpc_board.store.row_values import (
 )
 from hpc_board.store.sqlite import Row
 
-_SAMPLES = ("samples_ns", "worker_runs")
+_SAMPLES = ("samples_ns", "worker_samples")
 
 
 def row_id(number: int) -> int:
@@ -120,7 +120,7 @@ def cases_value(text: str) -> tuple[Case, ...]:
 
 
 def _timing(numbers: dict[str, Any]) -> Timing:
-    return Timing(samples_ns=(), **numbers)
+    return Timing(samples_ns=(), **times_of(numbers))
 
 
 def run_value(row: Row) -> Run:

@@ -43,7 +43,7 @@ _WINDOWS_MAX = 2**16
 """Characters of a run's windows in the raw data."""
 
 _TEXT_MAX = 4000
-_TIMES = ("median_ns", "low_ns", "high_ns", "baseline_ns", "claimed_ns", "least_ns", "slack_ns")
+_TIMES = ("time_ns", "low_ns", "high_ns", "reference_ns", "kernel_clock_ns", "bound_ns", "slack_ns")
 _CUDA_HOME = Path("/usr/local/cuda")
 _CUTLASS_HOMES = ("/usr/local/cutlass", "/opt/cutlass", "/usr")
 PROGRAMS = ("nvcc", "ncu", "compute-sanitizer", "bwrap", "nvidia-smi")
@@ -380,7 +380,7 @@ def outcome(result: Row, entry: Row) -> Row:
 
 def honest_ns(rows: Sequence[Row], name: str) -> "float | None":
     """Return the time of an honest kernel; None before it has one."""
-    times = [row.get("median_ns") for row in rows if row["kind"] == "kernel" and row["name"] == name]
+    times = [row.get("time_ns") for row in rows if row["kind"] == "kernel" and row["name"] == name]
     return next((time_ns for time_ns in times if time_ns), None)
 
 

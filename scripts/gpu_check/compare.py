@@ -71,7 +71,7 @@ def compared(torch: Any, kernel: Mapping[str, Any], case: Mapping[str, Any]) -> 
     }
     for clock, measure in clocks.items():
         try:
-            yield {"clock": clock, "median_ns": measure()}
+            yield {"clock": clock, "time_ns": measure()}
         except (ImportError, RuntimeError) as error:
             yield {"clock": clock, "left_out": f"{type(error).__name__}: {error}"[:200]}
 
@@ -100,7 +100,7 @@ def by_ncu(command: Sequence[str], named: Mapping[str, Any]) -> Iterator[dict[st
         why = (done.stderr.strip() or done.stdout.strip() or "it printed nothing")[-200:]
     for index, name in enumerate(named):
         found = times_ns[index] if times_ns else None
-        yield {"name": name, "clock": NCU, **({"left_out": why} if found is None else {"median_ns": found})}
+        yield {"name": name, "clock": NCU, **({"left_out": why} if found is None else {"time_ns": found})}
 
 
 def times_of(printed: str, count: int) -> list[float | None]:

@@ -15,7 +15,7 @@ WORKER = "worker"
 
 REFERENCES = ("triton.testing.do_bench", "CUDA graph, flush subtracted", "ncu")
 """The clocks with cold caches, beside which the judge's time has to lie."""
-PARTS = ("claimed_ns", "least_ns", "slack_ns")
+PARTS = ("kernel_clock_ns", "bound_ns", "slack_ns")
 """The claim, the least time of the windows and the slack: an audited time is the larger one of the first two."""
 
 _RULE = """\
@@ -101,11 +101,11 @@ def agreements(rows: Sequence[Row]) -> list[dict[str, Any]]:
         if row["kind"] == "clock":
             for case in row.get("cases", ()):
                 times = found.setdefault(case["name"], {"name": case["name"], "judge": [], "parts": [], "others": {}})
-                times["judge"].append(case.get("median_ns"))
+                times["judge"].append(case.get("time_ns"))
                 times["parts"].append([case.get(name) for name in PARTS])
     for row in rows:
-        if row["kind"] == "compare" and row["name"] in found and row.get("median_ns") is not None:
-            found[row["name"]]["others"].setdefault(row["clock"], []).append(row["median_ns"])
+        if row["kind"] == "compare" and row["name"] in found and row.get("time_ns") is not None:
+            found[row["name"]]["others"].setdefault(row["clock"], []).append(row["time_ns"])
     for each in found.values():
         others = [time for clock in REFERENCES for time in each["others"].get(clock, ())]
         each["right"] = bool(others) and all(near(time, min(others), max(others)) for time in each["judge"])
@@ -158,7 +158,7 @@ def kernel_cells(row: Row) -> list[str]:
     if row.get("left_out"):
         return [*named, f"left out: {row['left_out']}", *[""] * 10]
     verdict = row["verdict"] if as_expected(row) else f"**no**: {why(row)}"
-    names = ("median_ns", "low_ns", "high_ns", *PARTS, "baseline_ns", "clock_drift_ns")
+    names = ("time_ns", "low_ns", "high_ns", *PARTS, "reference_ns", "clock_drift_ns")
     time, low, high, *more, drift = [microseconds(row.get(name)) for name in names]
     clock = ": ".join(filter(None, (row.get("clock"), row.get("clock_reason"))))
     isolation, seconds = row.get("isolation", ""), f"{row['wall_s']:.1f}"
@@ -171,7 +171,7 @@ def cheat_cells(row: Row) -> list[str]:
     if row.get("left_out"):
         return [*named, f"left out: {row['left_out']}", "", "", "", ""]
     good = "yes" if as_expected(row) else f"**no**: {why(row)}"
-    times = [microseconds(row.get(name)) for name in ("median_ns", "honest_ns")]
+    times = [microseconds(row.get(name)) for name in ("time_ns", "honest_ns")]
     return [*named, row["verdict"], good, *times, f"{row['wall_s']:.1f}"]
 
 
@@ -195,7 +195,7 @@ def as_expected(row: Row) -> bool:
     if row["verdict"] != "pass" or "pass" not in row["expected"]:
         return row["verdict"] in row["expected"]
     honest_ns = row.get("honest_ns")
-    gains = honest_ns is not None and (row.get("median_ns") or 0.0) < 0.9 * honest_ns
+    gains = honest_ns is not None and (row.get("time_ns") or 0.0) < 0.9 * honest_ns
     return row.get("clock") != WORKER and not gains
 
 
@@ -205,7 +205,7 @@ def why(row: Row) -> str:
         return f"{row['verdict']}: {row['message'][:300]}"
     if row.get("clock") == WORKER:
         return f"timed only by the worker's clock: {row['clock_reason']}"
-    return f"{microseconds(row.get('median_ns'))} us, and the honest kernel {microseconds(row['honest_ns'])} us"
+    return f"{microseconds(row.get('time_ns'))} us, and the honest kernel {microseconds(row['honest_ns'])} us"
 
 
 def unexpected(rows: Sequence[Row]) -> list[Row]:

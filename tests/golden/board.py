@@ -269,8 +269,8 @@ def _run(gpu: str, last: Status = _FINISHED, **more: Any) -> SentRun:
 def _scanned(gpu: str, medians_ns: Sequence[float], **more: Any) -> SentRun:
     """Return a ranked pass of `scan` with these medians."""
     cases = [
-        timed(index, spec, median_ns, baseline_ns=40_000.0)
-        for index, (spec, median_ns) in enumerate(zip(_SCAN_SPECS, medians_ns, strict=False))
+        timed(index, spec, time_ns, reference_ns=40_000.0)
+        for index, (spec, time_ns) in enumerate(zip(_SCAN_SPECS, medians_ns, strict=False))
     ]
     score_s = geometric_mean_s(medians_ns)
     return _run(gpu, result=result("ranked", "pass", [*_SCAN_TESTS, *cases], **more), score_s=score_s)
@@ -320,11 +320,11 @@ def _sorted(bounds_ns: tuple[float, float, float], **more: Any) -> SentRun:
         in_rows(0, "size: 1024; seed: 2", half),
         in_rows(1, "size: 2048; seed: 3", bounds_ns, **more),
     ]
-    low_ns, median_ns, high_ns = bounds_ns
+    low_ns, time_ns, high_ns = bounds_ns
     return _run(
         "CPU",
         result=result("ranked", "pass", cases, provenance=ON_CPU),
-        score_s=median_ns / 1e9,
+        score_s=time_ns / 1e9,
         interval=(low_ns / 1e9, high_ns / 1e9),
     )
 

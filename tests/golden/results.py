@@ -73,45 +73,45 @@ def mismatch(*places: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def timed(index: int, spec: str, median_ns: float, *, baseline_ns: float | None = None, **more: Any) -> dict[str, Any]:
+def timed(index: int, spec: str, time_ns: float, *, reference_ns: float | None = None, **more: Any) -> dict[str, Any]:
     """Return a benchmark case of a GPU: two processes with three calls each, whose medians differ a little."""
-    samples = [median_ns + away for away in (-100.0, -40.0, 250.0, -60.0, 40.0, 90.0)]
+    samples = [time_ns + away for away in (-100.0, -40.0, 250.0, -60.0, 40.0, 90.0)]
     times = {
-        "runs": 6,
+        "samples": 6,
         "mean_ns": sum(samples) / 6,
-        "median_ns": median_ns,
+        "time_ns": time_ns,
         "std_ns": 120.0,
         "err_ns": 49.0,
         "best_ns": min(samples),
         "worst_ns": max(samples),
         "samples_ns": samples,
-        "worker_runs": [3, 3],
-        "baseline_ns": baseline_ns,
+        "worker_samples": [3, 3],
+        "reference_ns": reference_ns,
         "noisy": False,
     }
-    work = {"memory_bytes": median_ns * 2000, "operations": median_ns * 100}
+    work = {"memory_bytes": time_ns * 2000, "operations": time_ns * 100}
     return case("benchmark", index, spec, timing={**times, **more}, work=work)
 
 
 def in_rows(index: int, spec: str, bounds_ns: tuple[float, float, float], **more: Any) -> dict[str, Any]:
     """Return a benchmark case of a CPU: three processes with a row of calls each; `bounds_ns` surround the time."""
-    low_ns, median_ns, high_ns = bounds_ns
+    low_ns, time_ns, high_ns = bounds_ns
     times = {
-        "runs": 3,
+        "samples": 3,
         "mean_ns": sum(bounds_ns) / 3,
-        "median_ns": median_ns,
+        "time_ns": time_ns,
         "std_ns": 7e4,
         "err_ns": 4e4,
         "best_ns": low_ns,
         "worst_ns": high_ns,
         "samples_ns": list(bounds_ns),
-        "worker_runs": [1, 1, 1],
-        "baseline_ns": 4 * 2.0e6,
+        "worker_samples": [1, 1, 1],
+        "reference_ns": 4 * 2.0e6,
         "noisy": False,
         "low_ns": low_ns,
         "high_ns": high_ns,
-        "least_ns": 5e5,
-        "claimed_ns": median_ns - 1,
+        "bound_ns": 5e5,
+        "kernel_clock_ns": time_ns - 1,
         "busy_processors": 0.0,
     }
     return case("benchmark", index, spec, timing={**times, **more})
@@ -120,16 +120,16 @@ def in_rows(index: int, spec: str, bounds_ns: tuple[float, float, float], **more
 def reported(index: int, spec: str, mean_ns: float) -> dict[str, Any]:
     """Return a benchmark case as a task's own eval reports it."""
     times = {
-        "runs": 10,
+        "samples": 10,
         "mean_ns": mean_ns,
-        "median_ns": mean_ns,
+        "time_ns": mean_ns,
         "std_ns": 40.0,
         "err_ns": 12.0,
         "best_ns": mean_ns - 70,
         "worst_ns": mean_ns + 90,
         "samples_ns": [],
-        "worker_runs": [],
-        "baseline_ns": None,
+        "worker_samples": [],
+        "reference_ns": None,
         "noisy": False,
     }
     return case("benchmark", index, spec, timing=times)

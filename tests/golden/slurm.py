@@ -87,8 +87,8 @@ else:
             spec = "; ".join(f"{key}: {value}" for key, value in case.items())
             mean = 2000.0 + index
             timing = {
-                "runs": 3, "mean_ns": mean, "median_ns": mean, "std_ns": 10.0, "err_ns": 5.0, "best_ns": 1990.0,
-                "worst_ns": 2010.0, "samples_ns": [], "worker_runs": [], "baseline_ns": None, "noisy": False,
+                "samples": 3, "mean_ns": mean, "time_ns": mean, "std_ns": 10.0, "err_ns": 5.0, "best_ns": 1990.0,
+                "worst_ns": 2010.0, "samples_ns": [], "worker_samples": [], "reference_ns": None, "noisy": False,
             }
             timed = phase == "benchmarks" and mode != "profile"
             cases.append({

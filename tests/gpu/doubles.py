@@ -87,7 +87,7 @@ _COMPARE = """
 import json, sys
 for name in json.load(open(sys.argv[2])):
     for clock in ("triton.testing.do_bench", "CUDA graph, flush subtracted", "CUDA graph, hot"):
-        print(json.dumps({"name": name, "clock": clock, "median_ns": 20_000.0}), flush=True)
+        print(json.dumps({"name": name, "clock": clock, "time_ns": 20_000.0}), flush=True)
     print(json.dumps({"name": name, "clock": "ncu", "left_out": "FileNotFoundError"}), flush=True)
 print(json.dumps({"premise": "writing it once", "value": "83.17 us"}))
 """
@@ -121,8 +121,8 @@ if sys.argv[1] == "supervise":
         cases = []
         for case in job["task"]["benchmarks"]:
             time_ns = 40_000.0 if how.endswith(", slow FMAs") and "fma" in json.dumps(case) else 20_500.0
-            timing = {{"median_ns": time_ns, "low_ns": 20_000.0, "high_ns": 21_000.0, "baseline_ns": None}}
-            timing.update(claimed_ns=20_000.0, least_ns=time_ns, slack_ns=600.0)
+            timing = {{"time_ns": time_ns, "low_ns": 20_000.0, "high_ns": 21_000.0, "reference_ns": None}}
+            timing.update(kernel_clock_ns=20_000.0, bound_ns=time_ns, slack_ns=600.0)
             cases.append({{"phase": "benchmark", "timing": timing}})
         result = {{"verdict": how.partition(", ")[0], "message": "", "cases": cases, "score_s": 2e-5}}
         result["stdout"] = {{"text": "x" * 10**6}}

@@ -225,27 +225,27 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
         "language": "py",
         "expected": ["pass"],
     }
-    kernel |= {"message": "", "wall_s": 9.5, "isolation": "S4", "baseline_ns": 50_000.0}
-    times = {"median_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0, "clock_drift_ns": -40.0}
-    times |= {"claimed_ns": 12_340.0, "least_ns": 11_900.0, "slack_ns": 600.0}
+    kernel |= {"message": "", "wall_s": 9.5, "isolation": "S4", "reference_ns": 50_000.0}
+    times = {"time_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0, "clock_drift_ns": -40.0}
+    times |= {"kernel_clock_ns": 12_340.0, "bound_ns": 11_900.0, "slack_ns": 600.0}
     cheat = {**kernel, "stage": "hidden", "kind": "cheat", "name": "gain", "verdict": "pass", "honest_ns": 20_000.0}
     clock = {**kernel, "stage": "clock", "kind": "clock", "name": "kernels", "verdict": "pass"}
     clock["cases"] = [
-        {"name": "copy", "median_ns": 21_000.0, "claimed_ns": 20_990.0, "least_ns": 21_000.0},
-        {"name": "fma", "median_ns": 9e6},
+        {"name": "copy", "time_ns": 21_000.0, "kernel_clock_ns": 20_990.0, "bound_ns": 21_000.0},
+        {"name": "fma", "time_ns": 9e6},
     ]
     other = {**kernel, "stage": "clock", "kind": "compare", "clock": "triton.testing.do_bench"}
     rows: list[dict[str, Any]] = [
         {"kind": "probe", "step": "windows", "answer": "12.7 us", "took_s": 1.0, "stage": "probe"},
         clock,
-        {**other, "name": "copy", "median_ns": 20_000.0},
-        {**other, "name": "fma", "median_ns": 10e6},
+        {**other, "name": "copy", "time_ns": 20_000.0},
+        {**other, "name": "fma", "time_ns": 10e6},
         {**kernel, **times, "verdict": "pass", "clock": "judge"},
         {**kernel, **times, "name": "claimed", "verdict": "pass", "clock": "worker", "clock_reason": "no handle"},
         {**kernel, "language": "triton", "verdict": "crash", "message": "bad | news\x1b[2J"},
         {**kernel, "language": "cu", "left_out": "no time, it takes 25 s"},
-        {**cheat, "median_ns": 17_000.0},
-        {**cheat, "name": "none", "median_ns": 19_000.0},
+        {**cheat, "time_ns": 17_000.0},
+        {**cheat, "name": "none", "time_ns": 19_000.0},
         {**cheat, "name": "later", "left_out": "no time, it takes 9 s"},
     ]
     page = table.page({"GPU": "NVIDIA X", "driver": "1"}, rows)

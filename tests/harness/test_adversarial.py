@@ -35,7 +35,7 @@ def pays(cheat: Cheat, found: Outcome) -> bool:
     for number in range(_TRIES):
         tried = found if number == 0 else outcome.__wrapped__(cheat)
         # The reference's time comes with each run; an honest kernel's takes a run of its own.
-        if "slow reference" not in cheat.task and tried.score_ns > _PAID_SHARE_MIN * tried.baseline_ns:
+        if "slow reference" not in cheat.task and tried.score_ns > _PAID_SHARE_MIN * tried.reference_ns:
             return True
         if any(tried.score_ns > _PAID_SHARE_MIN * outcome.__wrapped__(each).score_ns for each in honest):
             return True
@@ -102,5 +102,5 @@ def test_cases_after_one_that_hangs_are_not_blamed() -> None:
 def test_remembering_answers_makes_no_call_faster() -> None:
     timing = named("p14_hash_cache").result.cases[0].timing
     assert timing is not None
-    assert timing.baseline_ns is not None
-    assert timing.best_ns > timing.baseline_ns / 10
+    assert timing.reference_ns is not None
+    assert timing.best_ns > timing.reference_ns / 10

@@ -110,9 +110,9 @@ def test_what_the_ticks_of_a_clock_make_of_equal_times_is_no_drift() -> None:
 
 def test_the_median_of_the_workers_medians_counts() -> None:
     found = timing([[1, 2, 3], [10, 11, 12], [4, 5, 600]], [7, 9, 8])
-    assert found.median_ns == 5
-    assert list(found.worker_runs) == [3, 3, 3]
-    assert found.baseline_ns == 8
+    assert found.time_ns == 5
+    assert list(found.worker_samples) == [3, 3, 3]
+    assert found.reference_ns == 8
     assert list(found.worker_medians_ns) == [2, 11, 5]
 
 

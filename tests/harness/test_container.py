@@ -72,7 +72,7 @@ def test_a_right_kernel_passes_in_bubblewrap_and_the_result_says_so(tmp_path: Pa
     assert str(result.provenance["sandbox"]).startswith("bubblewrap ")
     assert "left_processes" not in result.provenance
     assert result.score_s is not None
-    assert all(case.timing and case.timing.baseline_ns for case in result.cases if case.phase == "benchmark")
+    assert all(case.timing and case.timing.reference_ns for case in result.cases if case.phase == "benchmark")
 
 
 @needs_bwrap

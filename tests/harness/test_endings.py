@@ -73,7 +73,7 @@ def test_times_are_kept_where_a_later_worker_cannot_load_the_submission(tmp_path
     assert "not a third time" in result.message
     assert result.score_s is None
     timings = [case.timing for case in result.cases if case.phase == "benchmark"]
-    assert [len(timing.worker_runs) for timing in timings if timing] == [1, 1]
+    assert [len(timing.worker_samples) for timing in timings if timing] == [1, 1]
 
 
 @pytest.mark.parametrize(

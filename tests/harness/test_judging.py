@@ -384,7 +384,7 @@ def test_the_times_so_far_are_told_with_the_next_step_and_end_as_those_of_the_re
     first = found.result.cases[-2].timing
     assert first is not None
     last = steps[-1]["timed"]
-    assert last == {"case": 1, "median_ns": first.median_ns, "baseline_ns": first.baseline_ns}
+    assert last == {"case": 1, "time_ns": first.time_ns, "reference_ns": first.reference_ns}
 
 
 def test_a_run_at_one_go_of_one_case_has_no_time_before_its_result(tmp_path: Path) -> None:

@@ -235,22 +235,22 @@ def result(run_: Run) -> Result:
     )
 
 
-def timing(median_ns: float) -> Timing:
+def timing(time_ns: float) -> Timing:
     steps = [0.98 + 0.001 * ((7 * number) % 41) for number in range(98)]
-    samples = tuple(median_ns * step for step in (*steps, 1.2, 1.3))
-    return Timing(100, median_ns * 1.01, median_ns, 200.0, 20.0, median_ns * 0.98, median_ns * 1.3, samples)
+    samples = tuple(time_ns * step for step in (*steps, 1.2, 1.3))
+    return Timing(100, time_ns * 1.01, time_ns, 200.0, 20.0, time_ns * 0.98, time_ns * 1.3, samples)
 
 
 def in_rows(index: int) -> Timing:
     """Rows of which the lower quartile is 2.1 ms, 4.2 ms, 8.4 ms, and which others made longer."""
-    median_ns = 2.1e6 * 2**index
+    time_ns = 2.1e6 * 2**index
     return replace(
-        timing(median_ns),
-        baseline_ns=3.4 * median_ns,
-        low_ns=median_ns / 1.1025,
-        high_ns=median_ns * 1.144,
-        least_ns=0.0,
-        claimed_ns=median_ns,
+        timing(time_ns),
+        reference_ns=3.4 * time_ns,
+        low_ns=time_ns / 1.1025,
+        high_ns=time_ns * 1.144,
+        bound_ns=0.0,
+        kernel_clock_ns=time_ns,
         busy_processors=0.8,
     )
 

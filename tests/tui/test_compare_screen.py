@@ -47,7 +47,7 @@ class Timed(FakeBoard):
                 case,
                 timing=replace(
                     case.timing,
-                    median_ns=case.timing.median_ns * 0.8,
+                    time_ns=case.timing.time_ns * 0.8,
                     samples_ns=tuple(sample * 0.8 for sample in case.timing.samples_ns),
                 ),
             )
@@ -239,12 +239,12 @@ async def test_the_chosen_row_of_a_board_has_a_sign() -> None:
 
 async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path) -> None:
     place = recorded(tmp_path)
-    for user, median_ns in (("eve", 12_340.0), (None, 24_680.0), (None, 6_170.0)):
+    for user, time_ns in (("eve", 12_340.0), (None, 24_680.0), (None, 6_170.0)):
         place.add(
             user=user,
-            code=f"# {user or 'mine'}, {median_ns:.0f} ns\n".encode(),
-            result=result_of(Verdict.PASS, timed_case(median_ns=median_ns)),
-            score_s=median_ns / 1e9,
+            code=f"# {user or 'mine'}, {time_ns:.0f} ns\n".encode(),
+            result=result_of(Verdict.PASS, timed_case(time_ns=time_ns)),
+            score_s=time_ns / 1e9,
         )
     board = place.board
     async with app_on(board).run_test(size=(100, 30)) as pilot:

@@ -215,27 +215,27 @@ def status_of(state: RunState, *, reason: str = "", source: str = "", job_id: st
     return Status(state, AT, job_id=job_id, node="n1", reason=reason, source=source)
 
 
-def timed_case(index: int = 0, *, median_ns: float = 12_340.0, spec: str = "size: 1024") -> Case:
-    """A benchmark case that passed, with three calls around `median_ns`."""
-    samples = (median_ns - 100, median_ns, median_ns + 3_000)
-    return Case(
-        "benchmark", index, spec, Verdict.PASS, "", Timing(3, median_ns + 20, median_ns, 70, 40, *_ends(samples))
-    )
+def timed_case(index: int = 0, *, time_ns: float = 12_340.0, spec: str = "size: 1024") -> Case:
+    """A benchmark case that passed, with three calls around `time_ns`."""
+    samples = (time_ns - 100, time_ns, time_ns + 3_000)
+    return Case("benchmark", index, spec, Verdict.PASS, "", Timing(3, time_ns + 20, time_ns, 70, 40, *_ends(samples)))
 
 
 def row_case(
     index: int = 0,
     *,
     low_ns: float = 1.9e6,
-    median_ns: float = 2.1e6,
+    time_ns: float = 2.1e6,
     high_ns: float = 2.4e6,
     busy: float = 0.0,
-    baseline_ns: float | None = 7.14e6,
+    reference_ns: float | None = 7.14e6,
 ) -> Case:
     """A benchmark case that passed and was timed in rows, as on a CPU."""
-    rows = (low_ns, median_ns, high_ns)
-    timing = Timing(3, sum(rows) / 3, median_ns, 7e4, 4e4, *_ends(rows), (1, 1, 1), baseline_ns)
-    told = replace(timing, low_ns=low_ns, high_ns=high_ns, least_ns=5e5, claimed_ns=median_ns - 1, busy_processors=busy)
+    rows = (low_ns, time_ns, high_ns)
+    timing = Timing(3, sum(rows) / 3, time_ns, 7e4, 4e4, *_ends(rows), (1, 1, 1), reference_ns)
+    told = replace(
+        timing, low_ns=low_ns, high_ns=high_ns, bound_ns=5e5, kernel_clock_ns=time_ns - 1, busy_processors=busy
+    )
     return Case("benchmark", index, f"size: {1024 * 2**index}", Verdict.PASS, "", told)
 
 

@@ -53,10 +53,10 @@ class _Measured:
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first call."""
-        return of_two_clocks(self.passes, [], self.baseline_ns, floor_ns=1e9 * floor_seconds) if self.passes else None
+        return of_two_clocks(self.passes, [], self.reference_ns, floor_ns=1e9 * floor_seconds) if self.passes else None
 
     @property
-    def baseline_ns(self) -> list[float]:
+    def reference_ns(self) -> list[float]:
         return [each.claimed_ns for each in self.baseline]
 
     @property
@@ -149,7 +149,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
             rows = measured.longest_rows
             median_ns = statistics.median(each.claimed_ns for each in called)
             words = unclaimed_time([row], measured.overhead_rows, self._limits) or colder_than_hot(
-                median_ns, row, measured.baseline_ns, rows, self._limits
+                median_ns, row, measured.reference_ns, rows, self._limits
             )
             words = words and f"in a row of {row.calls} calls: {words}"
         if words is None:
@@ -198,7 +198,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
         return row
 
     def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
-        fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
+        fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.reference_ns)))
         with self._crew.alone(), of_the_task():
             measured.rows.append(self._called_in_row(baseline, index, min(count, fewer)))
             if fewer < count:

@@ -104,7 +104,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         found = self._timing(index)
         if found is None:
             return False
-        return found.interval * found.median_ns > max(self._interval_ns_min, self._limits.interval * found.median_ns)
+        return found.interval * found.time_ns > max(self._interval_ns_min, self._limits.interval * found.time_ns)
 
     def _why(self, wide: Sequence[int]) -> str:
         timings = [self._timing(index) for index in wide]
@@ -133,14 +133,14 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         found = None if self._latest is None else self._timing(self._latest)
         if self._latest is None or found is None:
             return {}
-        return {"timed": {"case": self._latest + 1, "median_ns": found.median_ns, "baseline_ns": found.baseline_ns}}
+        return {"timed": {"case": self._latest + 1, "time_ns": found.time_ns, "reference_ns": found.reference_ns}}
 
     def _conclude(self) -> None:
         """Fail the cases whose times no right call can take."""
         for index, measured in self._measured.items():
             found, floor = self._timing(index), floor_ns(self._bench.generated[index].work, self._peak)
-            if measured.failure is None and found is not None and found.median_ns < floor:
-                words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
+            if measured.failure is None and found is not None and found.time_ns < floor:
+                words = f"a call takes {duration_text(found.time_ns)}, less than {duration_text(floor)}"
                 message = f"{words}, which is impossible for a correct call on this device"
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, message)
 

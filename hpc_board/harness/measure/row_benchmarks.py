@@ -80,10 +80,10 @@ class _Measured:
         if not self.rows:
             return ""
         in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
-        if self.least_ns() <= in_row_ns:
+        if self.bound_ns() <= in_row_ns:
             return ""
         return _TOGETHER.format(
-            counts=duration_text(self.least_ns()),
+            counts=duration_text(self.bound_ns()),
             whose="their processor time" if self._worked_ns() < self._alone_ns() else "single calls",
             in_row=duration_text(in_row_ns),
         )
@@ -109,7 +109,7 @@ class _Measured:
         """
         return self.empty.get(row.calls if row.by_blocks else 1) or self.empty[1]
 
-    def least_ns(self) -> float:
+    def bound_ns(self) -> float:
         """Return a lower bound of a call's time: calls of a row may run at the same time on several processors.
 
         Then the processors work for longer than the row takes, and a call alone takes longer than one of the row.
@@ -130,7 +130,7 @@ class _Measured:
         """Return the time of the fastest call that was made alone, with the run time of the harness around it."""
         idle_ns = min((each.idle_ns for each in self.empty.get(1, ()) if each.is_counted), default=0.0)
         alone = [each for each in (*self.alone, *self.rows) if each.calls == 1]
-        return min((each.wall_ns - each.waited_ns - idle_ns for each in alone), default=0.0)
+        return max(0.0, min((each.wall_ns - each.waited_ns - idle_ns for each in alone), default=0.0))
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first row."""
@@ -141,7 +141,8 @@ class _Measured:
             [_trusted_ns(each) / each.calls for each in self.reference],
             [row.claimed_ns / row.calls for row in self.rows],
             floor_ns=1e9 * floor_seconds,
-            least_ns=self.least_ns(),
+            bound_ns=self.bound_ns(),
+            alone_ns=self._alone_ns(),
             busy=statistics.median(self.busy or [0.0]),
         )
 

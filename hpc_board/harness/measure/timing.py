@@ -23,25 +23,25 @@ _SHARE_OF_PEAK = 0.5
 """A floor is half of the time at peak: data sheets are incomplete, and a floor must never be wrong."""
 
 
-def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
-    """Return the statistics of each worker's samples, for at least one worker; `baseline_ns` is the reference's.
+def timing(passes: Sequence[Sequence[float]], reference_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
+    """Return the statistics of each worker's samples, for at least one worker; `reference_ns` is the reference's.
 
-    The median is that of the workers' own medians; all other values are of all samples together. The error is that of
-    the mean, std / sqrt(n).
+    The time is the median of the workers' own medians; all other values are of all samples together. The error is that
+    of the mean, std / sqrt(n).
     """
     samples_ns = [sample for each in passes for sample in each]
     deviation = statistics.stdev(samples_ns) if len(samples_ns) > 1 else 0.0
     return Timing(
-        runs=len(samples_ns),
+        samples=len(samples_ns),
         mean_ns=statistics.fmean(samples_ns),
-        median_ns=statistics.median(statistics.median(each) for each in passes if each),
+        time_ns=statistics.median(statistics.median(each) for each in passes if each),
         std_ns=deviation,
         err_ns=deviation / math.sqrt(len(samples_ns)),
         best_ns=min(samples_ns),
         worst_ns=max(samples_ns),
         samples_ns=tuple(samples_ns),
-        worker_runs=tuple(len(each) for each in passes if each),
-        baseline_ns=statistics.median(baseline_ns) if baseline_ns else None,
+        worker_samples=tuple(len(each) for each in passes if each),
+        reference_ns=statistics.median(reference_ns) if reference_ns else None,
         noisy=noisy,
     )
 
@@ -52,24 +52,26 @@ def of_rows(
     claimed_ns: Sequence[float],
     *,
     floor_ns: float,
-    least_ns: float,
+    bound_ns: float,
+    alone_ns: float | None = None,
     busy: float,
 ) -> Timing:
     """Return the statistics of the rows of each worker, each as the time of one call.
 
-    The time that counts is the lower quartile of all rows, or `floor_ns` or `least_ns` if that is more. If calls alone
-    give `least_ns`, the interval reaches from the rows to that.
+    The time that counts is the lower quartile of all rows, or `floor_ns` or `bound_ns` if that is more. If calls alone
+    give `bound_ns`, the interval reaches from the rows to that.
     """
-    least_ns = max(floor_ns, least_ns)
+    bound_ns = max(floor_ns, bound_ns)
     samples_ns = [sample for each in passes for sample in each]
     found, (low_ns, high_ns) = lower_quartile(samples_ns), quartile_interval(samples_ns)
     return replace(
         timing(passes, reference_ns),
-        median_ns=max(found, least_ns),
+        time_ns=max(found, bound_ns),
         low_ns=max(low_ns, floor_ns),
-        high_ns=max(high_ns, least_ns),
-        least_ns=least_ns,
-        claimed_ns=statistics.median(claimed_ns) if claimed_ns else None,
+        high_ns=max(high_ns, bound_ns),
+        bound_ns=bound_ns,
+        alone_ns=alone_ns,
+        kernel_clock_ns=statistics.median(claimed_ns) if claimed_ns else None,
         busy_processors=busy,
     )
 
@@ -105,11 +107,11 @@ def of_two_clocks(
     time_ns = max(floor_ns, statistics.median(medians_ns))
     return replace(
         timing(claims or windows, reference_ns, noisy=noisy),
-        median_ns=time_ns,
+        time_ns=time_ns,
         low_ns=max(floor_ns, min(time_ns, low_ns)),
         high_ns=max(time_ns, high_ns),
-        least_ns=max(floor_ns, bound_ns) if claims else floor_ns,
-        claimed_ns=statistics.median(map(statistics.median, claims)) if claims else None,
+        bound_ns=max(floor_ns, bound_ns) if claims else floor_ns,
+        kernel_clock_ns=statistics.median(map(statistics.median, claims)) if claims else None,
         slack_ns=allowed_ns,
         busy_processors=busy,
     )

@@ -114,11 +114,11 @@ class _Measured:
     def note(self) -> str:
         """Return a remark on a case that passes; "" without one."""
         found = None if self.by_host else self.timing(0.0)
-        if found is None or found.claimed_ns is None or found.claimed_ns >= found.median_ns:
+        if found is None or found.kernel_clock_ns is None or found.kernel_clock_ns >= found.time_ns:
             return _BY_HOST if self.by_host else ""
         return (
-            f"the kernel's own clock shows {duration_text(found.claimed_ns)}; the judge's lower bound is "
-            f"{duration_text(found.median_ns)} ({duration_text(self.slack_ns)} of slack already deducted)"
+            f"the kernel's own clock shows {duration_text(found.kernel_clock_ns)}; the judge's lower bound is "
+            f"{duration_text(found.time_ns)} ({duration_text(self.slack_ns)} of slack already deducted)"
         )
 
     @property
@@ -138,7 +138,7 @@ class _Measured:
         """Return whether windows contain a copying that a submission can avoid, and that is a large part of a call."""
         found = self.timing(0.0)
         output_ns = 0.0 if self.by_host else self.overhead.output_ns
-        return found is not None and output_ns > _OUTPUT_SHARE_MAX * found.median_ns
+        return found is not None and output_ns > _OUTPUT_SHARE_MAX * found.time_ns
 
     def call_ns(self, call: CalledInWindow) -> float:
         """Return the time of a call in a window; see `_Overhead`."""
@@ -384,7 +384,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             self._drift_fault = error.message
         for index, measured in self._measured.items():
             found = self._timing(index)
-            allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.median_ns if found else 0.0)
+            allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.time_ns if found else 0.0)
             if measured.scatter_ns > allowed_ns:
                 words = f"the judge's overhead varied by {duration_text(measured.scatter_ns)} during this run"
                 measured.failure = CallFailed(Verdict.UNSTABLE, f"{words}; another process may be using the GPU")

@@ -288,7 +288,7 @@ def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFail
 
 def _impossible(cases: Sequence[Case], ended: Ended) -> CallFailed | None:
     """Return a failure if the reported calls took longer than the program ran."""
-    claimed_ns = math.fsum(case.timing.mean_ns * case.timing.runs for case in cases if case.timing)
+    claimed_ns = math.fsum(case.timing.mean_ns * case.timing.samples for case in cases if case.timing)
     if claimed_ns <= ended.seconds * 1e9:
         return None
     message = f"it reports {duration_text(claimed_ns)} of calls, but ran for {duration_text(ended.seconds * 1e9)}"

@@ -70,7 +70,7 @@ class BriefRunView(View, frozen=True):
         """Return the brief object of a run."""
         failed = [case for case in run.cases if case.verdict != "pass"]
         gpu = _cut(run.gpu, _GPU_BYTES_MAX)
-        times = [_rounded(case.median_ns) for case in run.cases if isinstance(case.median_ns, float)]
+        times = [_rounded(case.time_ns) for case in run.cases if isinstance(case.time_ns, float)]
         return cls(
             id=run.id,
             gpu=gpu,

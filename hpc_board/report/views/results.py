@@ -65,41 +65,43 @@ class CaseView(View, frozen=True):
     verdict: str
     """the [verdict](results.md#verdicts) of the case"""
     message: Lines
-    runs: int | UnsetType = UNSET
-    """the number of timed calls"""
+    samples: int | UnsetType = UNSET
+    """the number of timed samples: rows of calls on a CPU, else calls"""
     mean_ns: Nanoseconds | UnsetType = UNSET
     """their mean"""
-    median_ns: Nanoseconds | UnsetType = UNSET
-    """the time that counts: on a CPU the lower quartile of its rows, on a GPU the median"""
+    time_ns: Nanoseconds | UnsetType = UNSET
+    """the time that counts, at least `bound_ns`: on a CPU the lower quartile of its rows, on a GPU the median"""
     std_ns: Nanoseconds | UnsetType = UNSET
     """the sample standard deviation"""
     err_ns: Nanoseconds | UnsetType = UNSET
     """the standard error of the mean"""
     best_ns: Nanoseconds | UnsetType = UNSET
-    """the shortest"""
+    """the shortest sample"""
     worst_ns: Nanoseconds | UnsetType = UNSET
-    """the longest"""
-    baseline_ns: Nanoseconds | UnsetType | None = UNSET
+    """the longest one"""
+    reference_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
     """true if the GPU had lowered its clocks for its own protection in most calls"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
-    """the lower bound of the confidence interval of `median_ns`, unless the task's own eval measured it"""
+    """the lower bound of the 80 % confidence interval of `time_ns`; `null` if the task's own eval measured it"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
     """its upper bound"""
-    least_ns: Nanoseconds | UnsetType | None = UNSET
+    bound_ns: Nanoseconds | UnsetType | None = UNSET
     """the lower bound of a call's time: on a CPU independent of rows, on a GPU the judge's window less `slack_ns`"""
-    claimed_ns: Nanoseconds | UnsetType | None = UNSET
-    """the median by the kernel's own clock: on a CPU it counts for nothing, on a GPU down to `least_ns`"""
+    alone_ns: Nanoseconds | UnsetType | None = UNSET
+    """on a CPU the time of the fastest call that was made alone"""
+    kernel_clock_ns: Nanoseconds | UnsetType | None = UNSET
+    """the median by the kernel's own clock: on a CPU it counts for nothing, on a GPU down to `bound_ns`"""
     busy_processors: float | UnsetType = UNSET
     """the number of processors that others used meanwhile"""
     slack_ns: Nanoseconds | UnsetType | None = UNSET
     """on a GPU the error of the judge's window, the largest gain of a false claim; 0 without a claim or a window"""
     speedup: float | UnsetType | None = UNSET
-    """the ratio of `baseline_ns` to `median_ns`"""
+    """the ratio of `reference_ns` to `time_ns`"""
     samples_ns: list[Nanoseconds] | UnsetType = UNSET
     """the time of every call, with `--samples`, and in `task test`"""
-    worker_runs: list[int] | UnsetType = UNSET
+    worker_samples: list[int] | UnsetType = UNSET
     """the number of samples of each process, beside `samples_ns`"""
     of_peak: ShareView | UnsetType = UNSET
     """the share of the device's peak, where the task states the least work and the peak is known"""
@@ -173,10 +175,10 @@ class SanitizerFindingView(View, frozen=True):
 
 
 _FIELDS = CaseView.__struct_fields__
-_TIMING = _FIELDS[_FIELDS.index("runs") : _FIELDS.index("samples_ns")]
+_TIMING = _FIELDS[_FIELDS.index("samples") : _FIELDS.index("samples_ns")]
 """The fields of a case that are attributes of its `Timing`."""
 
-_SAMPLES = ("samples_ns", "worker_runs")
+_SAMPLES = ("samples_ns", "worker_samples")
 
 
 def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:

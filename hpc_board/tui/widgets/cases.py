@@ -146,7 +146,7 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
     """
     known = [timing for timing in map(_timing, cases) if timing is not None]
     timings = [timing for timing in known if isinstance(timing, Timing)]
-    by_rows, has_reference = any(map(in_rows, timings)), any(timing.baseline_ns for timing in known)
+    by_rows, has_reference = any(map(in_rows, timings)), any(timing.reference_ns for timing in known)
     scatter = Column("scatter", "Interval", 15, most=18) if by_rows else Column("scatter", "Std error", 10, right=True)
     times = (
         Column("time", ("Time" if by_rows else "Median") if timings else "So far", 8, right=True),
@@ -175,11 +175,11 @@ def _cells(each: _Numbered) -> dict[str, Text]:
         "number": toned(case.index + 1, Tone.MUTED),
         "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
         "outcome": each.outcome,
-        "time": toned(duration_text(timing.median_ns) if timing else ""),
-        "reference": toned(duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "", Tone.MUTED),
+        "time": toned(duration_text(timing.time_ns) if timing else ""),
+        "reference": toned(duration_text(timing.reference_ns) if timing and timing.reference_ns else "", Tone.MUTED),
         "speedup": speedup_cell(timing.speedup if timing else None),
         "scatter": toned(scatter_text(judged) if judged else "", Tone.MUTED),
-        "samples": toned(judged.runs if judged else "", Tone.MUTED),
+        "samples": toned(judged.samples if judged else "", Tone.MUTED),
         "case": toned(each.spec),
     }
 
@@ -202,12 +202,12 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
         counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
         parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
         if len(timing.samples_ns) > 1:
-            parts.append(drawn([histogram(timing.samples_ns, timing.median_ns, room, bars, counted)]))
+            parts.append(drawn([histogram(timing.samples_ns, timing.time_ns, room, bars, counted)]))
     return Group(*parts)
 
 
 def _times(timing: Timing, width: int) -> Text:
-    time, rowed = duration_text(timing.median_ns), in_rows(timing)
+    time, rowed = duration_text(timing.time_ns), in_rows(timing)
     scatter = scatter_text(timing)
     words = [
         f"time {time}" if rowed else f"median {time}",
@@ -220,6 +220,6 @@ def _times(timing: Timing, width: int) -> Text:
 
 def _against(timing: Timing | TimeSoFar) -> tuple[str, ...]:
     """Return the reference's time and the speedup over it; nothing without a reference."""
-    if not timing.baseline_ns:
+    if not timing.reference_ns:
         return ()
-    return f"reference {duration_text(timing.baseline_ns)}", f"speedup {speedup_text(timing.speedup)}"
+    return f"reference {duration_text(timing.reference_ns)}", f"speedup {speedup_text(timing.speedup)}"

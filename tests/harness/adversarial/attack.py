@@ -58,16 +58,16 @@ class Outcome:
         return str(self.result.provenance.get("isolation", ""))
 
     @property
-    def baseline_ns(self) -> float:
+    def reference_ns(self) -> float:
         """The reference's time, in the last case."""
         timing = self.result.cases[-1].timing
-        return timing.baseline_ns or 0.0 if timing else 0.0
+        return timing.reference_ns or 0.0 if timing else 0.0
 
     @property
     def score_ns(self) -> float:
         """The time that counts, in the last case; 0 where that was not timed."""
         timing = self.result.cases[-1].timing
-        return timing.median_ns if timing else 0.0
+        return timing.time_ns if timing else 0.0
 
     @property
     def last_case_seconds(self) -> float:

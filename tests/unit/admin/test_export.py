@@ -332,9 +332,9 @@ def lines(page: str) -> list[str]:
 
 
 def test_the_page_has_the_reference_where_its_time_belongs(board: Recorded) -> None:
-    case = timed_case(median_ns=2_000_000)
+    case = timed_case(time_ns=2_000_000)
     assert case.timing is not None
-    slow = replace(case, timing=replace(case.timing, baseline_ns=4_000_000.0))
+    slow = replace(case, timing=replace(case.timing, reference_ns=4_000_000.0))
     board.add(result=result_of(Verdict.PASS, slow), score_s=2e-3, user="ada")
     passed(board, 6e-3, user="bob")
     page = html(board)

@@ -57,7 +57,7 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
 
 
 def test_a_brief_ranked_run_has_at_most_450_bytes(board: Recorded) -> None:
-    cases = [row_case(index, low_ns=1.98765e6, median_ns=2.12345e6, high_ns=2.43219e6) for index in range(12)]
+    cases = [row_case(index, low_ns=1.98765e6, time_ns=2.12345e6, high_ns=2.43219e6) for index in range(12)]
     result = result_of(Verdict.PASS, *TESTS, *cases)
     board.add(result=result, score_s=3.12345e-3, file_name="other.py")
     board.add(result=result, score_s=2.123456e-3, interval=Interval(1.987654e-3, 2.432109e-3))

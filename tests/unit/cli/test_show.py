@@ -33,14 +33,14 @@ from tests.values import replace
 ME = getpass.getuser()
 
 
-def benchmark(median_ns: float, baseline_ns: float | None = 40_000.0) -> Case:
-    case = timed_case(median_ns=median_ns)
+def benchmark(time_ns: float, reference_ns: float | None = 40_000.0) -> Case:
+    case = timed_case(time_ns=time_ns)
     assert case.timing is not None
-    return replace(case, timing=replace(case.timing, baseline_ns=baseline_ns))
+    return replace(case, timing=replace(case.timing, reference_ns=reference_ns))
 
 
-def passed(board: Recorded, user: str | None, score_s: float, *, baseline_ns: float | None = 40_000.0) -> Run:
-    result = result_of(Verdict.PASS, benchmark(score_s * 1e9, baseline_ns))
+def passed(board: Recorded, user: str | None, score_s: float, *, reference_ns: float | None = 40_000.0) -> Run:
+    result = result_of(Verdict.PASS, benchmark(score_s * 1e9, reference_ns))
     return board.add(result=result, score_s=score_s, user=user)
 
 
@@ -82,7 +82,7 @@ def test_a_users_ranks_are_those_of_the_present_boards_that_count(board: Recorde
     narrow(board, "changed")
     crowd(board, 3)
     passed(board, "ada", 11e-6)
-    slower = passed(board, "ada", 44e-6, baseline_ns=None)
+    slower = passed(board, "ada", 44e-6, reference_ns=None)
     (rank,) = (page := read(board, "show", "--user", "ada"))["ranks"]
     assert (rank["task"], rank["gpu"], rank["rank"], rank["users"]) == ("vectoradd_py", "CPU", 3, 5)
     assert rank["speedup"] == pytest.approx(40 / 11)
@@ -337,12 +337,12 @@ def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
     ("spread_ns", "change"), [(3.0, "10.0 % faster (± 2.2 %)"), (3000.0, "within noise (too much scatter)")]
 )
 def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded, spread_ns: float, change: str) -> None:
-    for median_ns in (11_000.0, 10_000.0, 11_000.0):
-        case = timed_case(median_ns=median_ns)
+    for time_ns in (11_000.0, 10_000.0, 11_000.0):
+        case = timed_case(time_ns=time_ns)
         assert case.timing is not None
-        samples = tuple(median_ns + spread_ns * step for step in (-1, 0, 1))
+        samples = tuple(time_ns + spread_ns * step for step in (-1, 0, 1))
         measured = replace(case, timing=replace(case.timing, samples_ns=samples))
-        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
+        board.add(result=result_of(Verdict.PASS, measured), score_s=time_ns / 1e9, user="ada")
     assert lines(call(board, "feed"))[0].endswith(f"(was 11.0 µs: {change})")
     assert f"Rank 1 of 1 on CPU: 10.0 µs, was 11.0 µs: {change}" in " ".join(lines(call(board, "run", "2")))
     back = change.replace("faster", "slower")
@@ -359,12 +359,12 @@ def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded,
 
 def add_two_alike(board: Recorded) -> None:
     """Two runs of ada's whose times scatter by more than they differ."""
-    for median_ns in (11_000.0, 10_000.0):
-        case = timed_case(median_ns=median_ns)
+    for time_ns in (11_000.0, 10_000.0):
+        case = timed_case(time_ns=time_ns)
         assert case.timing is not None
-        samples = tuple(median_ns + 3000.0 * step for step in (-1, 0, 1))
+        samples = tuple(time_ns + 3000.0 * step for step in (-1, 0, 1))
         measured = replace(case, timing=replace(case.timing, samples_ns=samples))
-        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
+        board.add(result=result_of(Verdict.PASS, measured), score_s=time_ns / 1e9, user="ada")
 
 
 def test_a_passing_fault_leaves_no_answer_behind(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +386,7 @@ def test_the_newest_changes_alone_are_compared_by_their_measurements(
     add_two_alike(board)
     for module in ("boards.comparison", "report.histories"):
         monkeypatch.setattr(f"hpc_board.{module}.COMPARED_MAX", 1)
-    faster = replace(timed_case(median_ns=9_000.0), timing=None)
+    faster = replace(timed_case(time_ns=9_000.0), timing=None)
     board.add(result=result_of(Verdict.PASS, faster), score_s=9e-6, user="ada")
     assert [each.change_spread for each in board.board.standings.feed()] == [None, None, None]
     (page,) = board.board.standings.pages("vectoradd_py", ["CPU"], rows=Rows.NEWEST, user="ada")
@@ -523,12 +523,12 @@ def test_a_name_in_the_feed_cannot_paint_the_terminal() -> None:
 
 
 def test_a_record_within_noise_of_the_former_one_says_so_and_beats_none(board: Recorded) -> None:
-    def timed(median_ns: float, spread_ns: float, user: str) -> None:
-        case = timed_case(median_ns=median_ns)
+    def timed(time_ns: float, spread_ns: float, user: str) -> None:
+        case = timed_case(time_ns=time_ns)
         assert case.timing is not None
-        samples = tuple(median_ns + spread_ns * step for step in (-1, 0, 1))
+        samples = tuple(time_ns + spread_ns * step for step in (-1, 0, 1))
         measured = replace(case, timing=replace(case.timing, samples_ns=samples))
-        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user=user)
+        board.add(result=result_of(Verdict.PASS, measured), score_s=time_ns / 1e9, user=user)
 
     timed(11_000.0, 3.0, "bob")
     timed(10_000.0, 3.0, "ada")

@@ -30,27 +30,27 @@ from tests.values import replace
 MS = 1e6
 
 
-def case(workers: Sequence[Sequence[float]], index: int = 0, baseline_ns: float | None = None) -> Case:
+def case(workers: Sequence[Sequence[float]], index: int = 0, reference_ns: float | None = None) -> Case:
     """A benchmark case with the samples of each worker."""
     samples = tuple(sample for each in workers for sample in each)
     timing = Timing(
-        runs=len(samples),
+        samples=len(samples),
         mean_ns=statistics.fmean(samples),
-        median_ns=statistics.median(map(statistics.median, workers)),
+        time_ns=statistics.median(map(statistics.median, workers)),
         std_ns=1,
         err_ns=1,
         best_ns=min(samples),
         worst_ns=max(samples),
         samples_ns=samples,
-        worker_runs=tuple(map(len, workers)),
-        baseline_ns=baseline_ns,
+        worker_samples=tuple(map(len, workers)),
+        reference_ns=reference_ns,
     )
     return Case("benchmark", index, f"size: {index}", Verdict.PASS, "", timing)
 
 
-def steady(*medians_ns: float, index: int = 0, baseline_ns: float | None = None) -> Case:
+def steady(*medians_ns: float, index: int = 0, reference_ns: float | None = None) -> Case:
     """A case whose workers have these medians."""
-    return case([[median * 0.999, median, median * 1.001] for median in medians_ns], index, baseline_ns)
+    return case([[median * 0.999, median, median * 1.001] for median in medians_ns], index, reference_ns)
 
 
 def difference(one: Case, other: Case) -> Difference:
@@ -58,10 +58,10 @@ def difference(one: Case, other: Case) -> Difference:
     return found.difference
 
 
-def rows(*rows_ms: float, index: int = 0, baseline_ns: float | None = None) -> Case:
+def rows(*rows_ms: float, index: int = 0, reference_ns: float | None = None) -> Case:
     """A case of a CPU, measured in two rows by each process."""
     passes = [[MS * each for each in rows_ms[first : first + 2]] for first in range(0, len(rows_ms), 2)]
-    timing = of_rows(passes, [baseline_ns] if baseline_ns else [], [], floor_ns=0, least_ns=0, busy=0)
+    timing = of_rows(passes, [reference_ns] if reference_ns else [], [], floor_ns=0, bound_ns=0, busy=0)
     return Case("benchmark", index, f"size: {index}", Verdict.PASS, "", timing)
 
 
@@ -116,9 +116,9 @@ def test_rows_without_any_scatter_still_differ_from_run_to_run() -> None:
 
 
 def test_a_difference_that_the_reference_has_too_is_within_noise() -> None:
-    one, other = rows(*[1.3] * 6, baseline_ns=1.4 * MS), rows(*[1.0] * 6, baseline_ns=MS)
+    one, other = rows(*[1.3] * 6, reference_ns=1.4 * MS), rows(*[1.0] * 6, reference_ns=MS)
     assert not difference(one, other).shown
-    assert difference(one, rows(*[1.0] * 6, baseline_ns=1.4 * MS)).shown
+    assert difference(one, rows(*[1.0] * 6, reference_ns=1.4 * MS)).shown
     score = compared([one], [other], Ranking.GEOM).score
     assert score
     assert not score.shown
@@ -128,7 +128,7 @@ def test_a_difference_that_the_reference_has_too_is_within_noise() -> None:
 def test_bounds_of_any_origin_give_a_finite_interval(low_ns: float, high_ns: float) -> None:
     made = rows(1, 1, 1, 1)
     hostile = replace(made, timing=replace(made.timing, low_ns=low_ns, high_ns=high_ns))
-    huge = replace(made, timing=replace(made.timing, median_ns=1e18, samples_ns=(1e18,) * 4, baseline_ns=1e-3))
+    huge = replace(made, timing=replace(made.timing, time_ns=1e18, samples_ns=(1e18,) * 4, reference_ns=1e-3))
     for one, other in ((hostile, made), (made, hostile), (hostile, huge), (huge, hostile)):
         found = difference(one, other)
         assert found.low
@@ -139,7 +139,7 @@ def test_bounds_of_any_origin_give_a_finite_interval(low_ns: float, high_ns: flo
 
 def test_a_time_of_zero_is_not_compared() -> None:
     zero = rows(1, 1, 1, 1)
-    found = compared([replace(zero, timing=replace(zero.timing, median_ns=0.0))], [zero], Ranking.GEOM)
+    found = compared([replace(zero, timing=replace(zero.timing, time_ns=0.0))], [zero], Ranking.GEOM)
     assert (found.cases, found.score) == ((), None)
 
 
@@ -288,8 +288,8 @@ def test_a_speedup_has_the_figures_of_the_standings() -> None:
 
 
 def test_machines_that_differ_are_named() -> None:
-    same = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.04 * MS))
-    other = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS))
+    same = report(steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=1.04 * MS))
+    other = report(steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=1.5 * MS))
     assert "reference" not in same
     assert "the task's reference took 50 % longer in the run of submission 2" in " ".join(other.split())
 
@@ -303,7 +303,7 @@ def test_machines_that_differ_are_named() -> None:
     ],
 )
 def test_machines_differ_only_where_the_nodes_do(nodes: tuple[str, str], words: str) -> None:
-    text = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS), nodes)
+    text = report(steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=1.5 * MS), nodes)
     assert f"{words}: the task's reference took 50 % longer" in text
 
 
@@ -410,7 +410,7 @@ def test_figures_have_no_exponent(value: float, digits: int, text: str) -> None:
 
 
 def test_a_machine_that_was_much_slower_is_told_in_figures() -> None:
-    cases = steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=2.37 * MS)
+    cases = steady(MS, MS, reference_ns=MS), steady(MS, MS, reference_ns=2.37 * MS)
     assert "took 2.4x as long in the run" in report(*cases)
 
 
@@ -452,7 +452,7 @@ def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded)
         board.add(
             result=result_of(Verdict.PASS, Case("benchmark", 0, "size: 0", Verdict.PASS, "", each)), score_s=0.001
         )
-        for each in (timing, replace(timing, median_ns=MS / 2, mean_ns=MS / 2))
+        for each in (timing, replace(timing, time_ns=MS / 2, mean_ns=MS / 2))
     ]
     done = call(board, "compare", *(str(run.submission) for run in runs))
     assert done.exit_code == 0, done.output

@@ -231,10 +231,10 @@ def test_a_run_that_is_cancelled_is_not_said_to_be_judged() -> None:
 
 
 def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -> None:
-    slow = timed_case(median_ns=2e6)
-    slow = replace(slow, timing=replace(slow.timing, baseline_ns=1e6))
+    slow = timed_case(time_ns=2e6)
+    slow = replace(slow, timing=replace(slow.timing, reference_ns=1e6))
     result = result_of(Verdict.PASS, slow)
-    best = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, median_ns=5e5)),))
+    best = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, time_ns=5e5)),))
     run = finished(result, score_s=2e-3)
     tones: list[tuple[str, Tone]] = []
 
@@ -336,7 +336,7 @@ def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: s
 
 
 def with_work(memory_bytes: float, operations: float) -> Case:
-    return replace(timed_case(median_ns=100_000.0), work=Work(memory_bytes, operations))
+    return replace(timed_case(time_ns=100_000.0), work=Work(memory_bytes, operations))
 
 
 @pytest.mark.parametrize(

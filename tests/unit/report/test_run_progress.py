@@ -146,8 +146,8 @@ def test_the_cases_that_have_begun_are_known_with_their_texts() -> None:
     ]
 
 
-def _timed(number: int, case: int, timed: int, median_ns: float) -> Progress:
-    return replace(_round(number, 5, case), timed=TimeSoFar(timed, median_ns, 2 * median_ns))
+def _timed(number: int, case: int, timed: int, time_ns: float) -> Progress:
+    return replace(_round(number, 5, case), timed=TimeSoFar(timed, time_ns, 2 * time_ns))
 
 
 def test_begun_benchmarks_have_their_times_so_far_with_the_round() -> None:
@@ -223,7 +223,7 @@ def test_the_time_left_is_the_rest_of_the_usual_time() -> None:
 
 
 _LINE = '{"at": "x", "phase": "benchmark", "case": 1, "of": 2, "message": "", "timed": %s}'
-_TIMED = '{"case": 2, "median_ns": %s, "baseline_ns": %s}'
+_TIMED = '{"case": 2, "time_ns": %s, "reference_ns": %s}'
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ _TIMED = '{"case": 2, "median_ns": %s, "baseline_ns": %s}'
         "[]",
         '"901"',
         '{"case": 2}',
-        '{"case": 0, "median_ns": 1, "baseline_ns": null}',
-        '{"case": true, "median_ns": 1, "baseline_ns": null}',
-        '{"case": 1000001, "median_ns": 1, "baseline_ns": null}',
+        '{"case": 0, "time_ns": 1, "reference_ns": null}',
+        '{"case": true, "time_ns": 1, "reference_ns": null}',
+        '{"case": 1000001, "time_ns": 1, "reference_ns": null}',
         *(_TIMED % (time, "null") for time in ("0", "-1", "NaN", "Infinity", "1e19", '"1"', "null", "true", "9" * 400)),
         *(_TIMED % ("1", time) for time in ("0", "NaN", '"1"', "[]", "true")),
     ],
@@ -251,6 +251,8 @@ def test_a_time_so_far_is_read_and_older_lines_have_none() -> None:
     assert both is not None
     assert both.timed is not None
     assert both.timed.speedup == 2
+    former = '{"case": 2, "median_ns": 1.5, "baseline_ns": 3}'
+    assert _progress((_LINE % former).encode()) == both
     old = _progress((_LINE.replace(', "timed": %s', "")).encode())
     assert old == Progress("x", "benchmark", 1, 2, "")
 

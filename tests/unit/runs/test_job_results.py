@@ -109,7 +109,7 @@ def test_a_passing_benchmark_has_the_same_score_in_json_python_and_text_and_no_r
     run, task = world.run(mode=Mode.BENCHMARK), a_task()
     world.advance.launch([run])
     right = right_result(run, task)
-    one_process = replace(timing(1990.0, 2000.0, 2010.0), worker_runs=(3,))
+    one_process = replace(timing(1990.0, 2000.0, 2010.0), worker_samples=(3,))
     timed = tuple(replace(case, timing=one_process) for case in right.cases if case.phase == "benchmark")
     told = replace(right, mode="benchmark", cases=timed, score_s=1.0)
     world.leave(run, job_folder.RESULT, told.to_json().encode())
@@ -128,7 +128,7 @@ def test_a_score_is_stored_with_its_interval(world: World) -> None:
     world.advance.launch([run])
     result = right_result(run, task)
     rows = timing(*(1990.0, 2000.0, 2010.0) * 3)
-    told = replace(rows, median_ns=1990.0, worker_runs=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, slack_ns=None)
+    told = replace(rows, time_ns=1990.0, worker_samples=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, slack_ns=None)
     cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
     world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())
     world.advance()
@@ -139,15 +139,15 @@ def test_a_score_is_stored_with_its_interval(world: World) -> None:
     assert (ended.interval.low_s, ended.interval.high_s) == pytest.approx((1.99e-6, 2.01e-6))
 
 
-@pytest.mark.parametrize(("median_ns", "accepted"), [(2000.0, True), (2500.0, False), (1900.0, False), (1990.0, False)])
+@pytest.mark.parametrize(("time_ns", "accepted"), [(2000.0, True), (2500.0, False), (1900.0, False), (1990.0, False)])
 def test_of_two_clocks_the_claims_count_and_no_less_than_the_windows_allow(
-    world: World, median_ns: float, accepted: bool
+    world: World, time_ns: float, accepted: bool
 ) -> None:
     run, task = world.run(), a_task()
     world.advance.launch([run])
     calls = timing(*(1990.0, 2000.0, 2010.0) * 3)
     told = replace(
-        calls, median_ns=median_ns, worker_runs=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, least_ns=1950.0, slack_ns=50.0
+        calls, time_ns=time_ns, worker_samples=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, bound_ns=1950.0, slack_ns=50.0
     )
     result = right_result(run, task)
     cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
@@ -185,10 +185,10 @@ def with_fact(result: Result, name: str, value: str) -> Result:
         (lambda result: first_case(result, spec="size: 1; seed: 1"), "test cases differ from those that were sent"),
         (lambda result: last_case(result, timing=None), "invalid times"),
         (
-            lambda result: last_case(result, timing=replace(timing(1000.0, 2000.0, 3000.0), median_ns=1)),
+            lambda result: last_case(result, timing=replace(timing(1000.0, 2000.0, 3000.0), time_ns=1)),
             "invalid times",
         ),
-        (lambda result: last_case(result, timing=replace(timing(1000.0), runs=100)), "invalid times"),
+        (lambda result: last_case(result, timing=replace(timing(1000.0), samples=100)), "invalid times"),
         (lambda result: last_case(result, timing=replace(timing(2000.0), low_ns=None)), "invalid times"),
         (lambda result: with_times(result, 2000.0), "has fewer than 1 calls from each of 3 processes"),
         (lambda result: with_times(result, 990.0, 990.0, 990.0), "takes 990 ns, less than the minimum of 1000 ns"),
@@ -217,7 +217,7 @@ def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:
     run, task = world.run(Mode.BENCHMARK), a_task()
     world.advance.launch([run])
     result = right_result(run, task)
-    one = replace(timing(2000.0, 2000.0, 2000.0), worker_runs=(3,))
+    one = replace(timing(2000.0, 2000.0, 2000.0), worker_samples=(3,))
     cases = tuple(replace(case, timing=one) for case in result.cases if case.phase == "benchmark")
     world.leave(run, job_folder.RESULT, replace(result, mode="benchmark", cases=cases).to_json().encode())
     world.advance()
@@ -390,7 +390,7 @@ def test_each_process_has_as_many_calls_as_its_own_times_ask_for(world: World, f
     run = world.run(task=task)
     world.advance.launch([run])
     samples = (*(few_ns,) * 2, *(199e6,) * 14)
-    rows = replace(timing(*samples), median_ns=199e6, worker_runs=(2, 7, 7), low_ns=199e6, high_ns=199e6, least_ns=0.0)
+    rows = replace(timing(*samples), time_ns=199e6, worker_samples=(2, 7, 7), low_ns=199e6, high_ns=199e6, bound_ns=0.0)
     result = right_result(run, task)
     cases = tuple(replace(case, timing=case.timing and rows) for case in result.cases)
     world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())

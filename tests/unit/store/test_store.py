@@ -750,7 +750,21 @@ def test_the_times_of_rows_are_stored_with_what_they_come_with(store: Store) -> 
     case = row_case(busy=0.8)
     store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, cases=(case,)), None)
     assert case.timing is not None
-    assert store.runs.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
+    assert store.runs.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_samples=())),)
+
+
+def test_cases_that_were_stored_under_former_names_are_read(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), None)
+    former = """[["benchmark", 0, "size: 2", "pass", "", {"runs": 2, "mean_ns": 1.5, "median_ns": 1.25, "std_ns": 0.7,
+        "err_ns": 0.5, "best_ns": 1.0, "worst_ns": 2.0, "baseline_ns": 4.0, "noisy": false, "low_ns": 1.0,
+        "high_ns": 2.0, "least_ns": 0.5, "claimed_ns": 1.4, "busy_processors": 0.0, "slack_ns": null}]]"""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM cases")
+        connection.execute("INSERT INTO cases (run, cases) VALUES (?, ?)", (run.id, former))
+    times = Timing(2, 1.5, 1.25, 0.7, 0.5, 1.0, 2.0, (), (), 4.0, low_ns=1.0, high_ns=2.0)
+    timing = replace(times, bound_ns=0.5, kernel_clock_ns=1.4)
+    assert store.runs.cases(run.id) == (Case("benchmark", 0, "size: 2", Verdict.PASS, "", timing),)
 
 
 def test_a_result_that_could_not_be_read_again_finishes_no_run(path: Path, store: Store) -> None:
