@@ -232,8 +232,8 @@ class Board:
         Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
         job array; `array` decides otherwise. `fresh` runs go to no GPU that you hold. A repeated call with the same
         `key` sends nothing and returns the same runs; `if_new` returns your runs of identical files, not new ones.
-        `sbatch` and `job_options` are the options of `hpc-board submit` for jobs, such as `qos="night"` and
-        `retries=2`.
+        `sbatch` and `job_options` are the options of `hpc-board submit` for jobs, such as `qos="night"`, `retries=2`
+        and `stop_if_slower=True`.
 
         Raises:
             InputError: a file, the task, a GPU, the mode or the key is invalid, or the key belongs to other files;
@@ -247,7 +247,8 @@ class Board:
         from hpc_board.tui.local_files import remember_submission
 
         try:
-            options = JobOptions(**{name: str(value) for name, value in job_options.items()}, sbatch=tuple(sbatch))
+            plain = {name: "yes" if value is True else str(value) for name, value in job_options.items()}
+            options = JobOptions(**plain, sbatch=tuple(sbatch))
         except TypeError:
             unknown = ", ".join(sorted(set(job_options) - set(JobOptions.__struct_fields__)))
             raise InputError(

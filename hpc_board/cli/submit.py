@@ -75,7 +75,19 @@ _PIPED_NAME = "submission.py"
 @gpus_option("GPU or `all`; comma-separated or repeated. Default: from the file's header.")
 @mode_option()
 @click.option("--kernel", metavar="REGEX", help="In mode profile: the kernels that ncu profiles; default: all.")
-@click.option("--case", metavar="N", help="In mode profile: the benchmark case, from 1; default: all.")
+@click.option("--case", metavar="N", help="In modes test, benchmark and profile: the only case, from 1; default: all.")
+@click.option(
+    "--effort",
+    metavar="WIDTH",
+    help="In mode benchmark: quick, normal or a percentage, the width of the interval at which a case is done.",
+)
+@click.option(
+    "--stop-if-slower",
+    is_flag=True,
+    flag_value="yes",
+    default=None,
+    help="In mode benchmark: stop as soon as the score is certainly worse than that of your best run.",
+)
 @click.option(
     "--set",
     metavar="NAME",

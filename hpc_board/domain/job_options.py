@@ -40,6 +40,8 @@ _SYNTAX = {
     "retries": (r"[0-9]|10", "a whole number from 0 to 10"),
     "max-running": (r"[1-9][0-9]{0,2}|1000", "a whole number from 1 to 1000"),
     "case": (r"[1-9][0-9]{0,4}", "the number of a case, from 1"),
+    "effort": (r"quick|normal|100|(?!0(?:\.0)?$)[1-9]?[0-9](?:\.[0-9])?", "quick, normal or a percentage up to 100"),
+    "stop-if-slower": ("yes", "yes"),
 }
 _EXTRA = r"(?a)--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?"
 _CHARACTERS_MAX = 255
@@ -54,10 +56,15 @@ OPTION_NAMES = (*VALUE_NAMES, "sbatch")
 """The names of all options, as in the command line, in a file's header and in the settings."""
 
 CHOICES: Mapping[Mode, tuple[str, ...]] = {
+    Mode.TEST: ("case",),
+    Mode.BENCHMARK: ("case", "effort", "stop-if-slower"),
     Mode.PROFILE: ("kernel", "case", "set"),
     Mode.SANITIZE: ("tool",),
 }
-"""The options of one mode, which the harness reads: every board permits them, and only a command sets them."""
+"""The options of some modes, which the harness reads: every board permits them, and only a command sets them."""
+
+FLAGS = ("stop-if-slower",)
+"""The options whose only value is `yes`, which is omitted."""
 
 CHOICE_NAMES = tuple(dict.fromkeys(name for names in CHOICES.values() for name in names))
 
@@ -72,7 +79,9 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `retries` and `max_running`, the option max-running for the tasks of a job array, are numbers; `sbatch` has further
     options in the form "--comment=night". The last ones are those of `CHOICES`: a profile's kernels, as a regular
-    expression, its benchmark case, counted from 1, and its set of counters; and the tools of mode sanitize.
+    expression, the only case of a test, a benchmark or a profile, counted from 1, a profile's set of counters, and the
+    tools of mode sanitize; the width of the interval at which a benchmark ends, "quick", "normal" or a percentage, and
+    "yes" for one that stops as soon as it is slower than the user's best run.
     """
 
     account: str = ""
@@ -89,6 +98,8 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     case: str = ""
     set: str = ""
     tool: str = ""
+    effort: str = ""
+    stop_if_slower: str = ""
 
     @property
     def plain(self) -> dict[str, str]:
@@ -109,7 +120,7 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def words(self) -> tuple[str, ...]:
         """Return the options as arguments of `submit`."""
-        plain = (f"--{name}={value}" for name, value in self.plain.items())
+        plain = (f"--{name}" if name in FLAGS else f"--{name}={value}" for name, value in self.plain.items())
         return (*plain, *(f"--sbatch={extra}" for extra in self.sbatch))
 
     @property
@@ -271,12 +282,12 @@ def parsed(text: str) -> JobOptions:
     left = iter(words)
     for word in left:
         name, equals, value = word.removeprefix("--").partition("=")
-        if name not in (*OPTION_NAMES, *CHOICE_NAMES) or not (equals or word.startswith("--")):
+        if name not in (*OPTION_NAMES, *CHOICE_NAMES) or not (equals or word.startswith("--") or name in FLAGS):
             raise InputError(
                 f'unknown job option "{one_line(word, 80)}".{suggestion(name, OPTION_NAMES)}',
                 hint=f"Options: {', '.join(f'--{each}' for each in OPTION_NAMES)}.",
             )
-        value = value if equals else next(left, "")
+        value = value if equals else "yes" if name in FLAGS else next(left, "")
         if not value:
             raise InputError(f"--{name} needs a value.", hint="For example --account=kernels --time=00:10:00.")
         if name == "sbatch":

@@ -10,7 +10,7 @@ from hpc_board.domain.run import Run
 from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import calls_needed, lower_quartile
-from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.result import STOPPED, Case, Result, Timing, Verdict
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
 
 _MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
@@ -47,8 +47,13 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
             faults.append("it reports the run as both passed and interrupted")
         tests = task.tests if run.mode in (Mode.TEST, Mode.SANITIZE, Mode.RANKED) else ()
         benchmarks = () if run.mode in (Mode.TEST, Mode.SANITIZE) else task.benchmarks
-        faults += _case_faults(result.cases, "test", tests)
-        faults += _case_faults(result.cases, "benchmark", benchmarks)
+        only = run.options.case if run.mode in (Mode.TEST, Mode.BENCHMARK) else ""
+        faults += _case_faults(result.cases, "test", tests, only)
+        measured = sum(case.phase == "benchmark" for case in result.cases)
+        may_stop = run.options.stop_if_slower and result.provenance.get(STOPPED)
+        faults += _case_faults(
+            result.cases, "benchmark", benchmarks[: max(1, measured)] if may_stop else benchmarks, only
+        )
         if result.provenance.get("harness", ISOLATED) != task.harness:
             faults.append(f"it was not judged by the task's harness, which is {task.harness}")
         if run.mode in (Mode.BENCHMARK, Mode.RANKED) and task.harness == OWN:
@@ -89,9 +94,12 @@ def is_model(gpu: str, device_name: str) -> bool:
     return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
 
 
-def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> list[str]:
+def _case_faults(
+    cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]], only: str = ""
+) -> list[str]:
     mine = [case for case in cases if case.phase == phase]
-    if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
+    wanted = [(index, case_text(case)) for index, case in enumerate(sent) if only in ("", str(index + 1))]
+    if [(case.index, case.spec) for case in mine] != wanted:
         return [f"its {phase} cases differ from those that were sent"]
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
 

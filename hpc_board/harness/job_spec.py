@@ -10,7 +10,7 @@ from hpc_board.harness.processes.calls import Rules
 from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
-from hpc_board.model.limits import Limits
+from hpc_board.model.limits import NORMAL, Limits
 from hpc_board.model.sanitizer import SLOWDOWN
 from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, case_of
 
@@ -19,12 +19,13 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, c
 class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
-    `choices` are the options of its mode, such as the set of counters of a profile. `whole_node`: the job has all GPUs
-    of its node. `environment` lists the variables passed on to the processes of a submission, `job_environment` those
-    by which the scheduler describes the job, and `request_environment` those of the amounts for which it has asked.
-    `data` are folders that the task's functions may read, in addition to those of a submission. If the `harness` is the
-    task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is KernelBot's public
-    one, and `world_size` the largest number of ranks of a case.
+    `choices` are the options of its mode, such as the set of counters of a profile. `own_best` has the number of the
+    user's best run and the upper bound of its score, if this run stops as soon as it is slower. `whole_node`: the job
+    has all GPUs of its node. `environment` lists the variables passed on to the processes of a submission,
+    `job_environment` those by which the scheduler describes the job, and `request_environment` those of the amounts for
+    which it has asked. `data` are folders that the task's functions may read, in addition to those of a submission. If
+    the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is
+    KernelBot's public one, and `world_size` the largest number of ranks of a case.
     """
 
     run: int
@@ -63,8 +64,15 @@ class JobSpec:
     seed: int | None = None
     world_size: int = 1
     choices: Mapping[str, str] = field(default_factory=dict)
+    own_best: Mapping[str, float] = field(default_factory=dict)
     job_environment: JobEnvironment = field(default_factory=JobEnvironment)
     request_environment: RequestEnvironment = field(default_factory=RequestEnvironment)
+
+    @property
+    def only(self) -> int | None:
+        """Return the index of the only case of a test or a benchmark that is judged; None for all."""
+        asked = self.choices.get("case") if self.mode in (Mode.TEST, Mode.BENCHMARK) else None
+        return None if asked is None else int(asked) - 1
 
 
 def facts(path: Path) -> JobSpec:
@@ -92,7 +100,7 @@ def facts(path: Path) -> JobSpec:
             "benchmarks": tuple(case_of(case) for case in task["benchmarks"]),
             "ranking_by": Ranking(task["ranking_by"]),
             "phase_seconds": task["timeouts"],
-            "limits": limits.slowed(SLOWDOWN) if mode is Mode.SANITIZE else limits,
+            "limits": _limits(limits, mode, value.get("choices", {})),
             "environment": (*value["environment"], *job_environment.passed_on),
             "language": Language(task.get("language", Language.PY)),
             "sandbox": _sandbox(value.get("sandbox")),
@@ -102,6 +110,13 @@ def facts(path: Path) -> JobSpec:
             "request_environment": RequestEnvironment.of(value.get("request_environment", {})),
         }
     )
+
+
+def _limits(limits: Limits, mode: Mode, choices: Mapping[str, str]) -> Limits:
+    """Return a task's limits as a mode and its choices change them; those of a ranked run stay as they are."""
+    if mode is Mode.SANITIZE:
+        return limits.slowed(SLOWDOWN)
+    return limits.with_effort(choices.get("effort", NORMAL)) if mode is Mode.BENCHMARK else limits
 
 
 def asks_for(what: str, path: Path) -> bool:

@@ -53,9 +53,9 @@ from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
-from hpc_board.model.result import INTERRUPTED, JUDGE, USES_ONE, WORKER, Case, Log, Result, Verdict
+from hpc_board.model.result import INTERRUPTED, JUDGE, STOPPED, USES_ONE, WORKER, Case, Log, Result, Verdict
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SanitizerFinding, tools_in
-from hpc_board.model.score import score_s
+from hpc_board.model.score import duration_text, least_score_s, score_s
 from hpc_board.model.task import OWN, Mode
 
 if TYPE_CHECKING:
@@ -210,6 +210,7 @@ class Supervisor:
             self._provenance[INTERRUPTED] = stopped_by
         elif verdict is Verdict.PASS:
             verdict, message = _verdict(cases)
+            message = message or str(self._provenance.get(STOPPED, ""))
         if not stopped_by:
             verdict, message = self._unless_lost(verdict, message)
         if verdict in _OF_SCRATCH and (unwritable := self._disk.unwritable()):
@@ -229,7 +230,7 @@ class Supervisor:
             self._say("end", None, None, str(verdict))
         return replace(
             result_of(self._job, verdict, message, cases, self._provenance, started_at=self._started_at),
-            score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS else None,
+            score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS and self._is_whole(cases) else None,
             stdout=processes.stdout.log(),
             stderr=processes.stderr.log(),
             build=self._own_eval.build_log if self._own_eval else self._build_log,
@@ -237,6 +238,10 @@ class Supervisor:
             kernels=tuple(self._kernels),
             findings=tuple(self._findings),
         )
+
+    def _is_whole(self, cases: Sequence[Case]) -> bool:
+        """Return whether all benchmark cases were judged: some of them have no score."""
+        return sum(case.phase == "benchmark" for case in cases) == len(self._job.benchmarks)
 
     def _cases_by_now(self) -> list[Case]:
         """Return the tested cases, and the benchmark cases with their measurements, even of a failed evaluation."""
@@ -359,7 +364,7 @@ class Supervisor:
         """Check the test cases in a worker and dismiss it; return whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
         follows = job.mode is Mode.TEST and not self._compiles_in_calls()
-        bench = Bench(judge, Phase("test", job.tests, seconds, follows), job.limits, job.rules)
+        bench = Bench(judge, Phase("test", job.tests, seconds, follows, job.only), job.limits, job.rules)
         passed = self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=job.mode is Mode.RANKED)
         self._processes.dismiss(child)
         return passed
@@ -391,7 +396,7 @@ class Supervisor:
         if windows is not None:
             self._benchmarks = windows
             try:
-                windows.run(None, workers)
+                windows.run(None, workers, self._is_enough)
             finally:
                 self._provenance.update(windows.facts())
             if self._provenance["clock"] == WORKER:
@@ -401,15 +406,29 @@ class Supervisor:
             timed = RowBenchmarks if self._job.device == "cpu" else ClaimBenchmarks
             bench = self._bench_of_benchmarks(judge, seconds)
             self._benchmarks = found = timed(bench, crew, self._say, peak)
-            found.run(None if first is None else crew.worker(first), workers)
+            found.run(None if first is None else crew.worker(first), workers, self._is_enough)
+        if self._benchmarks.is_stopped:
+            best = self._job.own_best
+            score = duration_text(1e9 * best["score_s"])
+            self._provenance[STOPPED] = (
+                f"stopped early: it is certainly slower than your run {best['run']:.0f} ({score})"
+            )
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _is_enough(self, cases: Sequence[Case]) -> bool:
+        """Return whether a benchmark is certainly slower than the user's best run, so that it may stop."""
+        best, job = self._job.own_best, self._job
+        if not best or job.only is not None or job.mode is not Mode.BENCHMARK:
+            return False
+        least_s = least_score_s(cases, len(job.benchmarks), job.limits.floor_seconds, job.ranking_by)
+        return least_s > best["score_s"]
 
     def _windows(self, judge: Child, seconds: float, peak: Peak | None) -> WindowBenchmarks | None:
         """Return the benchmarks by the judge's clock; None if this GPU has no windows.
 
         No process of the submission exists.
         """
-        job, phase = self._job, Phase("benchmark", self._job.benchmarks, seconds)
+        job, phase = self._job, Phase("benchmark", self._job.benchmarks, seconds, only=self._job.only)
         bench = GpuBench(judge, phase, job.limits, job.rules, partial(append_line, self._folder / WINDOWS))
         crew = Crew(GpuWorker, self._processes, judge, job.limits, seconds)
         windows = WindowBenchmarks(bench, crew, self._say, peak)
@@ -516,7 +535,7 @@ class Supervisor:
         return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
-        phase = Phase("benchmark", self._job.benchmarks, seconds)
+        phase = Phase("benchmark", self._job.benchmarks, seconds, only=self._job.only)
         return Bench(judge, phase, limits or self._job.limits, self._job.rules)
 
     def _with_oom_kills(self, cases: list[Case]) -> list[Case]:

@@ -8,6 +8,12 @@ REFERENCE_TIMES = 100
 """The times that a call of mode test may take as long as the reference."""
 
 
+NORMAL, QUICK = "normal", "quick"
+"""The efforts of a benchmark besides a percentage: the task's own limits, and an interval of QUICK_SHARE."""
+
+QUICK_SHARE = 0.2
+
+
 def _limit(default: float, least: float, most: float, *, cpu: float | None = None) -> Any:
     """Return a field with its default, its bounds for a task's value, and the default on a CPU if it differs."""
     return field(default=default, metadata={"least": least, "most": most, "cpu": default if cpu is None else cpu})
@@ -76,6 +82,17 @@ class Limits:
         """Return these limits for a submission that a tool slows down by at most `factor`."""
         names = ("load_seconds", "first_call_seconds", "call_seconds")
         return replace(self, **{name: factor * getattr(self, name) for name in names})
+
+    def with_effort(self, effort: str) -> "Limits":
+        """Return these limits for a benchmark that ends at the intervals of an `effort`: NORMAL, QUICK or a percentage.
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        if effort == NORMAL:
+            return self
+        share = QUICK_SHARE if effort == QUICK else float(effort) / 100
+        return replace(self, interval=share, relative_error=share)
 
     @staticmethod
     def of_task(values: Mapping[str, float], device: str = "cuda") -> "Limits":

@@ -27,6 +27,9 @@ AUDITED, JUDGE, WORKER = "audited", "judge", "worker"
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal which told its job to end."""
 
+STOPPED = "stopped"
+"""The fact in a result's provenance that says why its benchmark ended before all of its measurements."""
+
 MEMORY_PEAK_BYTES = "memory_peak_bytes"
 MEMORY_ASKED_BYTES = "memory_asked_bytes"
 CPU_SECONDS = "cpu_seconds"

@@ -19,6 +19,15 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     return score_of(medians, ranking_by)
 
 
+def least_score_s(cases: Sequence[Case], count: int, floor_s: float, ranking_by: Ranking) -> float:
+    """Return a lower bound of the score of `count` benchmark cases, of which `cases` were measured so far.
+
+    It is the score of the lower bounds of their intervals, and of `floor_s`, the least that a call takes, for others.
+    """
+    lows = {case.index: case.timing.low_ns for case in cases if case.timing is not None}
+    return score_of([max(floor_s, (lows.get(index) or 0.0) / 1e9) for index in range(count)], ranking_by)
+
+
 def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     """Return the score of the task's own reference for these cases; None unless every benchmark case timed it."""
     timings = [case.timing for case in cases if case.phase == "benchmark"]

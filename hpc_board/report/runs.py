@@ -14,7 +14,17 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Peak, Share
-from hpc_board.model.result import PUBLIC_PASSED, USAGE, Case, Result, Timing, Verdict, case_share, device_peak
+from hpc_board.model.result import (
+    PUBLIC_PASSED,
+    STOPPED,
+    USAGE,
+    Case,
+    Result,
+    Timing,
+    Verdict,
+    case_share,
+    device_peak,
+)
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import OWN, Mode
@@ -343,6 +353,8 @@ def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str)
         parts.append(f"{line}.")
     elif run.score_s is not None:
         parts.append(f"Score {full_score_text(run.score_s, run.interval)}.")
+    if STOPPED in result.provenance:
+        parts.append(f"The benchmark {one_line(result.message, 200)}.")
     return " ".join(parts)
 
 

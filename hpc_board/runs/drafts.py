@@ -153,7 +153,7 @@ def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOpti
     """Require that the mode and each GPU have the options of `CHOICES` that are given, and the task their case."""
     for name in options.choices:
         if name not in CHOICES.get(mode, ()):
-            modes = " and ".join(str(each) for each, names in CHOICES.items() if name in names)
+            modes = ", ".join(str(each) for each, names in CHOICES.items() if name in names)
             raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Omit it.")
         if task.harness == OWN:
             raise InputError(f"--{name} is not supported: {task.name} uses its own eval.", hint="Omit the option.")
@@ -164,9 +164,10 @@ def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOpti
                 f"--{of_ncu[0]} is an option of Nsight Compute, which profiles on the device cuda, not on {each.name}.",
                 hint="Omit it.",
             )
-    cases = len(task.benchmarks)
+    phase = "test" if mode is Mode.TEST else "benchmark"
+    cases = len(task.tests if mode is Mode.TEST else task.benchmarks)
     if options.case and int(options.case) > cases:
-        raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")
+        raise InputError(f"--case {options.case}: expected 1 to {cases}, the {phase} cases of {task.name}.")
 
 
 def _check_tools(

@@ -316,8 +316,11 @@ def _check_rendered(text: str, gpu: Gpu, step: str, path: Path) -> None:
         )
 
 
-def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
-    """Return the contents of `job.json`, which must hold nothing secret from the participant."""
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None = None) -> dict[str, Any]:
+    """Return the contents of `job.json`, which must hold nothing secret from the participant.
+
+    `own_best` is the user's run that stops this one as soon as it is slower.
+    """
     return {
         # A new number if the harness of an earlier version, which a waiting run still uses, would misread the file.
         "format": 1,
@@ -333,6 +336,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "shown_as": run.file_name,
         "request_environment": asdict(kind_of(gpu.cluster).request_environment),
         "choices": run.options.choices,
+        "own_best": {} if own_best is None else _best_facts(own_best),
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "task": _task_facts(run, task, gpu),
@@ -342,6 +346,10 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
             "submission": hashlib.sha256(code).hexdigest(),
         },
     }
+
+
+def _best_facts(best: Run) -> dict[str, Any]:
+    return {"run": best.id, "score_s": best.score_s if best.interval is None else best.interval.high_s}
 
 
 def _entry_facts(gpu: Gpu) -> dict[str, Any]:
@@ -594,10 +602,11 @@ class Folders(msgspec.Struct, frozen=True):
     def _harness_file(self, sha256: str) -> Path:
         return harness_file(folder(self.board, "any"), sha256)
 
-    def write(self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes) -> Path:
+    def write(self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes, own_best: Run | None = None) -> Path:
         """Write the job folder of `run` atomically and return it; an existing one is kept.
 
-        It does not hold the harness: the job loads the run's `harness_sha256` from where `ensure_harness` wrote it.
+        `own_best` is that of `facts`. The folder does not hold the harness: the job loads the run's `harness_sha256`
+        from where `ensure_harness` wrote it.
 
         Raises:
             StorageError: the board's folder cannot be written.
@@ -606,7 +615,7 @@ class Folders(msgspec.Struct, frozen=True):
         target = self.of(run)
         contents: dict[str, bytes] = {
             SCRIPT: script.encode(),
-            FACTS: json.dumps(facts(run, task, gpu, code=code), indent=1).encode(),
+            FACTS: json.dumps(facts(run, task, gpu, code=code, own_best=own_best), indent=1).encode(),
             HARNESS: starter(),
             f"submission/{task.name_on_node(run.file_name)}": code,
         }

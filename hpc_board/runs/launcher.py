@@ -321,7 +321,9 @@ class Launcher(msgspec.Struct, frozen=True):
             script = msgspec.json.decode(parts.script, type=job_folder.Script)
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError("the batch script in the database is damaged; rerun the submission") from error
-        path = self.clusters.folders_of(run).write(run, parts.task, gpu, script=script.text, code=parts.code)
+        best = self.store.runs.best_of_user(run) if run.options.stop_if_slower else None
+        folders = self.clusters.folders_of(run)
+        path = folders.write(run, parts.task, gpu, script=script.text, code=parts.code, own_best=best)
         named = () if parts.in_closed_board else (run.task,)
         return PreparedJob(run, gpu, path, script, attempts + 1, named, parts)
 

@@ -283,6 +283,16 @@ class RunGateway:
             rows = db.rows("run_details", where, {"numbers": json.dumps([*numbers])})
             return {run.id: run for run in map(run_value, rows)}
 
+    def best_of_user(self, run: Run) -> Run | None:
+        """Return the run with the best score of the user of `run` on its leaderboard, of mode benchmark or ranked."""
+        where = (
+            "user = :user AND task = :task AND task_version = :task_version AND gpu = :gpu "
+            "AND verdict = 'pass' AND score_s IS NOT NULL"
+        )
+        key = {name: getattr(run, name) for name in ("user", "task", "task_version", "gpu")}
+        with self._file.reading() as db:
+            return next(map(run_value, db.rows("run_details", where, key, order="score_s, id", limit=1)), None)
+
     def of_array(self, array: str) -> tuple[Run, ...]:
         """Return the runs with a job in the array of this name."""
         where = (

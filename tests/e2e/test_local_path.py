@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,28 @@ def test_the_best_run_of_a_user_stands_on_the_board_and_all_of_them_in_the_histo
     assert runs["wrong.py"]["verdict"] == "wrong_value"
     assert runs["wrong.py"]["rank"] is None
     assert board.run("code", "1").stdout == SLOW
+
+
+def test_a_part_of_an_evaluation_is_judged_and_a_benchmark_that_is_slower_stops(board: BoardFiles) -> None:
+    def waited(kernel: str, *options: str) -> dict[str, Any]:
+        answer: dict[str, Any] = board.json("submit", board.kernel(kernel), "--gpu", "CPU", "--wait", *options)
+        (run,) = answer["runs"]
+        assert run["verdict"] == "pass", run
+        return dict(run)
+
+    one = waited(RIGHT, "--case", "2")
+    assert [(case["phase"], case["index"], case["spec"]) for case in one["cases"]] == [("test", 1, "size: 10; seed: 2")]
+    best = waited(RIGHT, "--mode", "benchmark", "--effort", "quick", "--stop-if-slower")
+    assert (best["score_s"] > 0, best["message"]) == (True, "")
+    alone = waited(RIGHT, "--mode", "benchmark", "--case", "1")
+    assert ([case["index"] for case in alone["cases"]], alone["provenance"].get("stopped")) == ([0], None)
+    slow = RIGHT.replace("    return", "    import time; time.sleep(0.05)\n    return")
+    stopped = waited(slow, "--mode", "benchmark", "--stop-if-slower")
+    told = rf"stopped early: it is certainly slower than your run ({best['id']}|{alone['id']}) \([0-9.]+ .s\)"
+    assert re.fullmatch(told, stopped["message"])
+    assert stopped["message"] in " ".join(board.run("run", str(stopped["id"])).stdout.split())
+    refused = board.run("submit", board.kernel(slow), "--gpu", "CPU", "--mode", "ranked", "--stop-if-slower")
+    assert "--stop-if-slower is an option of mode benchmark, not of mode ranked." in refused.stderr
 
 
 def test_a_pruned_run_keeps_its_report_its_output_and_its_code(board: BoardFiles) -> None:

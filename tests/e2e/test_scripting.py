@@ -244,6 +244,8 @@ def test_problems_are_board_errors(recording: Recorded) -> None:
     assert (found.value.exit_code, "vectoradd_py" in str(found.value) + found.value.hint) == (2, True)
     with pytest.raises(BoardError, match="unknown job option: partition"):
         board.submit(recording.kernel, partition="gpu")
+    with pytest.raises(BoardError, match="--stop-if-slower is an option of mode benchmark, not of mode ranked"):
+        board.submit(recording.kernel, mode="ranked", stop_if_slower=True)
     with pytest.raises(BoardError):
         board.run(99)
     with pytest.raises(BoardError, match="is not installed"):

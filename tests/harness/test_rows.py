@@ -36,7 +36,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.limits = LIMITS
-        self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},), seconds=100.0)
+        self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},), indices=[0], seconds=100.0)
         self.generated = {0: SimpleNamespace(work=None)}
         self._calls = 0
 

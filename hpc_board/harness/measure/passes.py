@@ -1,7 +1,7 @@
 """The passes of a ranked run's benchmarks: each worker measures every case, until the interval is narrow enough."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from hpc_board.harness.measure.bench import Bench
@@ -17,6 +17,10 @@ from hpc_board.model.task import case_text
 _MORE_PASSES = 5
 _PHASE_SHARE = 0.5
 """Share of a phase's time after which no case is measured again: repetition must not use up the kernel's time."""
+
+
+Enough = Callable[[Sequence[Case]], bool]
+"""A rule by which the cases measured so far end the benchmarks."""
 
 
 class Measured(Protocol):
@@ -54,6 +58,8 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         self._measured: dict[int, AnyMeasured] = {}
         self._latest: int | None = None
         self._workers = 1
+        self._is_enough: Enough | None = None
+        self.is_stopped = False
 
     def _measurements(self) -> AnyMeasured:
         raise NotImplementedError
@@ -67,16 +73,17 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         del cases
         return self._crew.worker()
 
-    def run(self, first: AnyWorker | None, workers: int) -> list[Case]:
+    def run(self, first: AnyWorker | None, workers: int, is_enough: Enough | None = None) -> list[Case]:
         """Measure each case with as many workers as `workers` says, and return the results.
 
-        The `first` one exists by now, unless it is None.
+        The `first` one exists by now, unless it is None. `is_enough` is asked after each measurement.
 
         The first case that fails is the last one.
         """
+        self._is_enough = is_enough
         self._workers = workers
         end = time.monotonic() + min(self._limits.measure_seconds, _PHASE_SHARE * self._bench.phase.seconds)
-        every = list(range(len(self._bench.phase.cases)))
+        every = self._bench.phase.indices
         for number in range(1, workers + 1):
             waiting = first if number == 1 else None
             self._pass(waiting, every, f" (process {number} of {workers})" if workers > 1 else "")
@@ -84,7 +91,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
                 return self.cases()
         for number in range(1, _MORE_PASSES + 1):
             wide = [index for index in every if self._is_wide(index)]
-            if not wide or time.monotonic() >= end:
+            if not wide or time.monotonic() >= end or self.is_stopped:
                 break
             how = f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}"
             self._pass(None, wide, how, again=True)
@@ -125,6 +132,9 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
                     measured.failure = error
                     return
                 self._latest = index
+                self.is_stopped = self._is_enough is not None and self._is_enough(self.cases())
+                if self.is_stopped:
+                    return
         finally:
             self._crew.dismiss(worker)
 

@@ -48,7 +48,8 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
     that ends the worker is the last one.
     """
     phase = bench.phase
-    for index, case in enumerate(phase.cases):
+    for index in phase.indices:
+        case = phase.cases[index]
         say(phase.name, index + 1, len(phase.cases), case_text(case))
         message, verdict, lost, details = "", Verdict.PASS, False, None
         try:

@@ -234,9 +234,9 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
 
     def _try_windows(self) -> None:
         least_ns: dict[Made, float] = {}
-        for index in range(len(self._bench.phase.cases)):
+        for place, index in enumerate(self._bench.phase.indices):
             for made in (Made.NOTHING, Made.RESPONSE, Made.OUTPUT):
-                count = _CHECKS if index == 0 else 1
+                count = _CHECKS if place == 0 else 1
                 windows = [self._empty_window(self._trusted, index, made) for _ in range(count)]
                 least_ns.setdefault(made, min(each.window_ns for each in windows))
         change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]

@@ -69,13 +69,20 @@ class Rules:
 class Phase:
     """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them.
 
-    `follows_reference`: the limit of a call follows the reference's time, as in mode test.
+    `follows_reference`: the limit of a call follows the reference's time, as in mode test. `only` is the index of the
+    only case that is judged; None for all.
     """
 
     name: str
     cases: tuple[Mapping[str, CaseValue], ...]
     seconds: float
     follows_reference: bool = False
+    only: int | None = None
+
+    @property
+    def indices(self) -> list[int]:
+        """Return the indices of the cases that are judged."""
+        return [*range(len(self.cases))] if self.only is None else [self.only]
 
 
 @dataclass(frozen=True)

@@ -407,7 +407,10 @@ def test_a_file_that_cannot_be_submitted_says_why_in_one_line_and_what_to_do(boa
         (("--gpu", "H100"), "the file's header names CPU, not H100."),
         (("--note", "two\nlines"), "line break"),
         (("--kernel", "softmax"), "--kernel is an option of mode profile, not of mode test."),
-        (("--mode", "ranked", "--case", "1"), "--case is an option of mode profile, not of mode ranked."),
+        (
+            ("--mode", "ranked", "--case", "1"),
+            "--case is an option of mode test, benchmark, profile, not of mode ranked.",
+        ),
         (("--mode", "profile", "--case", "99"), "--case 99: expected 1 to "),
         (("--mode", "profile", "--set", "ful"), 'Did you mean "full"?'),
         (("--mode", "profile", "--kernel", "("), 'invalid regular expression "("'),

@@ -73,6 +73,9 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
         ("kernel", "a" * 256, "--kernel is too long: 256 characters (limit 255)"),
         ("case", "0", "--case: expected the number of a case, from 1"),
         ("case", "-1", "--case: expected the number of a case, from 1"),
+        ("effort", "0", "--effort: expected quick, normal or a percentage up to 100"),
+        ("effort", "101", "--effort: expected quick, normal or a percentage up to 100"),
+        ("stop-if-slower", "no", "--stop-if-slower: expected yes"),
         ("set", "ful", 'unknown set "ful". Did you mean "full"? Sets: basic, detailed, full, roofline'),
     ],
 )
@@ -86,11 +89,22 @@ def test_the_choices_of_a_mode_are_permitted_everywhere_and_stay_in_their_mode()
     assert parsed(chosen.text) == parsed(chosen.brief) == chosen
     assert chosen.over(JobOptions(kernel="other")) == chosen
     assert chosen.in_mode(Mode.PROFILE) == chosen
-    assert chosen.in_mode(Mode.TEST) == JobOptions(qos="q")
+    assert chosen.in_mode(Mode.TEST) == JobOptions(qos="q", case="2")
     choices = JobOptions(kernel="^softmax|a b$", case="2", set="basic")
     assert OptionRules(("time",)).effective(choices, NO_OPTIONS, "k.py") == choices
     with pytest.raises(DirectiveError):
         directives("#!HPCBOARD kernel softmax\n")
+
+
+def test_the_choices_of_a_benchmark_are_read_as_they_are_written() -> None:
+    chosen = JobOptions(case="2", effort="2.5", stop_if_slower="yes")
+    check(chosen, "the command")
+    assert chosen.words == ("--case=2", "--effort=2.5", "--stop-if-slower")
+    assert parsed(chosen.text) == parsed(chosen.brief) == chosen
+    assert parsed("--stop-if-slower --effort quick") == JobOptions(effort="quick", stop_if_slower="yes")
+    assert chosen.in_mode(Mode.BENCHMARK) == chosen
+    assert chosen.in_mode(Mode.TEST) == JobOptions(case="2")
+    assert chosen.in_mode(Mode.RANKED) == NO_OPTIONS
 
 
 def test_usual_values_are_taken() -> None:

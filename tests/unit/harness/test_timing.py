@@ -11,11 +11,27 @@ from hpc_board.harness.measure.timing import enough, of_rows, of_two_clocks, tim
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, spread
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import duration_text, interval_text, score_s
+from hpc_board.model.score import duration_text, interval_text, least_score_s, score_s
 from hpc_board.model.task import Ranking
 from tests.unit.recorded import row_case
 
 LIMITS = Limits()
+
+
+@pytest.mark.parametrize(
+    ("measured", "ranking_by", "least_s"),
+    [({}, Ranking.MEAN, 1e-7), ({0: 3e-3}, Ranking.MEAN, 1e-3 + 2e-7 / 3), ({0: 1e-3}, Ranking.LAST, 1e-7)],
+)
+def test_the_least_score_has_the_floor_for_cases_that_are_not_measured(
+    measured: dict[int, float], ranking_by: Ranking, least_s: float
+) -> None:
+    cases = [row_case(index, low_ns=1e9 * each) for index, each in measured.items()]
+    assert least_score_s(cases, 3, 1e-7, ranking_by) == pytest.approx(least_s)
+
+
+def test_an_effort_is_the_width_of_the_interval_at_which_measuring_ends() -> None:
+    found = [LIMITS.with_effort(each).interval for each in ("normal", "quick", "2.5", "100")]
+    assert found == [LIMITS.interval, 0.2, 0.025, 1]
 
 
 @given(st.lists(st.floats(1, 1e9), min_size=1, max_size=50))

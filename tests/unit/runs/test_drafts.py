@@ -243,6 +243,20 @@ def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
 @pytest.mark.parametrize(
     ("options", "mode", "told"),
     [
+        (JobOptions(case="9"), "test", "--case 9: expected 1 to 1, the test cases of any."),
+        (JobOptions(case="9"), "benchmark", "--case 9: expected 1 to 1, the benchmark cases of any."),
+        (JobOptions(case="1"), "ranked", "--case is an option of mode test, benchmark, profile, not of mode ranked."),
+        (JobOptions(effort="quick"), "ranked", "--effort is an option of mode benchmark, not of mode ranked."),
+    ],
+)
+def test_a_part_of_an_evaluation_is_of_its_modes_and_cases(options: JobOptions, mode: str, told: str) -> None:
+    with pytest.raises(InputError, match=re.escape(told)):
+        drafted(task="any", gpus=["H100"], mode=mode, options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "told"),
+    [
         (JobOptions(case="1"), "profile", "--case is not supported: add_py uses its own eval."),
         (NO_OPTIONS, "sanitize", "mode sanitize is not supported: add_py uses its own eval."),
     ],
