@@ -62,6 +62,7 @@ docs: .venv/.dev ## the pages and the JSON Schema made from the code, the man pa
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/keys_page.py
+	$(BIN)/python scripts/data_page.py
 	$(BIN)/python scripts/json_page.py > docs/json.md
 	$(BIN)/python scripts/json_schema.py > docs/schema.json
 	$(BIN)/python scripts/shell_files.py

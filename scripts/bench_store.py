@@ -90,7 +90,7 @@ class Asker:
     def export(self) -> object:
         """Export every run as CSV."""
         with Path(os.devnull).open("wb") as sink:
-            return Export(self.store, {}, "csv", RunSelection(), False, END).write(sink)
+            return Export(self.store, {}, "csv", RunSelection(), END).write(sink)
 
     def runs(self, query: RunQuery, limit: int = 50) -> object:
         """Read a list of runs."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.board.context import Context, harness
 from hpc_board.board.runs import Runs
@@ -41,7 +42,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """Administration of the whole board: all but diagnoses and checks raise Refused for a user who is not an admin."""
+    """Administration of the whole board: all but exports of own runs, diagnoses and checks raise Refused for others."""
 
     def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
@@ -52,26 +53,46 @@ class Administration:
         self,
         form: str,
         *,
+        what: str = "runs",
+        own: bool = False,
         tasks: Sequence[str] = (),
         gpus: Sequence[str] = (),
         since: datetime | None = None,
+        ended_only: bool = False,
         with_code: bool = False,
+        with_output: bool = False,
+        anonymous: bool = False,
     ) -> "Export":
-        """Return an export: a row for each run as `csv`, `json` or `parquet`, or the standings as `html`.
+        """Return an export: the table `what` of all runs, or of the user's `own`, or the standings as `html`.
 
-        The HTML page is public: closed leaderboards are on it only if `tasks` names them.
+        The tables are `runs`, their `cases`, the `samples` of these, and the `tasks`; the formats are `csv`, `jsonl`,
+        `parquet` and, for runs, `json`. The HTML page is public: closed leaderboards are on it only if `tasks` names
+        them.
 
         Raises:
-            InputError: the format, a task or a GPU is unknown, the time has no zone, or the format needs a library that
-                is not installed.
+            InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the time
+                has no zone, or the format needs a library that is not installed.
+            Refused: the export is not of the user's own runs, and the user is not an admin.
         """
         from hpc_board.admin.export import Export
 
-        self._context.require(Role.ADMIN, "export the board")
-        known = {task.name: task for task in self._tasks.catalog().tasks}
-        kept_back = self._context.editor.closed().difference(tasks)
-        chosen = self._run_selection(tasks, gpus, since)
-        export = Export(self._context.store, known, form, chosen, with_code, utc_now(), kept_back)
+        if not own:
+            self._context.require(Role.ADMIN, "export the board")
+        user = self._context.user if own else None
+        chosen = self._run_selection(tasks, gpus, since, user)
+        export = Export(
+            self._context.store,
+            {task.name: task for task in self._tasks.catalog().tasks} if form == "html" else {},
+            form,
+            replace(chosen, user=user, ended_only=ended_only),
+            utc_now(),
+            what=what,
+            with_code=with_code,
+            with_output=with_output,
+            is_anonymous=anonymous,
+            references=self._context.is_admin,
+            kept_back=self._context.editor.closed().difference(tasks),
+        )
         export.check()
         return export
 
@@ -86,12 +107,15 @@ class Administration:
         self._context.require(Role.ADMIN, "see the board's statistics")
         return statistics(self._context.store.file, self._run_selection(tasks, (), since))
 
-    def _run_selection(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
+    def _run_selection(
+        self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None, user: str | None = None
+    ) -> "RunSelection":
         from hpc_board.store.export import RunSelection
 
         for name in tasks:
             # A task that has left the settings may still have runs; a mistyped name has none.
-            if not self._context.store.submissions.knows_task(name):
+            known = self._context.store.submissions.knows_task(name)
+            if not (known if user is None else self._runs.list(task=name, limit=1)):
                 self._tasks.get(name)
         moment = None if since is None else in_utc(since)
         return RunSelection(tuple(tasks), tuple(self._context.gpu(name).name for name in gpus), moment)
@@ -184,8 +208,6 @@ class Administration:
             InputError: no GPU has one of the names, or no cluster lists its nodes.
             StorageError: the board's folder cannot be written.
         """
-        from msgspec.structs import replace
-
         from hpc_board.admin import each_node
 
         plan = replace(self._plan(timeout_seconds, say), at_once=at_once or each_node.AT_ONCE, benchmark=True)
@@ -207,8 +229,6 @@ class Administration:
             InputError: no GPU has one of the names.
             StorageError: the board's folder cannot be written.
         """
-        from msgspec.structs import replace
-
         from hpc_board.admin import probe
         from hpc_board.admin.doctor import diagnose_root
 

@@ -1,6 +1,7 @@
-"""`admin export` and `admin stats`: runs and standings as files, and usage statistics."""
+"""`export`, `admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import click
 
+from hpc_board.board import Board
 from hpc_board.cli.options import (
     PATH_OR_NAME,
     Number,
@@ -27,7 +29,8 @@ from hpc_board.report.usage import statistics_report
 from hpc_board.report.views import view_of
 from hpc_board.report.views.usage import StatisticsView
 
-_FORMATS = ("csv", "json", "parquet", "html")
+_FORMATS = ("csv", "jsonl", "parquet")
+_TABLES = ("runs", "cases", "samples", "tasks")
 
 
 class Since(click.ParamType[datetime]):
@@ -53,54 +56,99 @@ class Since(click.ParamType[datetime]):
             )
 
 
+def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Return the decorator of a command that exports a table in one of these formats."""
+    options = (
+        click.option("--format", "form", type=click.Choice(forms), required=True, help=formats),
+        click.option(
+            "--what",
+            type=click.Choice(_TABLES),
+            default=_TABLES[0],
+            show_default=True,
+            help="Table: the runs, their cases, the samples of these, or the tasks.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            default="-",
+            type=PATH_OR_NAME,
+            help="Write to FILE instead of stdout (`-`).",
+        ),
+        click.option(
+            "-t",
+            "--task",
+            "tasks",
+            metavar="NAME",
+            multiple=True,
+            shell_complete=task_names,
+            help="Only this task; may be repeated.",
+        ),
+        gpus_option("Only this GPU; comma-separated or repeated."),
+        click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h."),
+        click.option("--ended-only", is_flag=True, help="Only runs that have ended."),
+        click.option("--with-code", is_flag=True, help="Include the submitted files."),
+        click.option(
+            "--with-output", is_flag=True, help="Include the output of compiler and kernel, profiles and machines."
+        ),
+        click.option(
+            "--anonymous", is_flag=True, help="Replace users by numbers; leave notes out, and names of files and nodes."
+        ),
+        force_option,
+    )
+
+    def decorated(function: Callable[..., object]) -> Callable[..., object]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+@click.command(
+    "export",
+    epilog=examples(
+        "hpc-board export --format jsonl -o runs.jsonl",
+        "hpc-board export --format parquet --what samples --task softmax_py -o samples.parquet",
+        "hpc-board export --format jsonl --ended-only --with-code --with-output --since 30d -o runs.jsonl",
+    ),
+)
+@_table_options(_FORMATS, "Format of the table.")
+@click.pass_obj
+def export_own(open_: Open, /, **options: Any) -> None:
+    """Export your runs as a table.
+
+    The table has a row for each run, or for each case or sample of your runs, or for each version of their tasks. FILE
+    is written completely or not at all, and only you can read it.
+    """
+    _export(open_(), own=True, **options)
+
+
 @click.command(
     epilog=examples(
         "hpc-board admin export --format csv -o runs.csv",
         "hpc-board admin export --format html -o boards.html --force",
         "hpc-board admin export --format json --task softmax_py --since 30d --with-code",
+        "hpc-board admin export --format parquet --what cases --ended-only --anonymous -o cases.parquet",
     )
 )
-@click.option(
-    "--format", "form", type=click.Choice(_FORMATS), required=True, help="Runs as csv, json or parquet; boards as html."
-)
-@click.option(
-    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE instead of stdout (`-`)."
-)
-@click.option(
-    "-t",
-    "--task",
-    "tasks",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=task_names,
-    help="Only this task; may be repeated.",
-)
-@gpus_option("Only this GPU; comma-separated or repeated.")
-@click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h.")
-@click.option("--with-code", is_flag=True, help="Include the submitted files of all users.")
-@force_option
+@_table_options((*_FORMATS, "json", "html"), "Runs as csv, jsonl, parquet or json; boards as html.")
 @click.pass_obj
-def export(
-    open_: Open,
-    form: str,
-    output: str,
-    tasks: tuple[str, ...],
-    gpus: tuple[str, ...],
-    since: datetime | None,
-    with_code: bool,
-    force: bool,
-) -> None:
-    """Export all runs, or the boards as an HTML page.
+def export(open_: Open, /, **options: Any) -> None:
+    """Export the runs of all users, or the boards as an HTML page.
 
-    csv and parquet have a row for each run, with its rank; json adds the standings. html is a self-contained page
-    of the boards; it includes closed boards only if --task names them. FILE is written completely or not at all.
-    Only you can read it, except for the HTML page.
+    csv, jsonl and parquet have a row for each run, with its rank, or a row of another table; json adds the standings.
+    html is a self-contained page of the boards; it includes closed boards only if --task names them. FILE is written
+    completely or not at all. Only you can read it, except for the HTML page.
     """
-    if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
+    _export(open_(), own=False, **options)
+
+
+def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[str, ...], **options: Any) -> None:
+    long = form == "parquet" or options["with_code"] or options["with_output"]
+    if output == "-" and sys.stdout.isatty() and long:
         raise click.UsageError("this format is not printed to a terminal; use -o FILE.")
-    board = open_()
-    chosen = listed(gpus)
-    wanted = board.admin.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
+    wanted = board.admin.export(form, gpus=listed(gpus), **options)
     refresh(board)
     if output == "-":
         wanted.write(sys.stdout.buffer)
@@ -109,7 +157,10 @@ def export(
     # The page is public; the other formats have the runs of closed boards, too.
     with new_file(Path(output), force=force, most=0o666 if form == "html" else 0o600) as file:
         written = wanted.write(file)
-    counts = [(written.runs, "run", form != "html"), (written.boards, "board", form in ("json", "html"))]
+    counts = [
+        (written.rows, options["what"].removesuffix("s"), form != "html"),
+        (written.boards, "board", form in ("json", "html")),
+    ]
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:
         remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")

@@ -233,6 +233,7 @@ _COMMANDS = {
         ("compare", "standings:compare", "Compare two submissions."),
         ("code", "runs:code", "Print the file of a submission."),
         ("note", "moderation:note", "Add a note to one of your submissions."),
+        ("export", "export:export_own", "Export your runs as a table."),
     ),
     "Tasks": (
         ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),

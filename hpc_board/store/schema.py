@@ -295,7 +295,7 @@ _INDEXES = {
     "feed_by_gpu": "feed (gpu)",
     "feed_by_user": "feed (user)",
     "milestones": "submissions (task, task_version) WHERE milestone <> ''",
-    "submissions_by_code": "submissions (user, task, code_sha256)",
+    "submissions_by_code": "submissions (code_sha256, task, user)",
     "submissions_by_time": "submissions (submitted_at)",
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",

@@ -12,6 +12,7 @@ CASES = {
     "runs.csv": "csv",
     "runs.code.csv": "csv --with-code --task histo --task narrow --gpu CPU,A100",
     "runs.json": "json",
+    "cases.csv": "csv --what cases --task histo --gpu H100",
     "runs.since.json": "json --since 2024-03-14T18:00 --gpu h100",
     "boards.html": "html",
     "boards.course.html": "html --task course",

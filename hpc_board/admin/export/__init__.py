@@ -1,4 +1,4 @@
-"""Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
+"""Exports of a board: tables of its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
 import csv
 import hashlib
@@ -8,13 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from io import TextIOWrapper
-from itertools import groupby, islice
+from itertools import groupby
 from typing import IO, Any
 
 import msgspec
 
 from hpc_board import __version__
-from hpc_board.admin.export.columns import CODE, COLUMNS, Kind, Value, cells
+from hpc_board.admin.export.columns import (
+    RUNS,
+    SAMPLES,
+    TABLES,
+    TASKS,
+    CodeColumns,
+    Kind,
+    OutputColumns,
+    Value,
+    anonymous,
+    case_cells,
+    kinds_of,
+    run_cells,
+    sample_cells,
+    task_cells,
+)
 from hpc_board.boards.pages import page
 from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError
@@ -26,8 +41,8 @@ from hpc_board.store.export import RankedBoard, RunSelection
 from hpc_board.web.rendering import asset, template
 from hpc_board.web.standings import ROWS_MAX, BoardTable, Section, board_table
 
-CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
-FORMATS = (CSV, JSON, PARQUET, HTML)
+CSV, JSON, JSONL, PARQUET, HTML = "csv", "json", "jsonl", "parquet", "html"
+FORMATS = (CSV, JSON, JSONL, PARQUET, HTML)
 
 _JSON_FORMAT = "hpc-board export 1"
 
@@ -35,9 +50,9 @@ _MARK = "'"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 spreadsheets take the wide ones too
 """The first characters of cells that spreadsheets compute, and may send elsewhere."""
 
-_PARQUET_ROWS = 20_000
-_PARQUET_ROWS_WITH_CODE = 50
-"""The numbers of rows that are in memory at once."""
+_PARQUET_ROWS = 5_000
+_PARQUET_CHARACTERS = 8_000_000
+"""The bounds of the rows that are in memory at once."""
 
 
 _PIECES = 500
@@ -53,28 +68,33 @@ class _PageTask(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The result of an export: the numbers of runs and of leaderboards with ranked users.
+    """The result of an export: the numbers of rows of its table and of leaderboards with ranked users.
 
     `closed` is the number of closed boards with ranked users that a public page lacks.
     """
 
-    runs: int
+    rows: int
     boards: int
     closed: int = 0
 
 
 class Export(msgspec.Struct, frozen=True):
-    """A requested export: its contents and its format.
+    """A requested export: its table and its format.
 
-    `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page.
+    `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page. The table of
+    tasks has `references` for admins alone.
     """
 
     store: Store
     tasks: Mapping[str, Task]
     form: str
     chosen: RunSelection
-    with_code: bool
     at: datetime
+    what: str = RUNS
+    with_code: bool = False
+    with_output: bool = False
+    is_anonymous: bool = False
+    references: bool = False
     kept_back: frozenset[str] = frozenset()
 
     def check(self) -> None:
@@ -85,11 +105,22 @@ class Export(msgspec.Struct, frozen=True):
         """
         if self.form not in FORMATS:
             raise InputError(f"unknown format {self.form!r}", hint=f"Formats: {', '.join(FORMATS)}.")
-        if self.form == HTML and (self.with_code or self.chosen.since):
+        if self.what not in TABLES:
+            raise InputError(f"unknown table {self.what!r}", hint=f"Tables: {', '.join(TABLES)}.")
+        more = self.with_code or self.with_output
+        whole = RunSelection(self.chosen.tasks, self.chosen.gpus)
+        if self.form == HTML and (more or self.is_anonymous or self.what != RUNS or self.chosen != whole):
             raise InputError(
-                "the format html supports neither --with-code nor --since",
-                hint="Omit the option, or use the format csv, json or parquet.",
+                "the format html has the standings of all users, and supports only --task and --gpu",
+                hint="Omit the other options, or use the format csv, jsonl or parquet.",
             )
+        if self.form == JSON and (self.is_anonymous or self.what != RUNS or self.chosen.user is not None):
+            raise InputError(
+                "the format json has all runs and the standings of all users",
+                hint="Use the format csv, jsonl or parquet for anonymous exports, your own runs and other tables.",
+            )
+        if more and self.what != RUNS:
+            raise InputError("--with-code and --with-output add columns to the table of runs", hint="Omit --what.")
         if self.form == PARQUET and find_spec("pyarrow") is None:
             raise InputError(
                 "the format parquet requires pyarrow, which is not installed",
@@ -109,16 +140,49 @@ class Export(msgspec.Struct, frozen=True):
                 return self._write_page(sink)
             case "json":
                 return self._write_json(sink)
+            case "jsonl":
+                rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
+                return Written(_write_lines(sink, rows, end="\n"), 0)
             case "parquet":
                 return Written(self._write_parquet(sink), 0)
         return Written(self._write_csv(sink), 0)
 
     @property
     def _columns(self) -> dict[str, Kind]:
-        return {**COLUMNS, CODE: Kind.TEXT} if self.with_code else {**COLUMNS}
+        more = [CodeColumns] * self.with_code + [OutputColumns] * self.with_output
+        return kinds_of(TABLES[self.what], *more)
 
-    def _runs(self) -> Iterator[dict[str, Value]]:
-        return map(cells, self.store.export.runs(self.chosen, with_code=self.with_code))
+    def _rows(self) -> Iterator[dict[str, Value]]:
+        columns = self._columns
+        for row in self._cells():
+            yield {name: row.get(name) for name in columns}
+
+    def _cells(self) -> Iterator[dict[str, Value]]:
+        """Yield the cells of each row; those of columns that it has not are empty."""
+        store = self.store.export
+        if self.what == TASKS:
+            for added_at, task in store.tasks(self.chosen):
+                yield task_cells(task, added_at, whole=self.references)
+            return
+        if self.what == SAMPLES:
+            for row in store.samples(self.chosen):
+                yield from sample_cells(row)
+            return
+        names = store.pseudonyms() if self.is_anonymous else None
+        for user, cells in self._of_users():
+            # A user whose first submission came a moment ago has no pseudonym.
+            yield cells if names is None else anonymous(cells, user, names.get(user, "user"))
+
+    def _of_users(self) -> Iterator[tuple[str, dict[str, Value]]]:
+        """Yield the cells of each run, or of its cases, with its user."""
+        store = self.store.export
+        if self.what == RUNS:
+            for row in store.runs(self.chosen, with_code=self.with_code, with_output=self.with_output):
+                yield row["user"], run_cells(row)
+            return
+        for row in store.cases(self.chosen):
+            for case in row["cases"]:
+                yield row["user"], case_cells(row["run"], case)
 
     def _write_page(self, sink: IO[bytes]) -> Written:
         """Write the boards of present versions as one file for a browser: no external resource, all data escaped."""
@@ -160,7 +224,7 @@ class Export(msgspec.Struct, frozen=True):
         try:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(self._columns)
-            for row in self._runs():
+            for row in self._rows():
                 writer.writerow(map(_csv_cell, row.values()))
                 count += 1
             text.flush()
@@ -180,7 +244,7 @@ class Export(msgspec.Struct, frozen=True):
         sink.write(_json(head).removesuffix("}").encode() + b',\n"boards": [')
         boards = _write_lines(sink, map(self._board, self.store.export.ranked_boards(self.chosen)))
         sink.write(b'],\n"runs": [')
-        rows = ({name: _json_value(value) for name, value in row.items()} for row in self._runs())
+        rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
         runs = _write_lines(sink, rows)
         sink.write(b"]}\n")
         return Written(runs, boards)
@@ -199,21 +263,34 @@ class Export(msgspec.Struct, frozen=True):
         from pyarrow import parquet
 
         types = {
+            **dict.fromkeys((Kind.TEXT, Kind.LINES, Kind.JSON), pa.string()),
             Kind.INTEGER: pa.int64(),
             Kind.NUMBER: pa.float64(),
-            Kind.TEXT: pa.string(),
             Kind.TEXTS: pa.list_(pa.string()),
             Kind.BOOLEAN: pa.bool_(),
             Kind.MOMENT: pa.timestamp("us", tz="UTC"),
         }
         count = 0
         schema = pa.schema([(name, types[kind]) for name, kind in self._columns.items()])
-        rows, size = self._runs(), _PARQUET_ROWS_WITH_CODE if self.with_code else _PARQUET_ROWS
         with parquet.ParquetWriter(sink, schema) as writer:
-            while batch := list(islice(rows, size)):
+            for batch in _batches(self._rows()):
                 writer.write_table(pa.Table.from_pylist(batch, schema=schema))
                 count += len(batch)
         return count
+
+
+def _batches(rows: Iterable[dict[str, Value]]) -> Iterator[list[dict[str, Value]]]:
+    """Yield rows in lists whose number and texts are bounded."""
+    batch: list[dict[str, Value]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(value) for value in row.values() if isinstance(value, str))
+        if len(batch) == _PARQUET_ROWS or size > _PARQUET_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _present(ranked: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> dict[str, list[RankedBoard]]:
@@ -272,10 +349,12 @@ def _standing(row: Standing) -> dict[str, Any]:
     }
 
 
-def _write_lines(sink: IO[bytes], values: Iterable[Any]) -> int:
+def _write_lines(sink: IO[bytes], values: Iterable[Any], *, end: str = "") -> int:
+    """Write each value on a line, with `end` behind it, or as the items of a list."""
     count = 0
     for count, value in enumerate(values, start=1):
-        sink.write((",\n" if count > 1 else "\n").encode() + _json(value).encode())
+        before = "" if end else ",\n" if count > 1 else "\n"
+        sink.write(f"{before}{_json(value)}{end}".encode())
     return count
 
 

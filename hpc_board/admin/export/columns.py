@@ -1,21 +1,42 @@
-"""The columns of exported runs; docs/boards.md has their meanings."""
+"""The tables of an export: a Struct for the rows of each, whose fields are the columns, each with its meaning.
 
-from collections.abc import Mapping
+`scripts/data_page.py` makes the tables of docs/data.md from them. A new column comes last, and none is renamed or
+removed.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from pathlib import PurePath
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.text import one_line
-
-Row = Mapping[str, Any]
-"""A row of the store's query."""
+from hpc_board.model.result import Case, Log
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line, printable
+from hpc_board.store.export import OUTPUTS
 
 Value = str | int | float | bool | datetime | tuple[str, ...] | None
 """The value of a cell; None if it is empty."""
 
+Row = Mapping[str, Any]
+"""A row of the store."""
+
 _CHARACTERS_MAX = 2000
+_LINES_CHARACTERS_MAX = 2**20
+_REFERENCE = "reference.py"
+_PLACES = ("host", "node")
+"""The facts in a result's provenance that name a machine."""
+
+_PRIVATE = ("account", "job_id", "node", "note", "notes", "options", "removed_by", "removed_reason", "rerun_by")
+_WITH_PATHS = ("message", "build", "stdout", "stderr", "profile", "kernels", "findings")
+"""The columns that an anonymous export lacks, and those whose texts may have the user's name in paths."""
 
 
 class Kind(StrEnum):
@@ -27,38 +48,265 @@ class Kind(StrEnum):
     TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"
+    LINES = "lines"
+    JSON = "json"
 
 
-_COLUMNS = (
-    (Kind.INTEGER, "run submission"),
-    (Kind.TEXT, "task task_version gpu user account file_name mode state verdict"),
-    (Kind.NUMBER, "score_s"),
-    (Kind.INTEGER, "rank"),
-    (Kind.MOMENT, "submitted_at started_at ended_at"),
-    (Kind.NUMBER, "waited_s ran_s"),
-    (Kind.TEXT, "cluster partition job_id node trust"),
-    (Kind.BOOLEAN, "emulated"),
-    (Kind.TEXT, "milestone code_sha256 harness_sha256 note message"),
-    (Kind.BOOLEAN, "removed"),
-    (Kind.TEXTS, "notes"),
-    (Kind.TEXT, "removed_by"),
-    (Kind.MOMENT, "removed_at"),
-    (Kind.TEXT, "removed_reason"),
-    (Kind.INTEGER, "rerun_of"),
-    (Kind.TEXT, "rerun_by"),
-    (Kind.NUMBER, "score_low_s score_high_s"),
-    (Kind.BOOLEAN, "overlaps_above"),
-    (Kind.NUMBER, "busy_processors gpu_seconds"),
-)
-COLUMNS: Mapping[str, Kind] = {name: kind for kind, names in _COLUMNS for name in names.split()}
-"""All columns but CODE, in their order: a new one comes last, and none is renamed or removed."""
+Lines = Annotated[str | None, Meta(description="lines")]
+"""A text of several lines; any other text is one line."""
 
-CODE = "code"
-"""The column with the text of the submitted file, for exports that have it."""
+Json = Annotated[str | None, Meta(description="json")]
+"""A text with JSON."""
 
 
-def cells(row: Row) -> dict[str, Value]:
-    """Return the values of all columns in a row, by their names."""
+class Columns(msgspec.Struct, frozen=True):
+    """A set of columns."""
+
+
+class RunColumns(Columns, frozen=True):
+    """The columns of a run."""
+
+    run: int
+    """number of the run"""
+    submission: int
+    """number of its submission"""
+    task: str
+    """name of the task"""
+    task_version: str
+    """sha256 of the parts of the task that affect a result; each version has its own standings"""
+    gpu: str
+    """name of the GPU in the settings"""
+    user: str
+    """author of the submission, who is ranked"""
+    account: str | None
+    """owner of the job, if that is not the user"""
+    file_name: str
+    """name of the submitted file"""
+    mode: str
+    """`test`, `benchmark`, `profile`, `sanitize` or `ranked`"""
+    state: str
+    """state of the run"""
+    verdict: str | None
+    """verdict of a finished run"""
+    score_s: float | None
+    """score in seconds"""
+    rank: int | None
+    """place of the run in the standings of its task's version on its GPU, if it holds one"""
+    submitted_at: datetime
+    """time of the submission"""
+    started_at: datetime | None
+    """time at which the last job of the run was first seen running"""
+    ended_at: datetime | None
+    """end of its job, else the time at which that was noticed"""
+    waited_s: float | None
+    """seconds from `submitted_at` to `started_at`"""
+    ran_s: float | None
+    """seconds from `started_at` to `ended_at`"""
+    cluster: str
+    """name of the cluster in the settings"""
+    partition: str | None
+    """partition of the job"""
+    job_id: str | None
+    """the scheduler's number of the job"""
+    node: str | None
+    """node of the job"""
+    trust: str
+    """`self-run` or `verified`"""
+    emulated: bool
+    """whether a CPU emulated the GPU"""
+    milestone: str | None
+    """name of the author's milestone; such runs hold no rank"""
+    code_sha256: str
+    """sha256 of the submitted file"""
+    harness_sha256: str
+    """sha256 of the judge"""
+    note: str | None
+    """first note, given with the submission"""
+    message: str | None
+    """message of the verdict"""
+    removed: bool
+    """whether an admin has removed its submission from the standings"""
+    notes: tuple[str, ...]
+    """all notes of the user, oldest first; `note` is the first of them"""
+    removed_by: str | None
+    """admin who removed its submission"""
+    removed_at: datetime | None
+    """time of the removal"""
+    removed_reason: str | None
+    """reason of the removal"""
+    rerun_of: int | None
+    """submission that this one repeats"""
+    rerun_by: str | None
+    """admin who sent it again"""
+    score_low_s: float | None
+    """lower bound of the 80 % confidence interval of `score_s`, of times by the judge's clock"""
+    score_high_s: float | None
+    """upper bound of the same interval"""
+    overlaps_above: bool | None
+    """for a run with a `rank`: whether its interval overlaps that of the next better one (a statistical tie)"""
+    busy_processors: float | None
+    """processors that other work used while a case was timed, the maximum of its cases"""
+    gpu_seconds: float | None
+    """[GPU-seconds](boards.md#statistics) of an ended run"""
+    options: Json
+    """options that the user set for the job"""
+    duplicate_of: int | None
+    """first submission of an identical file for the task, if this is a later one"""
+
+
+class CodeColumns(Columns, frozen=True):
+    """The column of `--with-code`."""
+
+    code: Lines
+    """the submitted file, unchanged"""
+
+
+class OutputColumns(Columns, frozen=True):
+    """The columns of `--with-output`; they are empty without a result."""
+
+    build: Lines
+    """output of the compiler"""
+    stdout: Lines
+    """beginning and end of the kernel's output"""
+    stderr: Lines
+    """those of its errors"""
+    profile: Lines
+    """text of the profile, or output of the tools of mode sanitize"""
+    kernels: Json
+    """metrics of the profiled kernels, a list of [kernels](json.md#kernel)"""
+    findings: Json
+    """faults that the tools of mode sanitize found, a list of [findings](json.md#sanitizer-finding)"""
+    provenance: Json
+    """facts on the machine and the tools"""
+
+
+class CaseColumns(Columns, frozen=True):
+    """The columns of a case of a run with a verdict; those of times are empty for a case that was not timed."""
+
+    run: int
+    """number of the run"""
+    phase: str
+    """`test`, `benchmark` or `profile`"""
+    index: int
+    """number of the case in its phase, from 0"""
+    spec: str
+    """arguments of the case"""
+    verdict: str
+    """verdict of the case"""
+    message: Lines
+    """explanation of the verdict"""
+    samples: int | None
+    """number of timed samples: rows of calls on a CPU, else calls"""
+    time_ns: float | None
+    """the time that counts: on a CPU the lower quartile of its rows, on a GPU the median"""
+    low_ns: float | None
+    """lower bound of the 80 % confidence interval of `time_ns`"""
+    high_ns: float | None
+    """its upper bound"""
+    mean_ns: float | None
+    """mean of the samples"""
+    std_ns: float | None
+    """their standard deviation"""
+    err_ns: float | None
+    """standard error of their mean"""
+    best_ns: float | None
+    """the shortest sample"""
+    worst_ns: float | None
+    """the longest one"""
+    reference_ns: float | None
+    """median of the reference, timed in between"""
+    speedup: float | None
+    """ratio of `reference_ns` to `time_ns`"""
+    bound_ns: float | None
+    """lower bound of a call's time by the judge's clock"""
+    alone_ns: float | None
+    """on a CPU the time of the fastest call that was made alone"""
+    kernel_clock_ns: float | None
+    """median by the kernel's own clock"""
+    slack_ns: float | None
+    """on a GPU the error of the judge's window"""
+    busy_processors: float | None
+    """processors that other work used meanwhile"""
+    noisy: bool | None
+    """whether the GPU had lowered its clocks for its own protection in most calls"""
+
+
+class SampleColumns(Columns, frozen=True):
+    """The columns of a sample: a timed call, or a row of them on a CPU."""
+
+    run: int
+    """number of the run"""
+    phase: str
+    """phase of its case, `benchmark`"""
+    index: int
+    """number of the case in its phase, from 0"""
+    process: int
+    """number of the process that was timed, from 0"""
+    sample: int
+    """number of the sample in its case, from 0"""
+    time_ns: float
+    """time of the call"""
+
+
+class TaskColumns(Columns, frozen=True):
+    """The columns of a version of a task."""
+
+    task: str
+    """name of the task"""
+    task_version: str
+    """its version, as in the table of runs"""
+    added_at: datetime
+    """time of its first submission or board"""
+    language: str
+    """language of submissions"""
+    description: Lines
+    """text of the task"""
+    ranking_by: str
+    """rule for a score from the benchmark cases: `last`, `mean` or `geom`"""
+    tests: Json
+    """arguments of the test cases, a list"""
+    benchmarks: Json
+    """arguments of the benchmark cases, a list"""
+    templates: Json
+    """templates of submissions by language"""
+    reference: Lines
+    """its `reference.py`, in the exports of admins; empty for others, and for a task with its own eval"""
+
+
+RUNS, CASES, SAMPLES, TASKS = "runs", "cases", "samples", "tasks"
+TABLES: Mapping[str, type[Columns]] = {
+    RUNS: RunColumns,
+    CASES: CaseColumns,
+    SAMPLES: SampleColumns,
+    TASKS: TaskColumns,
+}
+"""The tables by their names."""
+
+_TYPES = {
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    str: Kind.TEXT,
+    bool: Kind.BOOLEAN,
+    datetime: Kind.MOMENT,
+}
+
+
+def kinds_of(*columns: type[Columns]) -> dict[str, Kind]:
+    """Return the type of each column, in their order."""
+    hints = {name: hint for each in columns for name, hint in get_type_hints(each, include_extras=True).items()}
+    return {name: _kind(hint) for name, hint in hints.items()}
+
+
+def _kind(hint: Any) -> Kind:
+    if marks := getattr(hint, "__metadata__", ()):
+        return Kind(marks[0].description)
+    if get_origin(hint) is tuple:
+        return Kind.TEXTS
+    return next(_TYPES[each] for each in (hint, *get_args(hint)) if each in _TYPES)
+
+
+def run_cells(row: Row) -> dict[str, Value]:
+    """Return the values of all columns in a row of a run, with those of its code and output, if it has them."""
     removal, rerun = row["remarks"].removal, row["remarks"].rerun
     notes = map(_line, (row["note"], *(note.text for note in row["remarks"].notes)))
     # The end of the job is that by its own clock, else the time at which the board recorded it.
@@ -76,8 +324,83 @@ def cells(row: Row) -> dict[str, Value]:
         "rerun_of": rerun and rerun.of_submission,
         "rerun_by": rerun and rerun.by_user,
     }
-    code = {} if row["code"] is None else {CODE: row["code"].decode("utf-8", "replace")}
-    return {**{name: _cell(found[name], kind) for name, kind in COLUMNS.items()}, **code}
+    code = {} if row["code"] is None else {"code": row["code"].decode("utf-8", "replace")}
+    return {**_cells(found, _RUN_KINDS), **code, **_output_cells(row["outputs"])}
+
+
+def _output_cells(outputs: str | None) -> dict[str, Value]:
+    """Return the values of the columns of `--with-output` in the store's JSON; none without a result."""
+    found = dict(zip(OUTPUTS, json.loads(outputs), strict=True)) if outputs else {}
+    # A result of an older version lacks the younger parts.
+    parts = {name: value for name, value in found.items() if value}
+    texts = {name: Log(**value).text if name in _LOGS else json.dumps(value) for name, value in parts.items()}
+    return _cells({**dict.fromkeys(OUTPUTS), **texts}, _OUTPUT_KINDS) if outputs else {}
+
+
+def case_cells(run: int, case: Case) -> dict[str, Value]:
+    """Return the values of all columns of a case."""
+    times = {name: getattr(case.timing, name, None) for name in _TIMING}
+    return _cells({"run": run, **{name: getattr(case, name) for name in _OF_CASE}, **times}, _CASE_KINDS)
+
+
+def sample_cells(row: Row) -> Iterator[dict[str, Value]]:
+    """Yield the values of all columns of each sample of a case."""
+    samples = json.loads(row["samples_ns"])
+    counts = json.loads(row["worker_samples"] or "[]") or [len(samples)]
+    of_case = {name: row[name] for name in ("run", "phase", "index")}
+    processes = (process for process, count in enumerate(counts) for _ in range(count))
+    for number, (process, time_ns) in enumerate(zip(processes, samples, strict=False)):
+        yield {**of_case, "process": process, "sample": number, "time_ns": float(time_ns)}
+
+
+def task_cells(task: Task, added_at: datetime, *, whole: bool) -> dict[str, Value]:
+    """Return the values of all columns of a version of a task; only a `whole` one has its reference."""
+    found = {
+        "task": task.name,
+        "task_version": task.version,
+        "added_at": added_at,
+        "language": str(task.language),
+        "description": task.description,
+        "ranking_by": str(task.ranking_by),
+        "tests": json.dumps([*map(dict, task.tests)]),
+        "benchmarks": json.dumps([*map(dict, task.benchmarks)]),
+        "templates": json.dumps(dict(task.templates)),
+        "reference": next((file.text for file in task.files if whole and file.name == _REFERENCE), None),
+    }
+    return _cells(found, _TASK_KINDS)
+
+
+def anonymous(cells: dict[str, Value], user: str, pseudonym: str) -> dict[str, Value]:
+    """Return the cells of a run or a case of `user` without names of people and machines.
+
+    In paths, the user's name becomes the pseudonym. The submitted file stays as it is.
+    """
+    of_user = re.compile(rf"(?<=/){re.escape(user)}(?![\w.-])")
+    found = {name: _without(name, value, lambda text: of_user.sub(pseudonym, text)) for name, value in cells.items()}
+    if "user" in found:
+        found |= {"user": pseudonym, "file_name": f"submission{PurePath(str(cells['file_name'])).suffix}"}
+    return found
+
+
+def _without(name: str, value: Value, in_text: Callable[[str], str]) -> Value:
+    """Return a cell without names; `in_text` replaces that of the user in a text."""
+    if name in _PRIVATE:
+        return () if name == "notes" else None
+    if name == "provenance" and isinstance(value, str):
+        return in_text(json.dumps({key: each for key, each in json.loads(value).items() if key not in _PLACES}))
+    return in_text(value) if name in _WITH_PATHS and isinstance(value, str) else value
+
+
+_RUN_KINDS, _OUTPUT_KINDS = kinds_of(RunColumns), kinds_of(OutputColumns)
+_CASE_KINDS, _TASK_KINDS = kinds_of(CaseColumns), kinds_of(TaskColumns)
+_LOGS = [name for name, kind in _OUTPUT_KINDS.items() if kind is Kind.LINES]
+_OF_CASE = ("phase", "index", "spec", "verdict", "message")
+_TIMING = tuple(name for name in _CASE_KINDS if name not in ("run", *_OF_CASE))
+"""The columns of a case that are attributes of its `Timing`."""
+
+
+def _cells(found: Row, kinds: Mapping[str, Kind]) -> dict[str, Value]:
+    return {name: _cell(found[name], kind) for name, kind in kinds.items()}
 
 
 def _cell(value: Any, kind: Kind) -> Value:
@@ -86,6 +409,10 @@ def _cell(value: Any, kind: Kind) -> Value:
     match kind:
         case Kind.TEXT:
             return _line(value) or None
+        case Kind.LINES:
+            return printable(value, _LINES_CHARACTERS_MAX) or None
+        case Kind.JSON:
+            return value or None
         case Kind.BOOLEAN:
             return bool(value)
         case Kind.MOMENT:

@@ -21,7 +21,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.admin.export import FORMATS
-from hpc_board.admin.export.columns import CODE, COLUMNS
+from hpc_board.admin.export.columns import (
+    TABLES,
+    CaseColumns,
+    OutputColumns,
+    RunColumns,
+    SampleColumns,
+    kinds_of,
+)
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
@@ -29,7 +36,9 @@ from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing
-from hpc_board.model.result import Verdict
+from hpc_board.errors import InputError
+from hpc_board.model.kernels import Kernel
+from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.histories import records_plot
 from hpc_board.store import Store
@@ -41,6 +50,7 @@ from hpc_board.web.standings import rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
 from tests.values import created, replace
 
+COLUMNS = kinds_of(RunColumns)
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
 
 
@@ -208,9 +218,9 @@ def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
         (("--format", "csv", "--gpu", "H10"), "H100"),
         (("--format", "csv", "--since", "yesterday"), "is not a valid time. Use a date"),
         (("--format", "csv", "--since", "999999w"), "is not a valid time"),
-        (("--format", "xls"), "'csv', 'json', 'parquet', 'html'"),
-        (("--format", "html", "--with-code"), "the format html supports neither"),
-        (("--format", "html", "--since", "1d"), "the format html supports neither"),
+        (("--format", "xls"), "'csv', 'jsonl', 'parquet', 'json', 'html'"),
+        (("--format", "html", "--with-code"), "the format html has the standings of all users"),
+        (("--format", "html", "--since", "1d"), "the format html has the standings of all users"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_a_hint(board: Recorded, argv: Sequence[str], words: str) -> None:
@@ -243,8 +253,8 @@ def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, mon
     target.write_text("before")
     whole = ExportGateway.runs
 
-    def broken(self: ExportGateway, chosen: RunSelection, *, with_code: bool = False) -> Any:
-        yield from whole(self, chosen, with_code=with_code)
+    def broken(self: ExportGateway, chosen: RunSelection, **options: bool) -> Any:
+        yield from whole(self, chosen, **options)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(ExportGateway, "runs", broken)
@@ -283,7 +293,7 @@ def test_parquet_has_the_same_rows_with_types(board: Recorded) -> None:
     done = call(board, "--format", "parquet", "-o", target, "--with-code")
     assert done.exit_code == 0, done.output
     table = parquet.read_table(target)
-    assert table.column_names == [*COLUMNS, CODE]
+    assert table.column_names == [*COLUMNS, "code"]
     first, second = table.to_pylist()
     assert (first["file_name"], first["rank"], first["score_s"], first["code"]) == ("=1", 1, 2e-3, KERNEL)
     assert first["submitted_at"] == AT
@@ -310,12 +320,6 @@ def test_without_pyarrow_parquet_says_what_to_install(board: Recorded) -> None:
     assert done.returncode == 2, done.stderr
     assert "pip install 'hpc-board[parquet]'" in done.stderr
     assert not (board.folder / "runs.parquet").exists()
-
-
-def test_the_page_of_the_manual_lists_every_column() -> None:
-    page = (REPOSITORY / "docs" / "boards.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \|$", page, re.MULTILINE)
-    assert listed == [*((name, str(kind)) for name, kind in COLUMNS.items()), (CODE, "text")]
 
 
 def html(board: Recorded) -> str:
@@ -482,34 +486,216 @@ def test_a_chart_of_any_range_has_its_ticks_in_order(first: float, last: float) 
     assert all(12 <= height <= 146 for height in heights)
 
 
+# Other tables, and exports of users
+
+
+def table(board: Recorded, *argv: str, own: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows of an export as JSON Lines, of all runs or of those of the user `own`."""
+    opened = board.board if own is None else Board(board.board.settings, user=own)
+    words = (
+        ["export", "--format", "jsonl", *argv] if own is not None else ["admin", "export", "--format", "jsonl", *argv]
+    )
+    done = CliRunner().invoke(cli, words, obj=lambda: opened)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_json_lines_have_the_same_rows_as_json(board: Recorded) -> None:
+    passed(board, 2e-3, user="ada")
+    board.add(status_of(RunState.RUNNING), user="bob")
+    assert table(board) == json.loads(call(board, "--format", "json").stdout)["runs"]
+
+
+def test_a_case_is_a_row_with_its_times_and_its_message(board: Recorded) -> None:
+    wrong = Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "at [0]\nexpected 1")
+    board.add(result=result_of(Verdict.WRONG_VALUE, row_case(busy=0.4), wrong), user="ada")
+    board.add(status_of(RunState.RUNNING))
+    first, second = table(board, "--what", "cases")
+    assert (first["run"], first["phase"], first["index"], first["spec"]) == (1, "benchmark", 0, "size: 1024")
+    assert (first["low_ns"], first["high_ns"], first["busy_processors"]) == (1.9e6, 2.4e6, 0.4)
+    assert first["speedup"] == pytest.approx(3.4)
+    assert (second["verdict"], second["message"], second["mean_ns"]) == ("wrong_value", "at [0]\nexpected 1", None)
+    assert list(second) == list(kinds_of(CaseColumns))
+
+
+def test_a_sample_is_a_row_with_its_process(board: Recorded) -> None:
+    passed(board, 1e-3)
+    board.add(result=result_of(Verdict.PASS, row_case(), Case("test", 0, "size: 1", Verdict.PASS)), user="ada")
+    rows = table(board, "--what", "samples")
+    assert [row["time_ns"] for row in rows] == [12_240.0, 12_340.0, 15_340.0, 1.9e6, 2.1e6, 2.4e6]
+    assert [row["process"] for row in rows] == [0, 0, 0, 0, 1, 2]
+    assert [row["sample"] for row in rows] == [0, 1, 2, 0, 1, 2]
+    assert {tuple(row) for row in rows} == {tuple(kinds_of(SampleColumns))}
+
+
+def test_the_text_of_a_task_is_a_row_for_each_version_with_runs(board: Recorded) -> None:
+    passed(board, 1e-3, user="ada")
+    passed(board, 1e-3, user="bob")
+    (row,) = table(board, "--what", "tasks")
+    task = board.board.tasks.get("vectoradd_py")
+    assert (row["task"], row["task_version"], row["description"]) == (task.name, task.version, task.description)
+    assert "def ref_kernel" in row["reference"]
+    assert json.loads(row["benchmarks"])[0] == task.benchmarks[0]
+    assert table(board, "--what", "tasks", "--task", "narrow") == []
+    (own,) = table(board, "--what", "tasks", own="bob")
+    assert own == {**row, "reference": None}
+    assert table(board, "--what", "tasks", own="eve") == []
+
+
+def output(board: Recorded, user: str) -> int:
+    """Store a run whose output has the name of its user in paths."""
+    kernel = Kernel(0, "add", 1, 12.0)
+    facts = {"host": "n1", "cpu": "EPYC", "compiler": f"/home/{user}/bin/nvcc"}
+    result = result_of(
+        Verdict.PASS, timed_case(), stdout=f"\x1b[31mread /scratch/{user}/x by {user}\n", message=f"/{user}"
+    )
+    build = Log(f"/home/{user}/kernel.cu:1: unused\n", "end", 7)
+    return board.add(result=replace(result, build=build, kernels=(kernel,), provenance=facts), user=user).id
+
+
+def test_the_output_of_a_run_comes_with_its_metrics_and_facts(board: Recorded) -> None:
+    output(board, "ada")
+    board.add(status_of(RunState.QUEUED))
+    assert "build" not in table(board)[0]
+    first, second = table(board, "--with-output")
+    assert first["build"] == "/home/ada/kernel.cu:1: unused\n\n[... 7 bytes left out ...]\nend"
+    assert first["stdout"] == "read /scratch/ada/x by ada\n"
+    assert json.loads(first["kernels"])[0]["name"] == "add"
+    assert json.loads(first["provenance"])["cpu"] == "EPYC"
+    assert [second[name] for name in kinds_of(OutputColumns)] == [None] * 7
+
+
+def test_an_older_result_lacks_the_younger_parts(board: Recorded) -> None:
+    output(board, "ada")
+    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db, db:
+        db.execute("DROP TRIGGER documents_stay")
+        db.execute("UPDATE documents SET document = json_remove(document, '$.kernels', '$.build')")
+    (row,) = table(board, "--with-output")
+    assert (row["kernels"], row["build"], row["stdout"] is None) == (None, None, False)
+
+
+def test_an_anonymous_export_names_nobody(board: Recorded) -> None:
+    first, _ = remarked(board)
+    output(board, "ada")
+    output(board, "véra")
+    rows = table(board, "--anonymous", "--with-output")
+    text = json.dumps(rows, ensure_ascii=False)
+    assert [row["user"] for row in rows] == ["user-1", "user-2", "user-2", "user-3"]
+    assert [
+        word for word in ("/véra", "/ada", "root", "n1", "kernel.py", "four values", "computed") if word in text
+    ] == []
+    assert rows[-1]["stdout"] == "read /scratch/user-3/x by véra\n"
+    assert (rows[0]["removed"], rows[0]["removed_at"] is None, rows[1]["rerun_of"]) == (True, False, first)
+    assert rows[0]["file_name"] == "submission.py"
+    assert [row["run"] for row in table(board, "--anonymous", "--what", "cases")] == [1, 2, 3, 4]
+
+
+def test_only_runs_that_have_ended_are_exported_on_demand(board: Recorded) -> None:
+    passed(board, 1e-3)
+    board.add(status_of(RunState.RUNNING))
+    board.add(status_of(RunState.CANCELLED))
+    assert [row["run"] for row in table(board, "--ended-only")] == [1, 3]
+
+
+def test_a_user_exports_own_runs_and_learns_nothing_of_others(board: Recorded) -> None:
+    output(board, "eve")
+    output(board, "ada")
+    output(board, "ada")
+    rows = table(board, "--with-code", "--with-output", own="ada")
+    assert [(row["run"], row["user"], row["rank"], row["code"]) for row in rows] == [
+        (2, "ada", None, KERNEL),
+        (3, "ada", None, KERNEL),
+    ]
+    assert [row["duplicate_of"] for row in rows] == [None, 2]
+    assert [row["duplicate_of"] for row in table(board)] == [None, 1, 1]
+    for what in ("cases", "samples"):
+        assert {row["run"] for row in table(board, "--what", what, own="ada")} == {2, 3}
+        assert table(board, "--what", what, own="nobody") == []
+    assert table(board, own="nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("export", "--format", "json"), "'json' is not one of 'csv', 'jsonl', 'parquet'"),
+        (("export", "--format", "csv", "--task", "vectorad_py"), "vectoradd_py"),
+        (("admin", "export", "--format", "json", "--anonymous"), "the format json has all runs"),
+        (("admin", "export", "--format", "json", "--what", "cases"), "the format json has all runs"),
+        (("admin", "export", "--format", "csv", "--what", "cases", "--with-code"), "Omit --what."),
+        (("admin", "export", "--format", "html", "--ended-only"), "the format html has the standings"),
+    ],
+)
+def test_tables_that_do_not_exist_are_refused(board: Recorded, argv: Sequence[str], words: str) -> None:
+    done = CliRunner().invoke(cli, argv, obj=lambda: board.board)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in " ".join(done.stderr.split())
+
+
+def test_own_runs_have_no_form_with_standings(board: Recorded) -> None:
+    for form in ("json", "html"):
+        with pytest.raises(InputError, match="the standings of all users"):
+            board.board.admin.export(form, own=True)
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_parquet_has_each_table(board: Recorded, what: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    for _ in range(3):
+        output(board, "ada")
+    target = board.folder / f"{what}.parquet"
+    done = call(board, "--format", "parquet", "--what", what, "-o", target)
+    assert done.exit_code == 0, done.output
+    found = parquet.read_table(target)
+    assert found.column_names == list(kinds_of(TABLES[what]))
+    assert done.stderr == f"{target} has {found.num_rows} {what if found.num_rows > 1 else what[:-1]}.\n"
+    assert (
+        table(board, "--what", what)[0]["task" if what == "tasks" else "run"]
+        == found.to_pylist()[0]["task" if what == "tasks" else "run"]
+    )
+
+
+@pytest.mark.parametrize("what", ["runs", "cases", "samples"])
+def test_a_page_of_one_run_gives_the_same_rows(board: Recorded, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpu in ("CPU", "H100"):
+        passed(board, 1e-3, gpu=gpu)
+    board.add(result=result_of(Verdict.PASS, row_case(0), row_case(1)), user="ada")
+    whole = table(board, "--what", what)
+    monkeypatch.setattr("hpc_board.store.export._PAGE_BYTES", 1)
+    assert table(board, "--what", what) == whole
+    assert len(whole) >= 3
+
+
 @pytest.mark.slow
 def test_an_export_of_many_runs_takes_no_more_memory_than_one_of_few(tmp_path: Path) -> None:
     generator = REPOSITORY / "scripts" / "board_generator.py"
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from datetime import UTC, datetime\n"
+        "from hpc_board.admin.export import Export; from hpc_board.store import Store\n"
+        "from hpc_board.store.export import RunSelection\n"
+        "path, form, what = sys.argv[1:]; long = what == 'runs'\n"
+        "export = Export(\n"
+        "    Store(Path(path)), {}, form, RunSelection(), datetime.now(UTC), what, with_code=long, with_output=long)\n"
+        "written = export.write(open('/dev/null', 'wb'))\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(written.rows, status.partition('VmHWM:')[2].split()[0])"
+    )
+    tables = [("csv", "runs"), ("json", "runs"), ("jsonl", "runs"), ("jsonl", "cases"), ("jsonl", "samples")]
     sizes = {}
-    for runs in (1_000, 10_000):
+    for runs in (1_000, 20_000):
         path = tmp_path / f"{runs}.db"
         sizes_of = ("--runs", str(runs), "--users", "200", "--tasks", "5", "--gpus", "2")
         subprocess.run([sys.executable, generator, path, *sizes_of], check=True, capture_output=True)
-        program = (
-            "import sys; from pathlib import Path\n"
-            "from datetime import UTC, datetime\n"
-            "from hpc_board.admin.export import Export; from hpc_board.store import Store\n"
-            "from hpc_board.store.export import RunSelection\n"
-            "export = Export(Store(Path(sys.argv[1])), {}, sys.argv[2], RunSelection(), True, datetime.now(UTC))\n"
-            "written = export.write(open('/dev/null', 'wb'))\n"
-            "status = Path('/proc/self/status').read_text()\n"
-            "print(written.runs, status.partition('VmHWM:')[2].split()[0])"
-        )
-        for form in ("csv", "json"):
+        for form, what in tables:
             done = subprocess.run(
-                [sys.executable, "-c", program, path, form],
+                [sys.executable, "-c", program, path, form, what],
                 env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
                 capture_output=True,
                 text=True,
                 check=True,
             )
             written, kilobytes = map(int, done.stdout.split())
-            assert written >= runs
-            sizes[runs, form] = kilobytes
-    for form in ("csv", "json"):
-        assert sizes[10_000, form] < sizes[1_000, form] + 5_000
+            assert written >= runs / 3
+            sizes[runs, form, what] = kilobytes
+    for each in tables:
+        assert sizes[20_000, *each] < sizes[1_000, *each] + 5_000, sizes

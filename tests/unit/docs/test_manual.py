@@ -6,6 +6,8 @@ import json
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -41,7 +43,7 @@ from hpc_board.task_check import lint
 from hpc_board.yaml_sections import Section
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
-from tests.unit.recorded import REPOSITORY
+from tests.unit.recorded import REPOSITORY, call, recorded, result_of, timed_case
 from tests.values import replace
 
 DOCS = REPOSITORY / "docs"
@@ -100,6 +102,28 @@ def test_the_page_on_json_has_each_object_once_and_every_key_with_a_meaning() ->
 def test_the_table_of_keys_is_what_the_app_says() -> None:
     page = runpy.run_path(str(REPOSITORY / "scripts" / "keys_page.py"))
     assert text("app.md") == page["page_with_keys"](text("app.md")), "make docs writes it anew"
+
+
+def test_the_tables_of_columns_are_what_the_code_says() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "data_page.py"))
+    assert text("data.md") == page["page_with_columns"](text("data.md")), "make docs writes them anew"
+
+
+@pytest.mark.parametrize("snippet", blocks(text("data.md"), "python"))
+def test_an_example_of_data_loads_an_export(snippet: str, tmp_path: Path) -> None:
+    libraries = re.findall(r"^(?:import|from) (\w+)", snippet, re.MULTILINE)
+    for name in ("pyarrow", *libraries):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    board = recorded(tmp_path)
+    for verdict in (Verdict.PASS, Verdict.WRONG_VALUE, Verdict.PASS):
+        board.add(result=result_of(verdict, timed_case()), score_s=1e-3 if verdict is Verdict.PASS else None)
+    for what, *more in (("runs", "--with-code", "--with-output"), ("cases",), ("samples",), ("tasks",)):
+        words = ("--format", "parquet", "--what", what, "-o", f"{tmp_path}/{what}.parquet", *more)
+        done = call(board, "admin", "export", *words)
+        assert done.exit_code == 0, done.output
+    ran = subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout
 
 
 # Settings

@@ -173,6 +173,20 @@ def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
         admin.admin.export("json").write(io.BytesIO())
 
 
+@ROOT
+def test_a_user_exports_own_runs_through_the_service_and_no_reference(board: Recorded, door: Path) -> None:
+    for user in ("nobody", "games"):
+        board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user=user)
+    for name, runs, has_reference in (("nobody", [1], False), ("games", [2], True), ("daemon", [], None)):
+        with asking(door, name) as asker:
+            sink, tasks = io.BytesIO(), io.BytesIO()
+            asker.admin.export("jsonl", own=True, with_output=True).write(sink)
+            asker.admin.export("jsonl", own=True, what="tasks").write(tasks)
+        assert [json.loads(line)["run"] for line in sink.getvalue().splitlines()] == runs
+        references = [json.loads(line)["reference"] is not None for line in tasks.getvalue().splitlines()]
+        assert references == ([] if has_reference is None else [has_reference])
+
+
 @pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.get_each", {"runs": [99]})])
 def test_a_fault_in_an_answer_is_told_and_logged(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch, route: str, args: dict[str, Any]
