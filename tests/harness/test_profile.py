@@ -21,6 +21,7 @@ from hpc_board.harness.files import head_of, keep
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
+from hpc_board.harness.profile.kernels import of_perf
 from hpc_board.harness.profile.profilers import squeezed
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.kernels import Kernel
@@ -126,6 +127,46 @@ def test_perf_counts_a_worker_that_keeps_its_sandbox(tmp_path: Path) -> None:
     shares = [each.time_share for each in found.result.kernels if each.case == 0]
     assert shares
     assert all(share is not None and 0 < share <= 1 for share in shares)
+
+
+SPINS = """
+__attribute__((noinline)) static void scale_row(const float *x, float *y, int64_t n, float a, float b) {
+    for (int repeat = 0; repeat < 300000; ++repeat) {
+        for (int64_t i = 0; i < n; ++i) y[i] = x[i] * a + b;
+        asm volatile("" ::: "memory");
+    }
+}
+"""
+SPINNING = """
+const auto *x = static_cast<const float *>(in[0].data);
+scale_row(x, static_cast<float *>(out[0].data), in[0].shape[0], (float)ctx->reals[0], (float)params[0]);
+return 0;
+"""
+
+
+@needs_gcc
+def test_the_functions_of_a_compiled_kernel_come_first(tmp_path: Path) -> None:
+    if not perf_works():
+        pytest.skip("perf may not count here")
+    found = compiled(tmp_path, kernel(SPINNING, SPINS), mode=Mode.PROFILE)
+    assert found.verdict is Verdict.PASS, found.message
+    first = next(each for each in found.kernels if each.case == 0)
+    assert (first.name, (first.time_share or 0) > 0.1) == ("scale_row", True)
+    own, _, whole = found.profile.text.partition("the worker's whole process")
+    assert "the submission's own functions" in own
+    assert "scale_row" in own
+    assert "task-clock" in whole
+
+
+def test_the_submission_s_own_functions_precede_longer_ones() -> None:
+    report = (
+        "    60.00%  python   libpython3.11.so.1.0  [.] _PyEval_EvalFrameDefault\n"
+        "    30.00%  python   [kernel.kallsyms]     [k] finish_task_switch\n"
+        "     9.00%  python   kernel.so             [.] scale_row\n"
+    )
+    found = of_perf(report, "kernel.so")
+    assert [each.name for each in found] == ["scale_row", "_PyEval_EvalFrameDefault", "finish_task_switch"]
+    assert [each.time_share for each in found] == [0.09, 0.6, 0.3]
 
 
 def script(folder: Path, name: str, text: str) -> None:

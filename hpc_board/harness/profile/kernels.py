@@ -17,6 +17,7 @@ CSV_BYTES_MAX = 8 * 2**20
 _ROWS_MAX = 1000
 _FIELD_CHARACTERS_MAX = 4096
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,18}(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
+_PERF_ROW = re.compile(r"^ +(\d{1,3}\.\d\d)% .{0,400}? (\S{1,200}) +\[[.k]\] (.{1,400})$", re.MULTILINE)
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_([a-z_]{1,40}?)_per_issue_active\.ratio")
 
 _NUMBER_MAX = 1e15
@@ -98,10 +99,12 @@ def of_torch(text: str) -> tuple[Kernel, ...]:
     return _longest(kernels)
 
 
-def of_perf(text: str) -> tuple[Kernel, ...]:
-    """Return the functions in the report of perf, with their shares of the samples."""
-    found = re.findall(r"^ +(\d{1,3}\.\d\d)% .{0,400}?\[[.k]\] (.{1,400})$", text, re.MULTILINE)
-    return _longest([Kernel(0, _name(name), time_share=float(percent) / 100) for percent, name in found])
+def of_perf(text: str, library: str) -> tuple[Kernel, ...]:
+    """Return the functions in the report of perf, with their shares of the samples; those of the `library` first."""
+    found = _PERF_ROW.findall(text)
+    ordered = sorted(found, key=lambda row: row[1] != library)
+    kernels = [Kernel(0, _name(name), time_share=float(percent) / 100) for percent, _, name in ordered]
+    return tuple(kernels[:KERNELS_OF_CASE_MAX])
 
 
 def _rows(text: str, column: str) -> Iterator[dict[str, str]]:

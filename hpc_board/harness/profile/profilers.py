@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from hpc_board.harness.build.toolchain import LIBRARY
 from hpc_board.harness.device.device import Device
 from hpc_board.harness.files import head_of
 from hpc_board.harness.measure.worker_handle import Worker
@@ -287,10 +288,15 @@ def _by_perf(session: Session) -> Profiled:
                 break
     command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
     functions = session.text_of([*command, "--percent-limit", "0.5"])
-    lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
-    whole = "  of the worker's whole process, including reading of inputs and writing of outputs"
-    text = "\n".join([whole, squeezed(head_of(counted, _TEXT_BYTES_MAX).strip()), "", squeezed("\n".join(lines))])
-    return Profiled(text, of_perf(functions))
+    lines = [line for line in functions.splitlines() if line.strip(" #.") and not line.startswith("# (Tip")]
+    own = [line for line in lines if f" {LIBRARY} " in line]
+    texts = [
+        *(["  the submission's own functions", squeezed("\n".join(own))] if own else []),
+        "  the worker's whole process, including reading of inputs and writing of outputs",
+        squeezed("\n".join(lines)),
+        squeezed(head_of(counted, _TEXT_BYTES_MAX).strip()),
+    ]
+    return Profiled("\n".join(texts), of_perf(functions, LIBRARY))
 
 
 _TORCH = Profiler("torch.profiler", {"trace.json": "trace.json"}, _by_torch)

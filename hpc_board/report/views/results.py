@@ -1,5 +1,6 @@
 """The JSON of results: cases with their times, and logs."""
 
+import re
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -195,3 +196,8 @@ def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
 def log_text(log: Log) -> str:
     """Return the text of a log without its control characters."""
     return printable(log.text, len(log.text))
+
+
+def dense_text(log: Log) -> str:
+    """Return the text of a log with tables, with one space in place of several."""
+    return re.sub(" {2,}", " ", log_text(log))

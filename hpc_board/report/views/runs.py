@@ -23,7 +23,7 @@ from hpc_board.report.views import (
     view_of,
     views_of,
 )
-from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, log_text
+from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, dense_text, log_text
 
 
 class JobView(View, frozen=True):
@@ -455,8 +455,9 @@ class TrialView(View, frozen=True):
 
 
 def _output_keys(result: Result | None) -> dict[str, Any]:
-    logs = ("profile", "build", "stdout", "stderr")
+    logs = ("build", "stdout", "stderr")
     return {
+        "profile": dense_text(result.profile) if result else "",
         **{name: log_text(getattr(result, name)) if result else "" for name in logs},
         "kernels": views_of(KernelView, result.kernels if result else ()),
         "findings": views_of(SanitizerFindingView, result.findings if result else ()),
