@@ -32,7 +32,8 @@ class Case(msgspec.Struct, frozen=True):
     """A case of a run: a test, or a benchmark with its times in seconds.
 
     `spec` has the arguments of the case, "size: 1024; seed: 3". `low_s` and `high_s` are the bounds of the 80 %
-    confidence interval of `time_s`, on a CPU.
+    confidence interval of `time_s`, on a CPU. `of_tolerance` is the largest ratio of an error to the tolerance of the
+    task's check, `cause` the cause of wrong values that they prove; docs/results.md has both.
     """
 
     phase: str
@@ -44,6 +45,8 @@ class Case(msgspec.Struct, frozen=True):
     high_s: float | None = None
     reference_s: float | None = None
     speedup: float | None = None
+    of_tolerance: float | None = None
+    cause: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -486,7 +489,16 @@ def _case(case: "JudgedCase") -> Case:
         nanoseconds = (timing.time_ns, timing.low_ns, timing.high_ns, timing.reference_ns)
         seconds = (None if each is None else each / 1e9 for each in nanoseconds)
         times = dict(zip(("time_s", "low_s", "high_s", "reference_s"), seconds, strict=True), speedup=timing.speedup)
-    return Case(case.phase, case.spec, str(case.verdict), case.message, **times)
+    wrong = case.mismatch
+    return Case(
+        case.phase,
+        case.spec,
+        str(case.verdict),
+        case.message,
+        of_tolerance=wrong.of_tolerance if wrong else case.margin,
+        cause=str(wrong.cause) if wrong and wrong.cause else None,
+        **times,
+    )
 
 
 def _standings(task: str, page: "Page") -> Iterator[Standing]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,16 @@ PLACES_MAX = 10
 _DIMENSIONS_MAX = 64
 _PATTERN_MAX = 300
 _NUMBER_MAX = 64
+
+
+class Cause(str, Enum):
+    """The cause of wrong elements that their values prove."""
+
+    NEVER_WRITTEN = "never_written"
+    UNINITIALIZED_READ = "uninitialized_read"
+    OVERFLOW = "overflow"
+
+    __str__ = str.__str__
 
 
 class Place(Value):
@@ -30,7 +41,8 @@ class Mismatch(Value):
     `wrong` is the number of wrong elements by the check's own tolerance, and `pattern` tells where they are; None and
     "" if the tolerance is unknown. The `places` are the first wrong elements, or those with the largest errors if the
     tolerance is unknown; they and the largest errors are left out if the inputs are secret. An error is None if it is
-    not finite.
+    not finite. `of_tolerance` is the largest ratio of an error to the check's tolerance, above 1, None if that is
+    unknown or 0. `caused` is the number of elements whose values prove the `cause`, if the inputs are public.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +53,9 @@ class Mismatch(Value):
     largest_relative: float | None = None
     places: tuple[Place, ...] = ()
     part: str = ""
+    of_tolerance: float | None = None
+    cause: Cause | None = None
+    caused: int = 0
 
     @staticmethod
     def of(value: Any, at: str = "mismatch") -> "Mismatch":
@@ -49,7 +64,7 @@ class Mismatch(Value):
         Raises:
             ValueError: the object is not a well-formed mismatch.
         """
-        found = _fields(value, _MISMATCH, at)
+        found = _fields({**_LATER, **value} if isinstance(value, Mapping) else value, _MISMATCH, at)
         if found["wrong"] is not None:
             found["wrong"] = min(found["wrong"], found["elements"])
         return Mismatch(**found)
@@ -92,6 +107,12 @@ def _text(value: Any, at: str, *, limit: int = _NUMBER_MAX) -> str:
     return one_line(value, limit)
 
 
+def _cause(value: Any, at: str) -> "Cause | None":
+    if value not in (None, *Cause):
+        raise ValueError(f"{at} is not a known cause")
+    return None if value is None else Cause(value)
+
+
 _index = partial(_list, of=_count, limit=_DIMENSIONS_MAX)
 _PLACE: Mapping[str, _Reader] = {"index": _index, "got": _text, "expected": _text}
 _MISMATCH: Mapping[str, _Reader] = {
@@ -103,4 +124,9 @@ _MISMATCH: Mapping[str, _Reader] = {
     "largest_relative": _error,
     "places": partial(_list, of=lambda value, at: Place(**_fields(value, _PLACE, at)), limit=PLACES_MAX),
     "part": _text,
+    "of_tolerance": _error,
+    "cause": _cause,
+    "caused": _count,
 }
+_LATER: Mapping[str, Any] = {"of_tolerance": None, "cause": None, "caused": 0}
+"""The values of fields that older results lack."""

@@ -180,7 +180,8 @@ class Case(Value):
     """One case of one phase ("test" or "benchmark"): its verdict, and its times if it was timed.
 
     `work` is the minimum work of a right call, if the task declares it and the case was timed. `mismatch` has the
-    details of wrong values.
+    details of wrong values; `margin` is the largest ratio of an error in a right output to the check's tolerance, None
+    if the tolerance is unknown or the inputs are secret.
     """
 
     phase: str
@@ -191,6 +192,7 @@ class Case(Value):
     timing: Timing | None = None
     work: Work | None = None
     mismatch: Mismatch | None = None
+    margin: float | None = None
 
 
 class Log(Value):

@@ -1,14 +1,15 @@
 """Explanations of verdicts and of runs without a result."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
-from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
+from hpc_board.model.mismatch import Cause
+from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Case, Verdict
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 
 
@@ -20,13 +21,23 @@ class Meaning(msgspec.Struct, frozen=True):
 
 
 def verdict_meaning(
-    verdict: Verdict, message: str = "", *, task: str = "TASK", on_cpu: bool = False, stored: bool = True
+    verdict: Verdict,
+    message: str = "",
+    *,
+    task: str = "TASK",
+    on_cpu: bool = False,
+    stored: bool = True,
+    cause: Cause | None = None,
+    file_name: str = "",
 ) -> Meaning:
     """Explain a verdict.
 
     `message` is that of the result; `task` is the name in commands; `on_cpu` says that the board's jobs run on a CPU; a
-    run that is not `stored` is a trial of the task's author.
+    run that is not `stored` is a trial of the task's author; `cause` is that of the first wrong output,
+    and `file_name` that of the submission.
     """
+    if cause is not None:
+        return _CAUSES[cause]
     meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, stored=stored)
     return replace(meaning, next=meaning.next.replace("hpc-board template TASK", f"hpc-board template {task}"))
 
@@ -44,6 +55,12 @@ def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, stored: bo
         if words in message:
             return meaning
     return _VERDICTS[verdict]
+
+
+def cause_of(cases: Iterable[Case]) -> Cause | None:
+    """Return the cause of the wrong output of the first case that failed, if its values prove one."""
+    failed = next((case for case in cases if case.verdict is not Verdict.PASS), None)
+    return failed.mismatch.cause if failed and failed.mismatch else None
 
 
 def state_meaning(state: RunState) -> Meaning:
@@ -75,6 +92,27 @@ _COMPILED_FOR_GPU = Meaning(
 _NO_COMPILER = Meaning(
     "No compiler for this language on the node; your kernel was not judged.",
     "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then rerun.",
+)
+
+_CAUSES = {
+    Cause.NEVER_WRITTEN: Meaning(
+        "Some elements of the output were never written.",
+        "Check the bounds of loops and the number of threads or blocks, above all for the rest behind the last whole "
+        "block.",
+    ),
+    Cause.UNINITIALIZED_READ: Meaning(
+        "Some elements of the output were computed from memory that was read before it was written.",
+        "Set accumulators, outputs and scratch memory before you add to them: new memory is not zero.",
+    ),
+    Cause.OVERFLOW: Meaning(
+        "A number exceeded the range of its type.",
+        "Compute sums and products in a wider type, and convert only the result.",
+    ),
+}
+
+_SANITIZABLE = Meaning(
+    "The submission's process exited or was killed by a signal.",
+    "Submit with `--mode sanitize`: AddressSanitizer names the faulty access, its line and the memory beside it.",
 )
 
 _FOUND = re.compile(rf"(?:{'|'.join((*CUDA_TOOLS, CPU_TOOL))}) found: ")

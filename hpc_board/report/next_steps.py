@@ -10,7 +10,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.explanations import Meaning, cause_of, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
 from hpc_board.report.run_words import canceller, outcome
 from hpc_board.report.runs import raised_at
@@ -34,18 +34,26 @@ def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | N
     message = failed.message if failed and failed.message else run.message or run.status.reason
     return NextSteps(
         outcome=outcome(run),
-        meaning=_meaning(run, device),
+        meaning=_meaning(run, result, device),
         case=f"{failed.phase} case {failed.index + 1}: {one_line(failed.spec)}" if failed else "",
         message=(raised_at(run, result) if result else "") + telling_line(message, 300),
         commands=_commands(run, failed, device),
     )
 
 
-def _meaning(run: Run, device: Device) -> Meaning:
+def _meaning(run: Run, result: Result | None, device: Device) -> Meaning:
     if run.state is not RunState.FINISHED:
         return state_meaning(run.state)
     verdict = run.verdict or Verdict.INFRA_ERROR
-    return verdict_meaning(verdict, run.message, task=run.task, on_cpu=device is Device.CPU)
+    cause = cause_of(result.cases) if result else None
+    return verdict_meaning(
+        verdict,
+        run.message,
+        task=run.task,
+        on_cpu=device is Device.CPU,
+        cause=cause,
+        file_name=run.file_name,
+    )
 
 
 def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
-from hpc_board.model.mismatch import Mismatch
+from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import (
     PUBLIC_PASSED,
@@ -31,7 +31,7 @@ from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.case_bars import best_times, case_bars
-from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.explanations import cause_of, state_meaning, verdict_meaning
 from hpc_board.report.formatting import (
     bytes_text,
     count_text,
@@ -230,11 +230,20 @@ def _result_blocks(
     run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
+    yield from _margin_blocks(result)
     yield from kernel_lines(result.kernels, json_command(run))
     yield from finding_lines(result.findings, json_command(run))
     if result.verdict is not Verdict.PASS:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"
-        meaning = verdict_meaning(result.verdict, result.message, task=run.task, on_cpu=on_cpu, stored=run.stored)
+        meaning = verdict_meaning(
+            result.verdict,
+            result.message,
+            task=run.task,
+            on_cpu=on_cpu,
+            stored=run.stored,
+            cause=cause_of(result.cases),
+            file_name=run.file_name,
+        )
         yield Paragraph(f"{meaning.what}\n{meaning.next}{_seed_note(run, result)}")
     if run.emulated:
         yield Paragraph(
@@ -246,6 +255,23 @@ def _result_blocks(
     yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
+
+
+def _margin_blocks(result: Result) -> Iterator[Paragraph]:
+    """Yield the largest error of a run that passed as a share of the tolerance, if it is known."""
+    known = [(case.margin, case) for case in result.cases if case.margin is not None]
+    if known and result.verdict is Verdict.PASS:
+        margin, case = max(known, key=lambda each: each[0])
+        yield Paragraph(f"The {margin_text(margin)} ({case.phase} {case.index + 1}).")
+
+
+def margin_text(margin: float) -> str:
+    """Return the largest error of a right output in words."""
+    return f"largest error is {_margin_figures(margin)} of the tolerance"
+
+
+def _margin_figures(margin: float) -> str:
+    return "under 0.001" if 0 < margin < 0.001 else figures(margin, 2)
 
 
 def raised_at(run: Run, result: Result) -> str:
@@ -398,6 +424,10 @@ def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
         (
             Column("MESSAGE", flexible=True, least=20, wraps=True, optional=True),
             lambda group: "" if told else without_verdict(_cell(group[0][0]), group[0][0].verdict),
+        ),
+        (
+            Column("OF TOLERANCE", right=True, leaves=1, optional=True),
+            lambda group: "" if group[0][0].margin is None else _margin_figures(group[0][0].margin),
         ),
         (
             Column("CASE", flexible=True, optional=True),
@@ -694,6 +724,13 @@ def _line(finding: SanitizerFinding) -> str:
     return f"{one_line(finding.tool)}: {warning}{one_line(finding.kind)}{f': {where}' if where else ''}{times}"
 
 
+_CAUSES = {
+    Cause.NEVER_WRITTEN: "never written: memory as it was before the call",
+    Cause.UNINITIALIZED_READ: "computed from memory that was read before it was written",
+    Cause.OVERFLOW: "overflowed the range of a type",
+}
+
+
 def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
     """Yield the share of wrong elements with their pattern, the largest errors, and the first places."""
     facts = [("part", found.part)] if found.part else []
@@ -703,7 +740,10 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
         facts.append(("wrong", f"{share}: {found.pattern}" if found.pattern else share))
     if found.largest_absolute is not None:
         relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
-        facts.append(("largest error", f"{found.largest_absolute:.3g}{relative}"))
+        ratio = "" if found.of_tolerance is None else f", {figures(found.of_tolerance, 3)} x the tolerance"
+        facts.append(("largest error", f"{found.largest_absolute:.3g}{relative}{ratio}"))
+    if found.cause is not None:
+        facts.append(("cause", f"{count_text(found.caused, 'element')} {_CAUSES[found.cause]}"))
     if not found.places:
         facts.append(("places", "not shown: the inputs are secret"))
     yield Facts(tuple(facts))

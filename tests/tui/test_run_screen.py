@@ -186,6 +186,14 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
         assert re.search(r"\[13, 0\] +nan +1.5", text)
 
 
+async def test_a_case_that_passed_shows_its_margin() -> None:
+    cases = (Case("test", 0, "size: 9", Verdict.PASS, margin=0.31),)
+    async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "enter", "2")
+        assert "Largest error is 0.31 of the tolerance" in page(pilot.app)
+
+
 @pytest.mark.parametrize(("width", "bars"), [(66, 14 * 4), (150, 15 * 9), (31, 21)])
 def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> None:
     drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "row")

@@ -16,6 +16,8 @@ _EXACT = ("equal", "verbose_allequal")
 _CLOSE = ("close", "verbose_allclose")
 _OF_LIBRARIES = {"torch": ("equal", "allclose"), "numpy": ("array_equal", "allclose")}
 _DEFAULTS = {"rtol": 1e-5, "atol": 1e-8}
+_HELD_MAX = 8
+"""Number of comparisons without a difference that are noted: each holds two tensors."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,14 @@ class Comparison:
 class Comparisons:
     """The comparisons of a task's check; within the context, the first one that fails is noted.
 
-    `parts` of the output tell which side of a library's comparison is the output.
+    `parts` of the output tell which side of a library's comparison is the output. If asked for, `passed` has those that
+    found no difference.
     """
 
     def __init__(self, reference: ModuleType, folder: str) -> None:
         self.failed: Comparison | None = None
+        self.passed: list[Comparison] = []
+        self._notes_passed = False
         self._parts: Sequence[Any] = ()
         self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
         for module in (reference, sys.modules.get("utils")):
@@ -60,10 +65,15 @@ class Comparisons:
                     noting = self._noting(names[name], name, of_library=True)
                     self._replaced.append((names, name, names[name], noting))
 
-    def of(self, parts: Sequence[Any]) -> "Comparisons":
+    def of(self, parts: Sequence[Any], *, passed: bool = False) -> "Comparisons":
         """Return this for a check of an output with these parts."""
-        self._parts, self.failed = parts, None
+        self._parts, self._notes_passed = parts, passed
+        self.drop()
         return self
+
+    def drop(self) -> None:
+        """Drop the noted comparisons, which hold tensors."""
+        self.failed, self.passed = None, []
 
     def __enter__(self) -> None:
         for names, name, _, noting in self._replaced:
@@ -78,9 +88,12 @@ class Comparisons:
             answer = function(*args, **named)
             # A task's own function of a known name may answer, and take, anything.
             with suppress(Exception):
-                if self.failed is None and _is_wrong(answer):
-                    note = self._of_library if of_library else _of_utils
-                    self.failed = note(function, name, args, named)
+                note = self._of_library if of_library else _of_utils
+                if _is_wrong(answer):
+                    self.failed = self.failed or note(function, name, args, named)
+                elif self._notes_passed and len(self.passed) < _HELD_MAX:
+                    found = note(function, name, args, named)
+                    self.passed += [] if found is None else [found]
             return answer
 
         return noting

@@ -34,7 +34,7 @@ from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, l
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
-from hpc_board.harness.judge.mismatches import mismatch, part_name, parts_of
+from hpc_board.harness.judge.mismatches import margin, mismatch, part_name, parts_of
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
@@ -55,6 +55,7 @@ _DETAILS_MAX = 10
 """Number of wrong outputs whose details are told."""
 
 _DETAILS_SECONDS = 5.0
+_MARGIN_SECONDS = 1.0
 
 
 _SEQUENCES = ("list", "tuple")
@@ -548,7 +549,7 @@ class _Judge:
             difference = self._difference(frame["group"], data, layout)
             if difference is not None and difference.final:
                 return _checked(difference.verdict, difference.message)
-            with self._comparisons.of(parts_of(output)):
+            with self._comparisons.of(parts_of(output), passed=public):
                 good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
             failed = self._failed("the task cannot check the output", error)
@@ -556,8 +557,11 @@ class _Judge:
                 return failed
             good, message = False, f"the check fails on it: {type(error).__name__}: {message_of(error)}"
         if good:
-            self._comparisons.failed = None  # it holds two tensors
-            return _checked(Verdict.PASS, message)
+            deadline = min(begin + frame["seconds"] / 2, time.monotonic() + _MARGIN_SECONDS)
+            passed = [] if self._comparisons.failed else self._comparisons.passed
+            found_margin = margin(passed, deadline=deadline)
+            self._comparisons.drop()
+            return _checked(Verdict.PASS, message, margin=found_margin)
         if difference is not None:
             return _checked(difference.verdict, f"{difference.message}; {message}")
         # The answer has to arrive in time: details are worth less than the verdict.
@@ -567,7 +571,8 @@ class _Judge:
 
     def _details(self, data: Any, output: Any, *, public: bool, deadline: float) -> "Mismatch | None":
         """Return the details of a wrong output by the comparison of the task's check, or else by the reference."""
-        failed, self._comparisons.failed = self._comparisons.failed, None
+        failed = self._comparisons.failed
+        self._comparisons.drop()
         if not self._details_left:
             return None
         if failed is None:
@@ -675,8 +680,8 @@ def _facts(device: Device) -> "dict[str, Any]":
     return facts
 
 
-def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None) -> Frame:
-    return {"type": "checked", **asdict(Checked(verdict, printable(message, _MESSAGE_MAX), found))}
+def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None, *, margin: float | None = None) -> Frame:
+    return {"type": "checked", **asdict(Checked(verdict, printable(message, _MESSAGE_MAX), found, margin=margin))}
 
 
 def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:

@@ -1,4 +1,4 @@
-"""The details of an output with wrong values: errors, the share of wrong elements, the first places, their pattern.
+"""The details of an output with wrong values: errors, the share of wrong elements, first places, pattern and cause.
 
 The elements are compared in pieces, as arrays of NumPy, so that beside the two tensors a byte for each element is all
 that it takes.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from hpc_board.harness.judge.causes import Causes
 from hpc_board.harness.judge.comparisons import Comparison
 from hpc_board.harness.judge.patterns import pattern
 from hpc_board.model.mismatch import PLACES_MAX, Mismatch, Place
@@ -46,6 +47,21 @@ def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "
         return None
 
 
+def margin(passed: Sequence[Comparison], *, deadline: float) -> "float | None":
+    """Return the largest ratio of an error to its tolerance in comparisons without a difference.
+
+    None if there is none with a tolerance that is not 0, or if it is not known by the `deadline`.
+    """
+    found = [each for each in passed if each.known and not each.exact and _are_alike(each)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ratios = [_Details(each, shown=True, deadline=deadline).margin() for each in found]
+    except (_TimeOver, ImportError, MemoryError, ArithmeticError, AttributeError, IndexError, *_OTHER_TYPES):
+        return None
+    return max((ratio for ratio in ratios if math.isfinite(ratio)), default=None)
+
+
 def _are_alike(found: Comparison) -> bool:
     """Return whether both sides are tensors, or both arrays, of one shape that is not empty."""
     for name, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
@@ -73,7 +89,8 @@ class _Details:
         self._wrong = 0
         self._places: list[int] = []
         self._ranked: list[tuple[float, int]] = []
-        self._largest_absolute = self._largest_relative = -1.0
+        self._largest_absolute = self._largest_relative = self._largest_ratio = -1.0
+        self._causes = Causes(self._numpy, str(found.got.dtype).rpartition(".")[2]) if shown else None
         keeps = found.known and self._elements <= _MASKED_MAX
         self._mask = bytearray(self._elements) if keeps else None
 
@@ -88,6 +105,7 @@ class _Details:
         if self._mask is not None:
             with suppress(_TimeOver):
                 words = pattern(self._shape, self._wrong, self._marks(), self._mask, self._check_time)
+        cause, caused = self._causes.found() if self._causes else (None, 0)
         places = self._places if self._found.known else [at for _, at in self._ranked]
         return Mismatch(
             shape=self._shape,
@@ -98,7 +116,22 @@ class _Details:
             largest_relative=self._error(self._largest_relative),
             places=tuple(map(self._place, places)) if self._shown else (),
             part=part,
+            of_tolerance=self._error(self._largest_ratio),
+            cause=cause,
+            caused=caused,
         )
+
+    def margin(self) -> float:
+        """Return the largest ratio of an error to its tolerance in an output that is right."""
+        largest = 0.0
+        for begin in range(0, self._elements, _PIECE):
+            self._check_time()
+            end = min(begin + _PIECE, self._elements)
+            got, expected = (self._wide(_array(side[begin:end])) for side in (self._got, self._expected))
+            ratios = self._ratios(got, expected, self._allowed(begin, end, expected))
+            # The difference of equal infinities is NaN.
+            largest = max(largest, float(self._numpy.where(ratios >= 0, ratios, 0).max()))
+        return largest
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
@@ -108,13 +141,17 @@ class _Details:
         found = self._found
         got, expected = (_array(side[begin:end]) for side in (self._got, self._expected))
         if not found.known:
-            self._note_errors(begin, self._wide(got), self._wide(expected))
+            wide_got, wide_expected = self._wide(got), self._wide(expected)
+            self._note_errors(begin, wide_got, wide_expected)
+            self._note_causes(begin, end, (got != expected).nonzero()[0], got, expected, 0.0)
             return
+        allowed: Any = 0.0
         if found.exact:
             wrong = (got != expected).nonzero()[0]
         else:
             wide_got, wide_expected = self._wide(got), self._wide(expected)
-            within = abs(wide_got - wide_expected) <= self._allowed(begin, end, wide_expected)
+            allowed = self._allowed(begin, end, wide_expected) + self._numpy.zeros(len(got))
+            within = abs(wide_got - wide_expected) <= allowed
             wrong = (~(within & self._numpy.isfinite(wide_expected))).nonzero()[0]
             wrong = wrong[~self._equal(wide_got[wrong], wide_expected[wrong])]
         if not len(wrong):
@@ -123,7 +160,22 @@ class _Details:
         self._places += [begin + int(at) for at in wrong[: PLACES_MAX - len(self._places)]]
         if self._mask is not None:
             self._bytes(self._mask)[begin:end][wrong] = 1
-        self._note_errors(begin, self._wide(got[wrong]), self._wide(expected[wrong]))
+        wide_got, wide_expected = self._wide(got[wrong]), self._wide(expected[wrong])
+        self._note_errors(begin, wide_got, wide_expected)
+        if not found.exact:
+            ratios = self._ratios(wide_got, wide_expected, allowed[wrong])
+            finite = self._numpy.isfinite(ratios)
+            self._largest_ratio = max(self._largest_ratio, float(self._numpy.where(finite, ratios, -1).max()))
+        self._note_causes(begin, end, wrong, got, expected, allowed)
+
+    def _note_causes(self, begin: int, end: int, wrong: Any, got: Any, expected: Any, allowed: Any) -> None:
+        if self._causes is not None and len(wrong):
+            within = allowed if isinstance(allowed, float) else allowed[wrong]
+            self._causes.note(_bits(self._got[begin:end])[wrong], got[wrong], expected[wrong], within)
+
+    def _ratios(self, got: Any, expected: Any, allowed: Any) -> Any:
+        """Return the ratios of errors to their tolerances; infinite ones without a tolerance."""
+        return self._numpy.where(got == expected, 0.0, abs(got - expected) / allowed)
 
     def _bytes(self, memory: bytearray) -> Any:
         return self._numpy.frombuffer(memory, dtype=self._numpy.uint8)
@@ -198,6 +250,19 @@ def _array(piece: Any) -> Any:
     except TypeError:
         # NumPy has no bfloat16 and no float8.
         return piece.double().numpy(force=True)
+
+
+def _bits(piece: Any) -> Any:
+    """Return the elements of a tensor or an array as unsigned integers, of complex ones the real parts."""
+    numpy = importlib.import_module("numpy")
+    if hasattr(piece, "cpu"):
+        torch = sys.modules["torch"]
+        parts = torch.view_as_real(piece)[:, 0] if piece.is_complex() else piece
+        words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+        array = parts.contiguous().view(words[parts.element_size()]).numpy(force=True)
+    else:
+        array = numpy.ascontiguousarray(piece.real)
+    return array.view(f"u{array.itemsize}")
 
 
 def _text(number: Any) -> str:

@@ -123,8 +123,8 @@ class Bench:
                     self._check_inputs(numbers, arena, bases)
             self._written_bytes[index] = os.fstat(copies[-1]).st_size
             probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
-            message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
-        return replace(called, message=message, throttled=throttled)
+            last, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
+        return replace(called, message=last.message, margin=last.margin, throttled=throttled)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:
@@ -222,14 +222,14 @@ class Bench:
 
     def _check_outputs(
         self, numbers: Sequence[int], group: str, outputs: Sequence[Output], copies: Sequence[int], *, probe: bool
-    ) -> tuple[str, bool]:
-        """Have the outputs of a row checked; return the message about the last one, and whether the GPU was slowed."""
+    ) -> tuple[Checked, bool]:
+        """Have the outputs of a row checked; return the opinion of the last one, and whether the GPU was slowed."""
         with self._step("check the output"):
             checked = [
                 self._check(number, group, output, copy, probe=probe)
                 for number, output, copy in zip(numbers, outputs, copies, strict=True)
             ]
-        return checked[-1].message, any(each.throttled for each in checked)
+        return checked[-1], any(each.throttled for each in checked)
 
     def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> Checked:
         opinion = self._opinion(self._check_frame(number, group), copy, "check the output")

@@ -51,14 +51,16 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
     for index in phase.indices:
         case = phase.cases[index]
         say(phase.name, index + 1, len(phase.cases), case_text(case))
-        message, verdict, lost, details = "", Verdict.PASS, False, None
+        message, verdict, lost, details, margin = "", Verdict.PASS, False, None, None
         try:
-            message = bench.call(worker, index, [public_seed(case)]).message
+            called = bench.call(worker, index, [public_seed(case)])
+            message, margin = called.message, called.margin
             if secret:
                 _call_secretly(bench, worker, index, ranked=ranked)
         except CallFailed as error:
             verdict, message, lost, details = error.verdict, error.message, error.worker_lost, error.mismatch
-        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details)
+            margin = None
+        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details, margin=margin)
         if lost or verdict is Verdict.TASK_ERROR:
             break
 

@@ -3,12 +3,13 @@
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _SECCOMP_FILTER = "2"
 # malloc.h of glibc: the parameters of mallopt, and the maximum of the first one.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -3, -6
 KEPT_BLOCK_BYTES_MAX = 32 * 2**20
 """Largest block that malloc keeps after it is freed."""
 
@@ -71,6 +72,17 @@ def keep_freed_memory() -> None:
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES_MAX)
         _libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
+
+
+@contextmanager
+def new_memory_filled(byte: int) -> Iterator[None]:
+    """Have glibc's malloc fill new blocks with a byte, and freed ones with its complement, within this block."""
+    perturb = _libc.mallopt if hasattr(_libc, "mallopt") else lambda *_: 0
+    perturb(_M_PERTURB, byte ^ 0xFF)
+    try:
+        yield
+    finally:
+        perturb(_M_PERTURB, 0)
 
 
 def read_memory(pid: int, address: int, memory: bytearray, size: int) -> None:

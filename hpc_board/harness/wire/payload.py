@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hpc_board.harness.wire.poison import poison_of
+
 MAGIC = b"HPCBLOB1"
 _PREFIX_BYTES = len(MAGIC) + 8
 HEADER_BYTES_MAX = 16 * 2**20
@@ -402,7 +404,7 @@ def _on_gpu(value: Any, torch: Any) -> Any:
 
 
 def empty(form: Node, device: Any = "cpu") -> Any:
-    """Return a value of the form `form` (only nested tensors and arrays) in new memory that holds NaN or the like."""
+    """Return a value of the form `form` (only nested tensors and arrays) in new memory that holds poison."""
     kind = form["k"]
     if kind in ("list", "tuple"):
         items = [empty(item, device) for item in form["items"]]
@@ -410,17 +412,18 @@ def empty(form: Node, device: Any = "cpu") -> Any:
     if kind == "dict":
         return {key: empty(item, device) for key, item in zip(form["keys"], form["items"], strict=True)}
     dtype, shape = form["dtype"], form["shape"]
-    garbage = 1 if dtype == "bool" else 0xFF
-    count = math.prod(shape) * ITEM_BYTES[dtype]
+    size, word = poison_of(dtype)
+    count = math.prod(shape) * ITEM_BYTES[dtype] // size
     if kind == "array":
         import numpy as np
 
-        return np.full(count, garbage, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
+        return np.full(count, word, dtype=f"u{size}").view(np.dtype(dtype)).reshape(shape)
     if kind != "tensor":
         raise PayloadError(f"a {kind} has no memory of its own")
     import torch
 
-    flat = torch.full((count,), garbage, dtype=torch.uint8, device=device)
+    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    flat = torch.full((count,), word, dtype=words[size], device=device)
     return flat.view(getattr(torch, dtype)).reshape(shape)
 
 

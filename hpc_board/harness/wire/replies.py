@@ -154,7 +154,7 @@ class Filled(Answer):
 
 @dataclass(frozen=True)
 class Checked(Answer):
-    """The judge's opinion of an output, with the details of wrong values.
+    """The judge's opinion of an output, with the details of wrong values, or the margin of right ones.
 
     `throttled`: the GPU had lowered its clocks for its own protection.
     """
@@ -163,6 +163,7 @@ class Checked(Answer):
     message: str
     mismatch: Mismatch | None = None
     throttled: bool = False
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,8 @@ def _checked(frame: Frame) -> Checked:
     found = frame["mismatch"]
     details = None if found is None else Mismatch.of(found)
     message = _text(frame["message"], _MESSAGE_MAX)
-    return Checked(Verdict(_text(frame["verdict"], 40)), message, details, frame["throttled"] is True)
+    margin = None if frame["margin"] is None else _amount(frame["margin"])
+    return Checked(Verdict(_text(frame["verdict"], 40)), message, details, frame["throttled"] is True, margin)
 
 
 def _text(value: Any, limit: int) -> str:

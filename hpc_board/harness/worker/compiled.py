@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.poison import WORKSPACE_POISONED_BYTES_MAX, WORKSPACE_WORD
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import with_article
 
@@ -203,8 +204,11 @@ def _described(value: Any) -> _Tensor:
 def _memory(size: int, device: int) -> Any:
     if device < 0:
         try:
-            return mmap.mmap(-1, size)
+            memory = mmap.mmap(-1, size)
         except (OSError, OverflowError) as error:
             raise MemoryError(f"no memory for a workspace of {size} bytes") from error
+        poisoned = min(size, WORKSPACE_POISONED_BYTES_MAX)
+        memory[:poisoned] = (WORKSPACE_WORD.to_bytes(4, "little") * -(-poisoned // 4))[:poisoned]
+        return memory
     torch: Any = sys.modules["torch"]
     return torch.empty(size, dtype=torch.uint8, device="cuda")

@@ -26,7 +26,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -38,13 +38,14 @@ from hpc_board.harness.device.device import CudaDevice, Device, open_device
 from hpc_board.harness.device.faults import LIBRARIES, absent, fault, install_command, lacking, message_of, needs_gpu
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
-from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
+from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory, new_memory_filled
 from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profilers import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
 from hpc_board.harness.wire.form import Aliased, Taker
 from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
+from hpc_board.harness.wire.poison import FRESH_BYTE
 from hpc_board.harness.worker import compiled
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
 from hpc_board.model.text import printable
@@ -311,7 +312,9 @@ class _Worker:
         if row["empty"]:
             outputs, elapsed_ns = _run_timed(self._made)
         else:
-            outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
+            # A timed call does not pay for the poison.
+            with nullcontext() if row["made_so"] else new_memory_filled(FRESH_BYTE):
+                outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
         done = {"type": "done", "call": number, "elapsed_ns": elapsed_ns, "outputs": [], "blocks": []}
         if self._taker is None and row["blocks"]:
             self._take_as_they_are(outputs)

@@ -19,9 +19,10 @@ _NAMES_BYTES_MAX = 40
 """The bytes of the names of GPU and file together; the latter is cut first."""
 
 _GPU_BYTES_MAX = 24
+_MARGIN_BYTES = len(',"margin":0.12')
 _WORDS_BYTES_MAX = 40
 _LINE_BYTES_MAX = 120
-_MESSAGE_BYTES_MAX = 220
+_MESSAGE_BYTES_MAX = 170
 _NUMBERS_MAX = 8
 _DIGITS = 4
 
@@ -50,6 +51,12 @@ class BriefRunView(View, frozen=True):
     """the number of wrong elements in its output"""
     pattern: str | UnsetType = UNSET
     """their places in words"""
+    cause: str | UnsetType = UNSET
+    """the cause that their values prove: `never_written`, `uninitialized_read` or `overflow`"""
+    of_tolerance: float | UnsetType = UNSET
+    """the largest ratio of their errors to the tolerance"""
+    margin: float | UnsetType = UNSET
+    """the largest ratio of an error to the tolerance in the cases of a run that passed, with two decimals"""
     score_s: Seconds | UnsetType = UNSET
     """the score of a run that passed in mode `benchmark` or `ranked`"""
     score_low_s: Seconds | UnsetType = UNSET
@@ -71,10 +78,12 @@ class BriefRunView(View, frozen=True):
         failed = [case for case in run.cases if case.verdict != "pass"]
         gpu = _cut(run.gpu, _GPU_BYTES_MAX)
         times = [_rounded(case.time_ns) for case in run.cases if isinstance(case.time_ns, float)]
+        margins = [] if failed else [case.margin for case in run.cases if isinstance(case.margin, float)]
+        room = _NAMES_BYTES_MAX - (_MARGIN_BYTES if margins else 0)
         return cls(
             id=run.id,
             gpu=gpu,
-            file_name=_cut(run.file_name, _NAMES_BYTES_MAX - len(json.dumps(gpu)) + 2),
+            file_name=_cut(run.file_name, room - len(json.dumps(gpu)) + 2),
             mode=run.mode,
             state=UNSET if run.verdict else run.state,
             verdict=run.verdict or UNSET,
@@ -87,6 +96,7 @@ class BriefRunView(View, frozen=True):
             rank=run.rank or UNSET,
             verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
             times_ns=times[:_NUMBERS_MAX] or UNSET,
+            margin=round(max(margins), 2) if margins else UNSET,
             repeats=run.repeats or UNSET,
             **(_of_failed(failed[0]) if failed else {}),
         )
@@ -97,6 +107,8 @@ def _of_failed(case: CaseView) -> dict[str, Any]:
     if isinstance(case.mismatch, View):
         found["wrong"] = UNSET if case.mismatch.wrong is None else case.mismatch.wrong
         found["pattern"] = _cut(case.mismatch.pattern, _WORDS_BYTES_MAX) or UNSET
+        found["cause"] = case.mismatch.cause or UNSET
+        found["of_tolerance"] = _rounded(case.mismatch.of_tolerance)
     return found
 
 

@@ -49,6 +49,14 @@ class MismatchView(View, frozen=True):
     """the largest absolute error; `null` if the inputs are secret, or the error is not finite"""
     largest_relative: float | None
     """the largest relative error, likewise"""
+    of_tolerance: float | None
+    """the largest ratio of a finite error to the tolerance of the task's check; `null` if that is unknown or 0, or the
+    inputs are secret"""
+    cause: str | None
+    """the cause that the values of wrong elements prove: `never_written`, `uninitialized_read` or `overflow`; `null` if
+    they prove none, or the inputs are secret"""
+    caused: int
+    """the number of these elements"""
     places: list[WrongElementView]
     """the first ten wrong elements, or those with the largest errors if `wrong` is `null`; none if the inputs are
     secret"""
@@ -108,6 +116,9 @@ class CaseView(View, frozen=True):
     """the share of the device's peak, where the task states the least work and the peak is known"""
     mismatch: MismatchView | UnsetType = UNSET
     """the details of wrong values, where they are known"""
+    margin: float | UnsetType = UNSET
+    """the largest ratio of an error to the tolerance of the task's check, from 0 to 1, of a right output to inputs that
+    are public"""
 
     @classmethod
     def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
@@ -118,7 +129,8 @@ class CaseView(View, frozen=True):
             if samples:
                 numbers |= {name: list(getattr(timing, name)) for name in _SAMPLES}
         mismatch = UNSET if case.mismatch is None else view_of(MismatchView, case.mismatch)
-        return view_of(cls, case, of_peak=of_peak, mismatch=mismatch, **numbers)
+        margin = UNSET if case.margin is None else case.margin
+        return view_of(cls, case, of_peak=of_peak, mismatch=mismatch, margin=margin, **numbers)
 
 
 class KernelView(View, frozen=True):

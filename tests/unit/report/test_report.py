@@ -15,7 +15,7 @@ from hpc_board.harness.progress import Step
 from hpc_board.harness.result_file import killed
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.kernels import Kernel
-from hpc_board.model.mismatch import Mismatch
+from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import (
     LIBRARY_LACKING,
@@ -388,6 +388,46 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     assert "Wrong values of test 1" in text
     assert "Wrong values of test 2" not in text
     assert ("--json` and the app show the values of" in text, told in text) == (bool(told), True)
+
+
+@pytest.mark.parametrize(
+    ("cause", "fact", "advice"),
+    [
+        (Cause.NEVER_WRITTEN, "3 elements never written", "Check the bounds of loops"),
+        (Cause.UNINITIALIZED_READ, "3 elements computed from memory that was read", "Set accumulators"),
+        (Cause.OVERFLOW, "3 elements overflowed the range of a type", "Compute sums and products in a wider type"),
+    ],
+)
+def test_each_cause_of_wrong_values_has_its_text(cause: Cause, fact: str, advice: str) -> None:
+    found = Mismatch((4,), 4, wrong=3, largest_absolute=2.5, of_tolerance=81.234, cause=cause, caused=3)
+    case = Case("test", 0, "size: 4", Verdict.WRONG_VALUE, "wrong", mismatch=found)
+    result = result_of(Verdict.WRONG_VALUE, case)
+    text = text_of(run_report(finished(result), result))
+    assert (fact in text, advice in text) == (True, True)
+    assert "2.5, 81.2 x the tolerance" in text
+    steps = next_steps(finished(result), result, Device.CPU)
+    assert steps is not None
+    assert steps.meaning.next.startswith(advice)
+
+
+def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None:
+    margins = (0.31234, 0.00012, None)
+    cases = [Case("test", index, f"size: {index}", Verdict.PASS, margin=each) for index, each in enumerate(margins)]
+    result = result_of(Verdict.PASS, *cases)
+    text = text_of(run_report(finished(result), result))
+    assert "The largest error is 0.31 of the tolerance (test 1)." in text
+    assert "under 0.001" in text
+    assert "OF TOLERANCE" in text
+    assert "The largest error is 0.31 of the tolerance" in text_of(run_summary(finished(result), result))
+
+
+def test_a_crash_in_cpp_leads_to_mode_sanitize() -> None:
+    case = Case("test", 0, "size: 4", Verdict.CRASH, "it was killed by signal 11 (SIGSEGV) at k.cpp:6 in scale_row")
+    result = result_of(Verdict.CRASH, case, message=case.message)
+    for file_name, gpu, expected in (("k.cpp", "CPU", True), ("k.py", "CPU", False), ("k.cpp", "H100", False)):
+        run = replace(finished(result), file_name=file_name, gpu=gpu, emulated=False)
+        text = text_of(run_report(run, result))
+        assert ("at k.cpp:6 in scale_row" in text, "Submit with `--mode sanitize`" in text) == (True, expected)
 
 
 def test_a_trial_names_no_run_where_the_rest_of_it_is() -> None:
