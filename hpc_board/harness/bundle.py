@@ -29,7 +29,7 @@ def harness_bytes() -> bytes:
 
 def _files() -> dict[str, bytes]:
     """Return the files of `harness/` and `model/` by their paths in the package; nothing else travels to a node."""
-    found = [*(_PACKAGE / "harness").rglob("*.h")]
+    found = [path for kind in ("*.h", "*.cpp") for path in (_PACKAGE / "harness").rglob(kind)]
     found += [path for name in ("harness", "model") for path in (_PACKAGE / name).rglob("*.py")]
     found.remove(Path(__file__).resolve())
     # The package's own file has the interface for scripts, of which a node has nothing.

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.measure.usage import Usage
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.crashes import Crash, native_offsets, python_frames
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import Program, Room
 from hpc_board.harness.processes.spawn import NotForked, Zygote, started
@@ -78,7 +80,8 @@ class Processes:
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
     release. `usage` measures their memory and processor time. `zygote_failed`: the zygote started no process when asked
     for one; `judge_said` may hold the reason. `other_python` says how to select another Python if this one lacks a
-    library of the task. No load lasts beyond `latest` on the monotonic clock.
+    library of the task. `native_frames` returns the frames at places in the library. No load lasts beyond `latest` on
+    the monotonic clock.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path, zygote: Zygote | None = None) -> None:
@@ -90,6 +93,7 @@ class Processes:
         self.stderr = Printed()
         self.judge_said = Printed() if zygote is None else zygote.printed
         self.library: Path | None = None
+        self.native_frames: Callable[[Sequence[int]], Sequence[str]] = lambda _: ()
         self.container = Container()
         self.has_baseline = False
         self.isolation = ""
@@ -169,9 +173,15 @@ class Processes:
         prints = [printed or Printed()] if prefix else [self.stdout, self.stderr]
         limit = self._job.limits.printed_bytes
         child = self._new_worker(home, prints, limit, prefix, [] if folder is None else [folder])
+        child.crash = Crash(partial(self._frames, str(home / CODE), file))
         entry = (file, ENTRY, self._job.shown_as)
         self._send_load(child, home, *entry, profile=profile, traced=traced and bool(prefix), waits=waits)
         return child
+
+    def _frames(self, folder: str, file: str, report: str) -> Sequence[str]:
+        if self.library is not None:
+            return self.native_frames(native_offsets(report))
+        return python_frames(report, folder, file, self._job.shown_as)
 
     def waiting_worker(self) -> Child:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
@@ -394,7 +404,8 @@ class Processes:
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
-        child.send({"type": "load", "folder": str(folder), **common, **more})
+        descriptors = [] if child.crash is None else [child.crash.descriptor]
+        child.send({"type": "load", "folder": str(folder), **common, **more}, descriptors)
 
     def _new_worker(
         self,

@@ -358,6 +358,7 @@ class Supervisor:
             self._provenance.update(error.facts)
             raise CallFailed(error.verdict, error.message) from None
         self._build_log, self._processes.library = built.log, built.library
+        self._processes.native_frames = built.frames
         self._provenance.update(built.facts)
 
     def _test(self, judge: Child, child: Child) -> bool:

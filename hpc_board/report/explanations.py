@@ -11,6 +11,7 @@ from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
 from hpc_board.model.mismatch import Cause
 from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Case, Verdict
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
+from hpc_board.model.task import Language, language_of
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -39,6 +40,8 @@ def verdict_meaning(
     if cause is not None:
         return _CAUSES[cause]
     meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, stored=stored)
+    if meaning is _VERDICTS[Verdict.CRASH] and on_cpu and language_of(file_name) is Language.CPP:
+        return _SANITIZABLE
     return replace(meaning, next=meaning.next.replace("hpc-board template TASK", f"hpc-board template {task}"))
 
 

@@ -143,7 +143,8 @@ def test_calls_that_are_laid_out_together_keep_workspaces_of_their_own_sizes(tmp
 
 def loaded(folder: Path, source: str) -> abi.CompiledKernel:
     """The function of a library that is made of a submission."""
-    (folder / toolchain.HEADER).write_text(header_text())
+    for name in (toolchain.HEADER, toolchain.CRASH):
+        (folder / name).write_text(toolchain.own_source(name))
     (folder / "k.cpp").write_text(source)
     tools = toolchain.toolchain(Language.CPP, "", os.environ)
     subprocess.run(toolchain.command(tools, (), "k.cpp"), cwd=folder, check=True)

@@ -13,13 +13,15 @@ import signal
 import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.toolchain import (
+    CRASH,
     HEADER,
     LIBRARY,
     PASSED_TO_COMPILERS,
@@ -30,7 +32,7 @@ from hpc_board.harness.build.toolchain import (
     cache_key,
     command,
     compiler_variables,
-    header_text,
+    own_source,
     toolchain,
 )
 from hpc_board.harness.confine import sandbox
@@ -38,6 +40,7 @@ from hpc_board.harness.files import write_files
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.processes.child import DeadlinePassed, PrintedTooMuch
+from hpc_board.harness.processes.crashes import native_frames
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import NOT_STARTED, Program, Room
 from hpc_board.harness.processes.tree import kill_orphans, stat_fields
@@ -47,6 +50,7 @@ from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
 
 _MEMORY_SECONDS = 0.1
+_ADDR2LINE = "addr2line"
 _FILE_BYTES_MAX = 2**27
 """Size limit of each file that a compiler writes."""
 
@@ -169,11 +173,12 @@ def _ours(status: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class Built:
-    """A library, the compiler's output, and facts for the result."""
+    """A library, the compiler's output, facts for the result, and the frames at places in the library."""
 
     library: Path
     log: Log
     facts: Mapping[str, Any]
+    frames: Callable[[Sequence[int]], Sequence[str]]
 
 
 def build(job: JobSpec, folder: Path, processes: Processes) -> Built:
@@ -194,7 +199,8 @@ def build(job: JobSpec, folder: Path, processes: Processes) -> Built:
     cache = _cache(job, folder)
     kept = cache.get(key) if cache is not None else None
     if kept is None:
-        write_files(home, {job.submission: source, HEADER: header_text().encode()})
+        own = {name: own_source(name).encode() for name in (HEADER, CRASH)}
+        write_files(home, {job.submission: source, **own})
         kept = compiled(job, room, processes, command_line, LIBRARY, facts)
         if cache is not None:
             cache.put(key, *kept)
@@ -204,7 +210,22 @@ def build(job: JobSpec, folder: Path, processes: Processes) -> Built:
     facts["library_sha256"] = hashlib.sha256(data).hexdigest()
     log = renamed_in(log, job)
     check_device(job, tools.arch, log, facts)
-    return Built(library, log, facts)
+    return Built(library, log, facts, partial(_frames, job, room, processes))
+
+
+def _frames(job: JobSpec, room: Room, processes: Processes, offsets: Sequence[int]) -> Sequence[str]:
+    """Return the frames at places in a job's library, of its own source alone; none on a node without addr2line.
+
+    The library's debug information may be the submission's, so the program is confined like the compiler.
+    """
+    if not offsets:
+        return ()
+    command_line = [_ADDR2LINE, "-f", "-C", "-i", "-e", LIBRARY, *map(hex, offsets)]
+    try:
+        log = compiler_log(job, room, processes, command_line, {})
+    except BuildFailed:
+        return ()
+    return native_frames(log.text, job.submission, job.shown_as)
 
 
 def compiled(

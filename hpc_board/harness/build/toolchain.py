@@ -20,6 +20,9 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Language
 
 HEADER = "hpc_board.h"
+CRASH = "crash.cpp"
+"""The source of the handler that reports the crash of a submission in C++."""
+
 LIBRARY = "kernel.so"
 
 _ASK_SECONDS = 30
@@ -124,9 +127,14 @@ class Inside:
 
 def header_text() -> str:
     """Return the header that compiled submissions include."""
-    data = pkgutil.get_data("hpc_board.harness.build", HEADER)
+    return own_source(HEADER)
+
+
+def own_source(name: str) -> str:
+    """Return a file of this package that is compiled with submissions."""
+    data = pkgutil.get_data("hpc_board.harness.build", name)
     if data is None:
-        raise FileNotFoundError(HEADER)
+        raise FileNotFoundError(name)
     return data.decode()
 
 
@@ -181,8 +189,10 @@ def command(
 ) -> list[str]:
     """Return the command that compiles `source` in its own folder; `flags` are the task's flags.
 
-    The code of a CPU is `sanitized` by g++, that of a GPU by the tool that runs it.
+    The code of a CPU is `sanitized` by g++, that of a GPU by the tool that runs it. Else a library for a CPU reports
+    the lines of its crash.
     """
+    on_cpu = tools.language is Language.CPP
     taken = flags_for(tools.language, flags)
     standard = [] if any(flag.startswith("-std=") for flag in taken) else [f"-std={tools.std}"]
     # Libraries come after the source that needs them.
@@ -194,12 +204,13 @@ def command(
         "-O3",
         "-shared",
         *_options(tools),
-        *(_SANITIZED if sanitized and tools.language is Language.CPP else ()),
+        *((_SANITIZED if sanitized else _TRACED) if on_cpu else ()),
         *others,
         *(f"-I{folder}" for folder in (".", *tools.include)),
         "-o",
         library,
         source,
+        *([CRASH] if on_cpu and not sanitized else []),
         *libraries,
         *tools.libraries,
     ]
@@ -253,6 +264,7 @@ def _options(tools: Toolchain, *, program: bool = False) -> list[str]:
     return ["-x", "cu", *device, "-Xcompiler", "-fPIC,-fvisibility=hidden", *linker]
 
 
+_TRACED = ("-g",)
 _SANITIZED = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fsanitize-recover=address")
 
 
@@ -377,7 +389,7 @@ def cache_key(tools: Toolchain, command_line: Sequence[str], source: bytes, envi
     """Return the sha256 of everything that a library depends on, the compiler's environment `environ` included."""
     digest = hashlib.sha256()
     variables = [f"{name}={value}" for name, value in sorted(environ.items())]
-    for part in (header_text(), tools.identity, *command_line, *variables):
+    for part in (own_source(HEADER), own_source(CRASH), tools.identity, *command_line, *variables):
         digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
     digest.update(source)
     return digest.hexdigest()

@@ -411,7 +411,7 @@ class Worker:
         try:
             return self._stilled(time.monotonic() + _STILL_SECONDS)
         except ChildEnded as error:
-            message = f"the submission's process is gone: {error.how}"
+            message = f"the submission's process is gone: {self.child.end_of(error)}"
             raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
         except DeadlinePassed:
             self._go_on()

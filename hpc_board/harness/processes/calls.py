@@ -224,7 +224,7 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
     try:
         answer = answer_of(worker.answer(expected, deadline))
     except ChildEnded as error:
-        message = f"the submission's process is gone: {error.how}"
+        message = f"the submission's process is gone: {worker.end_of(error)}"
         raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
     except DeadlinePassed:
         raise CallFailed(Verdict.TIMEOUT, late, worker_lost=True) from None

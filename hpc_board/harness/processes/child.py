@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from hpc_board.harness.processes.crashes import Crash
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS, signal_name
 from hpc_board.harness.processes.tree import (
@@ -155,7 +156,8 @@ class Child(Process):
     `pid` is the process to wait for and to kill; `worker_pid` is the peer of the channel, in this process's pid
     namespace. They differ if a command started the worker: then the `launchers` are the processes from that command
     down to the worker's parent. `lacking` has a message for each library that a worker's Python lacks, as it said
-    before it imported anything of the submission; once it `imports_submission`, its word may be the submission's.
+    before it imported anything of the submission; once it `imports_submission`, its word may be the submission's. The
+    handlers of a worker report its `crash`.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class Child(Process):
         self.worker_pid = pid if worker_pid is None else worker_pid
         self.launchers = _launchers_of(self.worker_pid, pid)
         self.lacking: Mapping[str, str] = {}
+        self.crash: Crash | None = None
         self.imports_submission = False
         self._channel = channel
         self._reads = True
@@ -231,6 +234,10 @@ class Child(Process):
             return ChildEnded(f"it was killed by signal {-code} ({signal_name(-code)})", code)
         return ChildEnded(f"it exited with status {code}", code)
 
+    def end_of(self, error: ChildEnded) -> str:
+        """Return the end of the process in words, with the place of a crash."""
+        return error.how + (self.crash.words() if self.crash is not None and error.signal else "")
+
     def freeze(self, deadline: float) -> None:
         """Stop the process with all its threads.
 
@@ -288,6 +295,9 @@ class Child(Process):
         """End the process, and close its channel."""
         super().end(patience_seconds)
         self._channel.close()
+        if self.crash is not None:
+            self.crash.close()
+            self.crash = None
 
 
 def _launchers_of(worker: int, command: int) -> list[int]:

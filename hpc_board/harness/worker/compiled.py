@@ -20,6 +20,7 @@ from hpc_board.model.text import with_article
 
 ABI = 1
 WORKSPACE_ENTRY = "hpc_workspace_bytes"
+CRASH_ENTRY = "hpc_board_report_crashes"
 DIMENSIONS_MAX = 8
 
 DTYPES = {name: number for number, name in enumerate(payload.ITEM_BYTES, 1)}
@@ -139,8 +140,10 @@ def _forms_of(tensors: Any) -> Any:
     return forms
 
 
-def open_kernel(path: Path) -> CompiledKernel:
+def open_kernel(path: Path, crash: int | None = None) -> CompiledKernel:
     """Load the library at `path`, run its constructors, and return its function; make its output line-buffered.
+
+    A library in C++ reports its crash to the descriptor `crash`.
 
     Raises:
         OSError: the library cannot be loaded.
@@ -148,7 +151,11 @@ def open_kernel(path: Path) -> CompiledKernel:
     libc = ctypes.CDLL(None)
     # A worker is killed in the end, and output in a full buffer of the library's C code would be lost with it.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
-    return CompiledKernel(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL))
+    library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    report = getattr(library, CRASH_ENTRY, None)
+    if report is not None and crash is not None:
+        report(crash)
+    return CompiledKernel(library)
 
 
 def form_fault(inputs: payload.Node, answer: payload.Node) -> str:

@@ -18,6 +18,7 @@ GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the
 
 import ctypes
 import errno
+import faulthandler
 import importlib.util
 import linecache
 import mmap
@@ -44,8 +45,8 @@ from hpc_board.harness.profile.profilers import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
 from hpc_board.harness.wire.form import Aliased, Taker
-from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
 from hpc_board.harness.wire.poison import FRESH_BYTE
+from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
 from hpc_board.model.text import printable
@@ -61,7 +62,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
 
     A process that was not forked from the zygote imports `modules` before: they take long, and no call should wait.
     """
-    frame, _ = channel.receive()
+    frame, crash = channel.receive()
     sandbox.show_memory()
     keep_freed_memory()
     sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
@@ -82,10 +83,12 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         # From here on the supervisor believes no word about the device: it may be the submission's.
         channel.send({"type": "prepared"})
         naming.imports = True
+        if crash and frame["profile"] != "asan":
+            faulthandler.enable(crash[0], all_threads=False)
         if frame["waits"]:
             _answer_until("import", worker, channel)
         if frame["compiled"]:
-            worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
+            worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
         elif frame["file"]:
             worker.kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
     except ChannelClosed:
