@@ -409,6 +409,23 @@ class Board:
         with self._session():
             return tuple(each.path for each in fetch_run_files(self._board.runs, run.id, Path(folder)).files)
 
+    def inputs(self, run: Run, case: int, path: str | os.PathLike[str]) -> Path:
+        """Write the inputs of the run's test `case`, from 1, to the new file `path`, and return that.
+
+        The task's generator makes them on this machine from the public seed; docs/results.md has the format.
+
+        Raises:
+            InputError: there is no such test, or the task has changed, is not published or judges by itself, or the
+                file exists.
+            Refused: the inputs are secret.
+            BoardError: the generator does not run here, for lack of a library or of the device.
+        """
+        from hpc_board.board.case_inputs import write_case_inputs
+
+        with self._session():
+            write_case_inputs(self._board, run.id, case, Path(path))
+        return Path(path)
+
     def cancel(self, runs: Iterable[Run]) -> Runs:
         """Request the cancellation of the runs, with one question to each scheduler, and return them.
 

@@ -191,6 +191,12 @@ def _keep_json_form(ctx: click.Context, form: str | None, fields: str | None) ->
     ctx.meta[JSON_FORM] = JsonForm(tuple(names), is_short=form != "full" or bool(names), has_lines=form == "lines")
 
 
+python_option = click.option(
+    "--python",
+    metavar="PROGRAM",
+    type=PATH_OR_NAME,
+    help="Python that has the modules the task imports; default: the current one.",
+)
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 plot_option = click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Also write the plot to FILE as SVG (`.svg`)."

@@ -1,5 +1,6 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     NUMBER,
+    Number,
     Open,
     command,
     force_option,
@@ -20,6 +22,7 @@ from hpc_board.cli.options import (
     mode_option,
     outcome_called,
     outcome_names,
+    python_option,
     run_numbers,
     submission_argument,
     task_names,
@@ -162,6 +165,7 @@ def runs(
     "hpc-board run 12 --files",
     "hpc-board run 12 --files ~/profiles",
     "hpc-board run 12 --json --samples",
+    "hpc-board run 12 --case 3 --inputs case3.safetensors",
 )
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.option("--log", "only_log", is_flag=True, help="Print only the output of the job and the kernel.")
@@ -175,12 +179,33 @@ def runs(
     help="Write the run's files to DIR/run-ID; DIR defaults to the current folder.",
 )
 @click.option("--samples", is_flag=True, help="With --json: the time of every call.")
-def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: bool, as_json: bool) -> None:
+@click.option("--case", type=Number(10_000), metavar="N", help="With --inputs: the test case, from 1.")
+@click.option("--inputs", metavar="FILE", type=PATH, help="Write the inputs of test case N to the new FILE.")
+@python_option
+def run(
+    open_: Open,
+    *,
+    id_: int,
+    only_log: bool,
+    files_to: Path | None,
+    samples: bool,
+    case: int | None,
+    inputs: Path | None,
+    python: str | None,
+    as_json: bool,
+) -> None:
     """Show one run: verdict, cases, times, machine, output.
 
     --files copies the run's files from its job folder to this machine: the output of the job and the compiler and, in
     mode profile, the profilers' reports, PTX and SASS. Their paths are printed.
+
+    --inputs has the task's generator make the inputs of a test case on this machine, from the public seed; see the
+    manual on results for the format, safetensors.
     """
+    if (case is None) != (inputs is None) or (python and inputs is None):
+        raise click.UsageError("--case and --inputs belong together, and --python to them.")
+    if inputs is not None and (only_log or samples or files_to is not None or as_json):
+        raise click.UsageError("--inputs cannot be combined with --json, --files, --log or --samples.")
     if files_to is not None and (only_log or samples):
         raise click.UsageError("--files cannot be combined with --log or --samples.")
     if samples and not as_json:
@@ -189,7 +214,12 @@ def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: b
         raise click.UsageError("--log prints plain text; omit --json.")
     board = open_()
     refresh(board)
-    if files_to is not None:
+    if inputs is not None and case is not None:
+        from hpc_board.board.case_inputs import write_case_inputs
+
+        write_case_inputs(board, id_, case, inputs, python=python or sys.executable)
+        remark(f"Inputs of test {case} written to {inputs}.")
+    elif files_to is not None:
         _bring_files(board, id_, files_to, as_json=as_json)
     elif only_log:
         _print_logs(board, board.runs.get(id_))

@@ -21,6 +21,7 @@ from hpc_board.cli.options import (
     force_option,
     json_option,
     mode_option,
+    python_option,
     task_names,
     template_names,
 )
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
 
 device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="Device of the judge."
-)
-python_option = click.option(
-    "--python",
-    metavar="PROGRAM",
-    type=PATH_OR_NAME,
-    help="Python that has the modules the task imports; default: the current one.",
 )
 
 

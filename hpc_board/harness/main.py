@@ -13,6 +13,7 @@ usage: harness.pyz supervise JOB.JSON          evaluate a submission, or probe t
                                                or evaluate the runs of a queue, one after another
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
        harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
+       harness.pyz inputs JOB.JSON CASE        write the inputs of a test case
 """
 
 
@@ -44,6 +45,10 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.lint.linter import lint
 
         return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
+    if role == "inputs" and len(argv) == 4 and argv[3].isdigit():
+        from hpc_board.harness.lint.inputs import write_inputs
+
+        return write_inputs(Path(argv[2]), harness, int(argv[3]))
     if role == "zygote" and len(argv) == 4:
         return zygote(int(argv[2]), int(argv[3]))
     if role == "program" and len(argv) == 3:

@@ -219,12 +219,17 @@ def value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Any:
 
 
 def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> tuple[Any, Node, int]:
-    start, layout = _header(memory, base)
+    start, layout = header(memory, base)
     reader = _Reader(memory, start, len(memory), place)
     return reader.value(layout, 0), layout, reader.end
 
 
-def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
+def header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
+    """Return the offset of the leaves of the payload at `base`, and its layout.
+
+    Raises:
+        PayloadError: the bytes are not a payload.
+    """
     begin = base + _PREFIX_BYTES
     header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
     if memory[base : base + len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - begin):
@@ -242,7 +247,7 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
     The layouts of both are trusted.
     """
     with mapped(descriptor) as one, mapped(other) as two:
-        (start, layout), (other_start, other_layout) = _header(one), _header(two, base)
+        (start, layout), (other_start, other_layout) = header(one), header(two, base)
         return layout == other_layout and all(
             one[start + at : start + at + length] == two[other_start + at : other_start + at + length]
             for at, length in ((leaf["at"], leaf_bytes(leaf)) for leaf, _ in leaves_of(layout) if "at" in leaf)

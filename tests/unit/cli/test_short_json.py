@@ -9,14 +9,24 @@ import pytest
 from hpc_board.cli import status
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
-from hpc_board.model.mismatch import Mismatch
+from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from tests.unit.recorded import AT, Recorded, call, result_of, row_case, status_of
 from tests.values import replace
 
 TESTS = tuple(Case("test", index, f"size: {2**index}; seed: {index}", Verdict.PASS, "") for index in range(16))
-MISMATCH = Mismatch((1 << 20,), 1 << 20, 524_288, "every 2nd element, from the first\u2026" * 9, 3.5, 1.0)
+MISMATCH = Mismatch(
+    (1 << 20,),
+    1 << 20,
+    524_288,
+    "every 2nd element, from the first\u2026" * 9,
+    3.5,
+    1.0,
+    of_tolerance=1234567.89,
+    cause=Cause.UNINITIALIZED_READ,
+    caused=524_288,
+)
 
 
 def brief(board: Recorded, *words: str) -> tuple[Any, int]:
@@ -26,9 +36,11 @@ def brief(board: Recorded, *words: str) -> tuple[Any, int]:
 
 
 def test_a_brief_test_that_passed_has_at_most_120_bytes(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS, *TESTS), mode=Mode.TEST)
+    with_margins = [replace(case, margin=0.012345 * case.index) for case in TESTS]
+    board.add(result=result_of(Verdict.PASS, *with_margins), mode=Mode.TEST)
     found, size = brief(board, "run", "1")
-    assert found == {"id": 1, "gpu": "CPU", "file_name": "kernel.py", "mode": "test", "verdict": "pass", "cases": 16}
+    expected = {"id": 1, "gpu": "CPU", "file_name": "kernel.py", "mode": "test", "verdict": "pass", "cases": 16}
+    assert found == {**expected, "margin": 0.19}
     assert size <= 120
 
 
@@ -37,6 +49,10 @@ def test_a_brief_test_that_passed_has_at_most_120_bytes(board: Recorded) -> None
 )
 def test_a_brief_run_with_long_names_keeps_its_size(board: Recorded, gpu: str, file_name: str) -> None:
     board.add(result=result_of(Verdict.PASS, *TESTS), mode=Mode.TEST, gpu=gpu, file_name=file_name)
+    tests = [replace(case, margin=0.98765) for case in TESTS]
+    board.add(result=result_of(Verdict.PASS, *tests), mode=Mode.TEST, gpu=gpu, file_name=file_name, code=b"another")
+    with_margin, its_size = brief(board, "run", "2")
+    assert (with_margin["margin"], its_size <= 114) == (0.99, True)
     found, size = brief(board, "run", "1")
     assert (gpu.startswith(found["gpu"]), len(found["gpu"]) >= min(20, len(gpu))) == (True, True)
     assert file_name.startswith(found["file_name"])
@@ -53,6 +69,7 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
     found, size = brief(board, "run", "1")
     assert (found["verdict"], found["cases"], found["failed"], found["wrong"]) == ("wrong_value", 18, 2, 524_288)
     assert found["pattern"].startswith("every 2nd element")
+    assert (found["cause"], found["of_tolerance"]) == ("uninitialized_read", 1_235_000.0)
     assert size <= 500
 
 
