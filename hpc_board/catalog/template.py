@@ -9,7 +9,7 @@ from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import Language, Task, Template, language_of
+from hpc_board.model.task import Language, Task, TaskFile, Template, language_of
 from hpc_board.model.text import one_line, printable
 
 _OTHER_NAMES = {"pytorch": Template.PYTHON, **{str(language): Template.of(language) for language in Language}}
@@ -31,7 +31,7 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
     fitting = [gpu.name for gpu in fitting_gpus(name, gpus)]
     note = no_gpu(task, name, gpus) if gpus and not fitting else ""
     header = "".join(f"{line}\n" for line in _header(task, mark, fitting, note))
-    return f"{header}\n{_without_directives(task.templates[name])}"
+    return f"{header}\n{template_code(task, name)}"
 
 
 def fitting_gpus(template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
@@ -68,9 +68,15 @@ def _header(task: Task, mark: str, gpus: Sequence[str], note: str) -> Iterator[s
         yield f"{mark} {note}"
 
 
-def _without_directives(template: str) -> str:
-    """Return the template without the directives of its header, which may name another board, or lines before it."""
-    lines = template.removeprefix("\ufeff").splitlines(keepends=True)
+def reference_file(task: Task) -> TaskFile | None:
+    """Return the file with the reference of a task: the first of that name, or the first one; None if it has none."""
+    files = [file for file in task.files if file.text is not None]
+    return next((file for file in files if file.name.startswith("reference")), next(iter(files), None))
+
+
+def template_code(task: Task, name: str) -> str:
+    """Return a template without the directives of its header, which may name another board, or lines before it."""
+    lines = task.templates[name].removeprefix("\ufeff").splitlines(keepends=True)
     end = next((number for number, line in enumerate(lines) if not line.startswith(("#", "//"))), len(lines))
     header = [line for line in lines[:end] if not _DIRECTIVE.match(line)]
     return "".join([*header, *lines[end:]]).lstrip("\r\n")

@@ -140,7 +140,7 @@ def cli(ctx: click.Context) -> None:
     if ctx.obj is None:
         ctx.obj = lambda: open_board(config_of(ctx))
     if ctx.invoked_subcommand is not None:
-        if ctx.invoked_subcommand != _app.name:
+        if ctx.invoked_subcommand not in (_app.name, "mcp"):
             ctx.obj = partial(_in_session, ctx, ctx.obj)
         return
     if not _on_terminal():
@@ -237,7 +237,7 @@ _COMMANDS = {
     ),
     "Tasks": (
         ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),
-        ("task", "tasks:task", "Show a task, or develop a new one."),
+        ("task", "tasks:task", "Show a task, start to work on it, or develop a new one."),
         ("template", "tasks:template", "Print a submission template."),
         ("gpus", "tasks:gpus", "List the GPUs: partition, free GPUs, waiting jobs."),
         ("eval-code", "eval_code:eval_code", "Show the programs that evaluate submissions."),
@@ -250,6 +250,7 @@ _COMMANDS = {
     "Setup": (
         ("admin", "admin:admin", "Administer a board: setup, checks, export and moderation."),
         ("serve", "serve:serve", "Serve a board to other accounts."),
+        ("mcp", "mcp:mcp", "Serve the board to a coding agent (MCP)."),
     ),
 }
 """The commands of other modules, in the groups of the help: name, `module:attribute`, and first line of the help."""

@@ -115,12 +115,13 @@ class _ShownByDefault(Group):
     epilog=examples(
         "hpc-board task vectoradd_py",
         "hpc-board task vectoradd_py --file reference.py",
+        "hpc-board task start vectoradd_py",
         "hpc-board task new my_task",
         "hpc-board task check ./my_task",
     ),
 )
 def task() -> None:
-    """Show a task, or develop a new one.
+    """Show a task, start to work on it, or develop a new one.
 
     `task NAME` is short for `task show NAME`. A task with the name of a
     command, such as "check", needs the long form.
@@ -386,5 +387,39 @@ def _starter(task: Task, language: str | None, allowed: Sequence[Gpu], output: P
     return starter(task, chosen, allowed), f"Template of {task.name} written to {output}. {next_step}"
 
 
-for each in (show_task, check, test, new):
+@command(
+    "hpc-board task start softmax_py",
+    "hpc-board task start matmul ~/tuning --language C++",
+)
+@click.argument("name", shell_complete=task_names)
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--language",
+    metavar="L",
+    shell_complete=template_names,
+    help="A language, a library or a DSL, such as CUDA or Triton; default: the task's own.",
+)
+def start(open_: Open, name: str, folder: Path | None, language: str | None, as_json: bool) -> None:
+    """Create a folder to work on a task in.
+
+    It has the kernel to change, the reference, and AGENTS.md, with which a
+    coding agent can begin: the commands to test, rank, compare and profile.
+    FOLDER defaults to NAME. An existing folder is not changed.
+    """
+    from hpc_board.catalog import workplace
+
+    board = open_()
+    found = board.tasks.get(name)
+    files = workplace.files(found, language, board.gpus.allowed(found))
+    place = folder or Path(found.name)
+    write_new_folder(place, files)
+    if as_json:
+        from hpc_board.report.views.tasks import NewTaskView
+
+        print_json(NewTaskView(folder=str(place), files=sorted(files)))
+        return
+    remark(f"{', '.join(files)} written to {place}; {place / workplace.GUIDE} has the commands.")
+
+
+for each in (show_task, start, check, test, new):
     task.add_command(each)

@@ -271,6 +271,12 @@ def a_kernel(home: Home) -> None:
     home.kernel("matmul")
 
 
+@before("agents.md")
+def a_bundled_task(home: Home) -> None:
+    skip_without("numpy")
+    home.settings(tasks=["bundled"])
+
+
 @before("authors.md")
 def files_of_other_authors(home: Home) -> None:
     skip_without("torch")

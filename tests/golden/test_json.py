@@ -28,6 +28,7 @@ WITHOUT_JSON = {
     "admin-export": "its --format json writes JSON",
     "completion": "a shell reads its script",
     "help": "its text is for people",
+    "mcp": "it speaks MCP, which is JSON",
     "serve": "it answers clients, and logs in JSON",
 }
 """The commands that have no --json, with the reasons."""
@@ -106,6 +107,7 @@ CASES = (
         files_alone=_TEXTS,
     ),
     Case("task-new", "task new mine --language py --language cu"),
+    Case("task-start", "task start scan mine --language py", files_alone="the service keeps the reference"),
     Case("eval-code", "eval-code", plain=_shape_of_files),
     Case("eval-code.own-eval", "eval-code histo", files_alone=_TEXTS),
     Case("show", "show scan"),
@@ -135,6 +137,7 @@ CASES = (
     Case("run.brief", "run {best}", form="--json=brief"),
     Case("run.brief-wrong", "run {wrong}", form="--json=brief"),
     Case("submit.brief", "submit kernel.py --wait", form="--json=brief", answering=True),
+    Case("list.brief", "list", form="--json=brief"),
     Case("version.brief", "version", form="--json=brief"),
     Case("code", "code {submission_best}"),
     Case("note", "note {submission_best} another"),

@@ -1,4 +1,4 @@
-"""The short forms of JSON: the brief objects of runs, and a choice of an object's keys."""
+"""The short forms of JSON: the brief objects of runs and tasks, and a choice of an object's keys."""
 
 import json
 import math
@@ -11,9 +11,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hpc_board.model.text import one_line
-from hpc_board.report.views import Nanoseconds, Seconds, View
+from hpc_board.report.tasks import first_sentence
+from hpc_board.report.views import Moment, Nanoseconds, Seconds, View
 from hpc_board.report.views.results import CaseView
 from hpc_board.report.views.runs import LookView, RunView, SubmissionView
+from hpc_board.report.views.tasks import TaskView
 
 _NAMES_BYTES_MAX = 40
 """The bytes of the names of GPU and file together; the latter is cut first."""
@@ -21,6 +23,7 @@ _NAMES_BYTES_MAX = 40
 _GPU_BYTES_MAX = 24
 _MARGIN_BYTES = len(',"margin":0.12')
 _WORDS_BYTES_MAX = 40
+_DESCRIPTION_BYTES_MAX = 80
 _LINE_BYTES_MAX = 120
 _MESSAGE_BYTES_MAX = 170
 _NUMBERS_MAX = 8
@@ -135,11 +138,36 @@ class BriefLookView(View, frozen=True):
         )
 
 
+class BriefTaskView(View, frozen=True):
+    """A task in a list, in brief."""
+
+    name: str
+    """the name of the task"""
+    languages: list[str]
+    """the languages that it accepts"""
+    gpus: list[str]
+    """the GPUs on which it may run here"""
+    description: str
+    """the beginning of its description"""
+    deadline: Moment | UnsetType = UNSET
+    """its deadline, if it has one"""
+
+    @classmethod
+    def of(cls, task: TaskView) -> "BriefTaskView":
+        """Return the brief object of a task."""
+        return cls(
+            name=task.name,
+            languages=task.languages,
+            gpus=task.gpus,
+            deadline=task.deadline or UNSET,
+            description=_cut(first_sentence(task.description), _DESCRIPTION_BYTES_MAX),
+        )
+
+
 def short_of(view: Any, fields: Sequence[str] = ()) -> Any:
     """Return an object or a list of them with these keys alone, or in brief without any; submissions become runs.
 
-    A key of an inner object is behind that of its own, as in `job.node`. Objects without a brief form lose the keys
-    that are `null`, empty or false.
+    A key of an inner object is behind that of its own, as in `job.node`. Objects without a brief form become `compact`.
     """
     if isinstance(view, SubmissionView):
         view = view.runs
@@ -155,16 +183,19 @@ def _brief(view: Any) -> Any:
         return msgspec.to_builtins(BriefRunView.of(view))
     if isinstance(view, LookView):
         return msgspec.to_builtins(BriefLookView.of(view))
-    return _without_empty(msgspec.to_builtins(view))
+    if type(view) is TaskView:
+        return msgspec.to_builtins(BriefTaskView.of(view))
+    return compact(msgspec.to_builtins(view))
 
 
-def _without_empty(value: Any) -> Any:
+def compact(value: Any) -> Any:
+    """Return a value of JSON without the keys that are `null`, empty or false; numbers have four digits."""
     if isinstance(value, list):
-        return list(map(_without_empty, value))
+        return list(map(compact, value))
     if isinstance(value, dict):
-        kept = {key: _without_empty(each) for key, each in value.items()}
+        kept = {key: compact(each) for key, each in value.items()}
         return {key: each for key, each in kept.items() if each is not False and each not in (None, "", [], {})}
-    return value
+    return _rounded(value) if isinstance(value, float) and value else value
 
 
 def _tree(fields: Sequence[str]) -> dict[str, Any]:

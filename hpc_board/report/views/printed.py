@@ -46,7 +46,7 @@ PRINTED = (
     (("task check",), tasks.TaskCheckView, ""),
     (("task check",), list[tasks.TaskCheckView], "of several tasks"),
     (("task test",), runs.TrialView, ""),
-    (("task new",), tasks.NewTaskView, ""),
+    (("task new", "task start"), tasks.NewTaskView, ""),
     (("template",), tasks.TemplateView, ""),
     (("eval-code",), tasks.EvalCodeView, ""),
     (("gpus",), list[usage.GpuView], ""),
@@ -81,6 +81,7 @@ BRIEF = (
     (("run", "watch"), brief.BriefRunView, "with `--json=brief`"),
     (_RUNS, list[brief.BriefRunView], "with `--json=brief`"),
     (("status",), brief.BriefLookView, "with `--json=brief`"),
+    (("list",), list[brief.BriefTaskView], "with `--json=brief`"),
 )
 """The same of the objects that `--json=brief` has of its own."""
 

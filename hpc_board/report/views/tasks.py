@@ -54,7 +54,7 @@ class TemplateView(View, frozen=True):
 
 
 class NewTaskView(View, frozen=True):
-    """The folder of a new task."""
+    """A new folder: of a new task, or to work on a task in."""
 
     folder: str
     """its path"""

@@ -518,13 +518,12 @@ def _first(task: Task) -> str | None:
 
 def _code(task: Task, part: str) -> tuple[str | None, str]:
     """Return the reference or the starter of a task, None if it has none, and a file name for it."""
-    if part == "starter":
-        from hpc_board.catalog.template import starter
+    from hpc_board.catalog.template import reference_file, starter
 
+    if part == "starter":
         return (starter(task, _first(task)) if task.templates else None), task.submission_name
-    files = [file for file in task.files if file.text is not None]
-    named = [file for file in files if file.name.startswith("reference")] or files
-    return (named[0].text, named[0].name) if named else ("", "")
+    reference = reference_file(task)
+    return (reference.text, reference.name) if reference else ("", "")
 
 
 def _written(path: Path, replace: bool, text: str) -> Path:

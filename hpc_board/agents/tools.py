@@ -1,0 +1,440 @@
+"""The tools of coding agents: each is a Struct of its arguments, and answers from a board in few bytes.
+
+The docstring of a tool is its description for agents. No tool has a rule of its own: the board has them, for the
+account that runs the server.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.board import Board
+from hpc_board.domain.draft import Source, SubmissionRequest
+from hpc_board.domain.run import Run as StoredRun
+from hpc_board.errors import BoardError, InputError, SchedulerError, WaitExpired
+from hpc_board.files import decoded
+from hpc_board.model.names import suggestion
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.plain import plain
+from hpc_board.report.views.brief import compact, short_of
+from hpc_board.report.views.runs import RunnerView, WholeRunView
+
+WAIT_SECONDS = 50
+"""The usual wait of a call: many clients give a call up after a minute."""
+
+TEXT_CHARACTERS_MAX = 8_000
+"""The maximum length of a text in an answer."""
+
+CODE_CHARACTERS_MAX = 60_000
+"""That of a file, of which a part is of no use."""
+
+_KERNELS_MAX = 5
+_READ_SECONDS = 2.0
+_COMMAND = re.compile(r"`?hpc-board ([a-z]+)[^`\n]*`?")
+_TOOLS_OF_COMMANDS = {
+    "list": "tasks",
+    "task": "task",
+    "template": "task",
+    "runs": "history",
+    "status": "history",
+    "run": "report",
+    "code": "report",
+    "watch": "wait",
+    "show": "standings",
+    **{name: name for name in ("submit", "cancel", "compare", "hold", "release")},
+}
+"""The tools in the place of the commands that a hint names."""
+
+Number = Annotated[int, Meta(ge=1)]
+Numbers = Annotated[list[Number], Meta(min_length=1, max_length=100)]
+Seconds = Annotated[float, Meta(ge=0, le=600)]
+Count = Annotated[int, Meta(ge=1, le=100)]
+_MODES = Meta(extra_json_schema={"enum": list(map(str, Mode))})
+_WORD = Meta(extra_json_schema={"type": "string"})
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer: its text, the next call, and whether the call failed."""
+
+    text: str
+    next: str
+    failed: bool = False
+
+
+class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call of a tool."""
+
+    only_reads: ClassVar[bool] = True
+
+    def answer(self, board: Board) -> Answer:
+        """Carry the call out.
+
+        Raises:
+            BoardError: the board refuses it.
+        """
+        raise NotImplementedError
+
+
+class Tasks(Tool, frozen=True):
+    """List the tasks, and the GPUs."""
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.report.views.tasks import TaskView
+
+        found = [TaskView.of(task, board.gpus.allowed(task)) for task in board.tasks.catalog().tasks]
+        gpus = [gpu.name for gpu in board.gpus.all()]
+        # Most tasks may run on all of them.
+        tasks = [
+            {key: value for key, value in each.items() if (key, value) != ("gpus", gpus)} for each in short_of(found)
+        ]
+        return Answer(_json({"gpus": gpus, "tasks": tasks}), "task")
+
+
+class Task(Tool, frozen=True):
+    """Show a task: text, rules, cases, the template to start from, and the reference."""
+
+    name: str
+    language: Annotated[str, Meta(description="of the template: Python, Triton, C++, CUDA, HIP")] = ""
+    file: Annotated[str, Meta(description="show only this file")] = ""
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.catalog.template import compiled_header, reference_file, template_code, template_name
+        from hpc_board.domain.catalog import require_texts
+        from hpc_board.model.task import Template
+        from hpc_board.report.tasks import task_report
+
+        found = board.tasks.get(self.name)
+        then = "submit"
+        if self.file:
+            require_texts(found)
+            names = [*(file.name for file in found.files if file.text is not None), _HEADER]
+            text = compiled_header() if self.file == _HEADER else found.text(self.file)
+            if text is None:
+                near = suggestion(self.file, names)
+                raise InputError(
+                    f"task {found.name} has no file {self.file}.{near}", hint=f"Files: {', '.join(names)}."
+                )
+            return Answer(_bounded(text, CODE_CHARACTERS_MAX), then)
+        parts = [plain(task_report(found, board.gpus.allowed(found), datetime.now(UTC)))]
+        if found.templates:
+            chosen = template_name(found, self.language or None, "" if self.language else found.submission_name)
+            language = Template(chosen).language
+            parts.append(f"--- template ({chosen}), kernel{language.extensions[0]} ---\n{template_code(found, chosen)}")
+            if language.compiled:
+                then = f"submit; file={_HEADER} shows that header"
+        if not found.published_version and (reference := reference_file(found)):
+            parts.append(f"--- {reference.name} ---\n{reference.text}")
+        return Answer(_bounded("\n".join(parts), CODE_CHARACTERS_MAX), then)
+
+
+_HEADER = "hpc_board.h"
+
+
+class Submit(Tool, frozen=True):
+    """Submit a kernel, wait for its runs, and return them in brief."""
+
+    only_reads: ClassVar[bool] = False
+    task: str
+    code: Annotated[str, Meta(description="the text of the file")]
+    file_name: Annotated[str, Meta(description="its ending is the language: .py .cpp .cu .hip")] = "kernel.py"
+    gpu: Annotated[str, Meta(description="needed if there are several; commas and all work")] = ""
+    mode: Annotated[str, _MODES] = "test"
+    note: Annotated[str, Meta(description="your idea, for history")] = ""
+    key: Annotated[str, Meta(description="a repeated call with it sends nothing twice")] = ""
+    if_new: Annotated[bool, Meta(description="reuse the run of an identical file")] = False
+    wait_seconds: Seconds = WAIT_SECONDS
+
+    def answer(self, board: Board) -> Answer:
+        source = Source(self.file_name, decoded(self.code.encode(), "code"))
+        gpus = (self.gpu,) if self.gpu else ()
+        request = SubmissionRequest(source, self.task, gpus, self.mode, self.note)
+        found = board.submissions.submit([request], key=self.key, if_new=self.if_new)
+        return _ended(board, [run.id for run in found], self.wait_seconds)
+
+
+class Wait(Tool, frozen=True):
+    """Wait for runs to end, and return them in brief."""
+
+    runs: Numbers
+    wait_seconds: Seconds = WAIT_SECONDS
+
+    def answer(self, board: Board) -> Answer:
+        return _ended(board, self.runs, self.wait_seconds)
+
+
+class Report(Tool, frozen=True):
+    """Show a run in words: cases, times, errors, advice; or its code or output."""
+
+    run: Number
+    part: Annotated[Literal["report", "code", "output"], _WORD] = "report"
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.report.logs import run_logs
+        from hpc_board.report.runs import run_summary
+
+        _refresh(board)
+        whole = board.runs.whole(self.run)
+        if self.part == "code":
+            _, code = board.submissions.code(whole.run.submission)
+            return Answer(_bounded(code.decode(), CODE_CHARACTERS_MAX), "submit")
+        log = board.runs.log(self.run)
+        if self.part == "output":
+            blocks: Sequence[Any] = run_logs(whole.result, log)
+        else:
+            blocks = run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
+        has_failed = whole.run.state.ended and whole.run.verdict is not Verdict.PASS
+        return Answer(_bounded(plain(blocks)), "submit a corrected one" if has_failed else _next_of([whole.run]))
+
+
+class Profile(Tool, frozen=True):
+    """Profile the file of a run, and return its kernels; a profile that is there is shown."""
+
+    only_reads: ClassVar[bool] = False
+    run: Number
+    wait_seconds: Seconds = WAIT_SECONDS
+
+    def answer(self, board: Board) -> Answer:
+        number = self.run
+        if board.runs.get(number).mode is not Mode.PROFILE:
+            again = board.submissions.again(number, mode="profile")
+            number = board.submissions.submit([again], if_new=True)[0].id
+        waited = _ended(board, [number], self.wait_seconds)
+        found = _view(board, number)
+        if found.verdict != "pass":
+            return waited
+        then = f"submit; report run={number} has the whole profile"
+        if not found.kernels:
+            return Answer(_bounded(found.profile), then)
+        return Answer(_json({"id": number, "kernels": short_of(found.kernels[:_KERNELS_MAX])}), then)
+
+
+class Compare(Tool, frozen=True):
+    """Compare the times of two runs of one task, case by case, with confidence intervals."""
+
+    run: Number
+    other: Number
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.report.views.standings import ComparisonsView, ComparisonView
+
+        one, other = (board.runs.get(number) for number in (self.run, self.other))
+        found = board.submissions.compare(one.submission, other.submission, [one.gpu])
+        boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
+        keys = ("score.speedup", "score.speedup_low", "score.speedup_high", "score.text", "cases.case", "cases.text")
+        fields = [f"boards.{key}" for key in ("gpu", "runs", *keys)]
+        return Answer(_json(short_of(ComparisonsView(task=one.task, boards=boards), fields)["boards"]), "submit")
+
+
+class Standings(Tool, frozen=True):
+    """Show the best ranked runs of a task, your rank, and the reference."""
+
+    task: str
+    gpu: str = ""
+    top: Count = 5
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.report.views.standings import PageView
+
+        _refresh(board)
+        gpus = [self.gpu] if self.gpu else [gpu.name for gpu in board.gpus.allowed(board.tasks.get(self.task))]
+        pages = [PageView.of(page) for page in board.standings.pages(self.task, gpus, limit=self.top)]
+        of_row = ("rank", "user", "score_s", "speedup", "run")
+        of_board = [f"{place}.{key}" for place in ("rows", "own") for key in of_row]
+        return Answer(_json(short_of(pages, ("gpu", "total", *of_board, "marks.name", "marks.score_s"))), "submit")
+
+
+class History(Tool, frozen=True):
+    """List your newest runs with their notes; of a task, a mode, a key, or with a text in the note."""
+
+    task: str = ""
+    mode: str = ""
+    note: str = ""
+    key: str = ""
+    limit: Count = 10
+
+    def answer(self, board: Board) -> Answer:
+        from hpc_board.runs.drafts import mode_called
+
+        task = board.tasks.get(self.task).name if self.task else None
+        mode = mode_called(self.mode) if self.mode else None
+        _refresh(board)
+        runs = board.runs.list(task=task, mode=mode, note=self.note, key=self.key, limit=self.limit)
+        fields = ("id", "task", "gpu", "mode", "state", "verdict", "score_s", "note")
+        found = short_of([_view(board, run.id) for run in runs], fields)
+        if going := [run.id for run in runs if not run.state.ended]:
+            return Answer(_json(found), f"wait runs={going}")
+        return Answer(_json(found), "report run=N part=code, or submit" if found else "tasks, then submit")
+
+
+class Cancel(Tool, frozen=True):
+    """Cancel your runs."""
+
+    only_reads: ClassVar[bool] = False
+    runs: Numbers
+
+    def answer(self, board: Board) -> Answer:
+        for found in board.runs.cancel_each(self.runs):
+            if found.error is not None:
+                raise found.error
+        return _of_runs(board, self.runs)
+
+
+class Hold(Tool, frozen=True):
+    """Hold a GPU for your runs, which then start at once; it ends by itself when idle."""
+
+    only_reads: ClassVar[bool] = False
+    gpu: str
+    minutes: Annotated[int, Meta(ge=0, description="at most; 0: the default of the board")] = 0
+
+    def answer(self, board: Board) -> Answer:
+        runner = board.runners.hold(self.gpu, 60 * self.minutes or None, unless_held=True)
+        return _of_runner(RunnerView.of(runner, datetime.now(UTC)), f"submit; release runner={runner.id} at the end")
+
+
+class Release(Tool, frozen=True):
+    """Release a GPU that you hold."""
+
+    only_reads: ClassVar[bool] = False
+    runner: Annotated[int, Meta(ge=1, description="the id that hold returned")]
+
+    def answer(self, board: Board) -> Answer:
+        return _of_runner(RunnerView.of(board.runners.release(self.runner), datetime.now(UTC)), "standings")
+
+
+TOOLS: Mapping[str, type[Tool]] = {
+    "tasks": Tasks,
+    "task": Task,
+    "submit": Submit,
+    "wait": Wait,
+    "report": Report,
+    "profile": Profile,
+    "compare": Compare,
+    "standings": Standings,
+    "history": History,
+    "cancel": Cancel,
+    "hold": Hold,
+    "release": Release,
+}
+"""The tools by name, in the order of their use."""
+
+
+def schema_of(tool: type[Tool]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, without the bounds: an agent reads all schemas before its task."""
+    _, components = msgspec.json.schema_components([tool])
+    found = components[tool.__name__]
+    properties = {
+        name: {key: each[key] for key in ("type", "enum", "items", "description", "default") if each.get(key, "") != ""}
+        for name, each in found["properties"].items()
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": found["required"]} if found["required"] else {}),
+    }
+
+
+def called(board: Board, name: str, arguments: Mapping[str, Any]) -> Answer:
+    """Return the answer of the tool `name`; an error is an answer, too, with the next step of the agent."""
+    try:
+        with board.session():
+            return _tool(name, arguments).answer(board)
+    except BoardError as error:
+        told = printable(error.message, TEXT_CHARACTERS_MAX)
+        hint = _COMMAND.sub(_in_words_of_tools, printable(error.hint, TEXT_CHARACTERS_MAX))
+        return Answer(f"{error.kind}: {told}", hint or f"Correct the arguments of {name}.", failed=True)
+
+
+def _in_words_of_tools(command: re.Match[str]) -> str:
+    name = _TOOLS_OF_COMMANDS.get(command[1])
+    return f"`{name}`" if name else command[0]
+
+
+def _tool(name: str, arguments: Mapping[str, Any]) -> Tool:
+    """Return the call of a tool.
+
+    Raises:
+        InputError: there is no such tool, or its arguments are invalid.
+    """
+    if name not in TOOLS:
+        raise InputError(
+            f'unknown tool "{one_line(name, 80)}".{suggestion(name, [*TOOLS])}', hint=f"Tools: {_names(TOOLS)}."
+        )
+    known = TOOLS[name].__struct_fields__
+    for each in arguments:
+        if each not in known:
+            near = suggestion(each, known)
+            hint = f"Arguments of {name}: {_names(known)}."
+            raise InputError(f'{name} has no argument "{one_line(each, 80)}".{near}', hint=hint)
+    try:
+        return msgspec.convert(dict(arguments), TOOLS[name], strict=False)
+    except msgspec.ValidationError as error:
+        properties = _json(schema_of(TOOLS[name])["properties"])
+        raise InputError(f"{name}: {one_line(str(error), 400)}.", hint=f"Arguments of {name}: {properties}") from error
+
+
+def _names(known: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(known) or "none"
+
+
+def _refresh(board: Board) -> None:
+    """Update the runs in flight; without an answer of a scheduler in time, the last known state is shown."""
+    with suppress(SchedulerError):
+        board.runs.advance(within_seconds=_READ_SECONDS)
+
+
+def _view(board: Board, number: int) -> WholeRunView:
+    return WholeRunView.with_result(board.runs.whole(number), samples=False)
+
+
+def _ended(board: Board, numbers: Sequence[int], wait_seconds: float) -> Answer:
+    """Return runs in brief, once they have ended or the time is over."""
+    wanted = list(dict.fromkeys(numbers))
+    try:
+        for _ in board.runs.wait(wanted, timeout_seconds=wait_seconds):
+            pass
+    except WaitExpired:
+        pass
+    return _of_runs(board, wanted)
+
+
+def _of_runs(board: Board, numbers: Sequence[int]) -> Answer:
+    """Return runs in brief, and the next call after them."""
+    found = [board.runs.whole(number) for number in numbers]
+    # The agent has just named the file.
+    views = short_of([WholeRunView.with_result(each, samples=False) for each in found])
+    return Answer(_json([{**view, "file_name": None} for view in views]), _next_of([each.run for each in found]))
+
+
+def _next_of(runs: Sequence[StoredRun]) -> str:
+    """Return the next call after these runs."""
+    going = [run.id for run in runs if not run.state.ended]
+    if going:
+        return f"wait runs={going}"
+    failed = next((run for run in runs if run.verdict is not Verdict.PASS), None)
+    if failed is not None:
+        return f"report run={failed.id} has the details; then submit"
+    if runs[0].mode is Mode.RANKED:
+        return f"submit a faster one, profile run={runs[0].id}, or compare"
+    return "submit mode=ranked" if runs[0].mode in (Mode.TEST, Mode.BENCHMARK) else "submit"
+
+
+def _of_runner(runner: RunnerView, then: str) -> Answer:
+    fields = ("id", "gpu", "state", "takes_runs", "left_seconds", "expected_start", "reason")
+    return Answer(_json(short_of(runner, fields)), then)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(compact(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _bounded(text: str, most: int = TEXT_CHARACTERS_MAX) -> str:
+    safe = printable(text, len(text))
+    return safe if len(safe) <= most else f"{safe[:most]}\n... ({len(safe) - most} more characters)"
