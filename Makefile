@@ -123,6 +123,10 @@ bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controll
 bench-runner: .venv/.dev slurm ## runs at held GPUs and other runners, here and on a real Slurm, beside the same runs as jobs of their own (half an hour)
 	$(BIN)/python scripts/bench_runner.py
 
+.PHONY: bench-loop
+bench-loop: .venv/.dev ## a loop of submissions: bytes of an answer, runs an hour, a hang, an agent's tokens, gains denied (15 minutes)
+	$(BIN)/python scripts/bench_loop.py
+
 .PHONY: bench-store
 bench-store: .venv/.dev ## the commands' questions to the database of a board with up to 100,000 runs (5 minutes, 1 GB)
 	$(BIN)/python scripts/bench_store.py
