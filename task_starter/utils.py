@@ -22,6 +22,20 @@ def verbose_allclose(
     return _verdict(within | (got == right) | (got.isnan() & right.isnan()), got, right, max_print)
 
 
+def close(
+    received: object, expected: torch.Tensor, tolerance: torch.Tensor, dtype: torch.dtype = torch.float32
+) -> tuple[bool, str]:
+    """Return whether each element is within its own `tolerance` of the expected one, and the faults if not.
+
+    `expected` and `tolerance` may be of a finer type than `dtype`, which the answer must have.
+    """
+    if fault := misfit(received, expected.to(dtype)):
+        return False, fault
+    got, right = received.detach().to(expected.device, torch.float64), expected.double()
+    good, faults = _verdict((got - right).abs() <= tolerance, got, right, 5)
+    return good, "\n".join(faults)
+
+
 def verbose_allequal(received: torch.Tensor, expected: torch.Tensor, max_print: int = 5) -> tuple[bool, list[str]]:
     """Return whether each element equals the expected one, and the faults if not. NaN equals nothing."""
     if fault := misfit(received, expected):

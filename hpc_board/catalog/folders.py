@@ -106,7 +106,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The languages of submissions; only `lang` if empty."""
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
-    accepts: list[Literal["tf32", "float16", "input", "one_element"]] = []
+    accepts: list[Literal["tf32", "float16", "input", "one_element", "exact"]] = []
     """The bogus answers that the check is meant to let pass; `hpc-board task check` reports all others."""
     start_here: bool = False
     """The app marks the task and lists it first for users without a rank."""

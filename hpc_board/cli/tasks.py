@@ -3,7 +3,8 @@
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import NO_VERDICT, NOT_PASSED, Group, exit_code_of_trial
+from hpc_board.cli.global_options import is_quiet
 from hpc_board.cli.options import (
     PATH_OR_NAME,
     JsonCommand,
@@ -184,12 +186,12 @@ def _limits(board: "Board", name: str) -> "tuple[Limits, GpuLimit | None]":
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
 @click.option("--cases", type=Number(10_000), metavar="N", help="Maximum number of cases; default: 20.")
-@click.option("--seconds", type=Number(86_400), metavar="S", help="Time limit in seconds; default: 300.")
+@click.option("--seconds", type=Number(86_400), metavar="S", help="Seconds to begin steps in; default: 300.")
 @python_option
 def check(
     open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
 ) -> None:
-    """Test a task's judge with correct and bogus answers.
+    """Test a task's judge with correct and bogus answers, and its templates.
 
     SOURCE is a task folder, a zip, a reference file, a competition with its
     folder of problems, or the name of an existing task. The judge runs on
@@ -203,18 +205,22 @@ def check(
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
     results = []
     for found in _source(open_, source):
-        remark(f"Testing the judge of {found.name} on this machine's {_kind(device)}, for {bounds.seconds} s at most.")
-        results.append(lint.check(found, bounds))
+        remark(
+            f"Testing the judge of {found.name} on this machine's {_kind(device)}, for {bounds.seconds} s; a step "
+            f"that hangs is ended after {lint.seconds_at_most(found, bounds)} s at the latest."
+        )
+        with _progress() as say:
+            results.append(lint.check(found, bounds, say))
         if not as_json:
             checked = results[-1]
             if len(results) > 1:
                 click.echo()
-            print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
+            print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.tried, checked.findings))
     if as_json:
         from hpc_board.report.views.tasks import TaskCheckView
 
         objects = [
-            TaskCheckView.of(each.task, each.functions, each.lint, each.findings, passed=each.passed)
+            TaskCheckView.of(each.task, each.functions, each.lint, each.tried, each.findings, passed=each.passed)
             for each in results
         ]
         print_json(objects[0] if len(objects) == 1 else objects)
@@ -264,6 +270,19 @@ def test(
     else:
         print_blocks(*trial_report(trial.run, trial.result))
     raise click.exceptions.Exit(exit_code_of_trial(trial.run))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], object]]:
+    """Yield a function that shows the present step on a terminal, until the block ends."""
+    if is_quiet() or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(Text(text, overflow="ellipsis", no_wrap=True))
 
 
 def _kind(device: str) -> str:

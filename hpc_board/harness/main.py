@@ -14,6 +14,7 @@ usage: harness.pyz supervise JOB.JSON          evaluate a submission, or probe t
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
        harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
        harness.pyz inputs JOB.JSON CASE        write the inputs of a test case
+       harness.pyz try JOB.JSON CASES SECONDS  call the task's own submission with several seeds, likewise
 """
 
 
@@ -41,10 +42,10 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.result_file import account
 
         return account(Path(argv[2]), int(argv[3]))
-    if role == "lint" and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():
+    if role in ("lint", "try") and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():
         from hpc_board.harness.lint.linter import lint
 
-        return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
+        return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]), tries=role == "try")
     if role == "inputs" and len(argv) == 4 and argv[3].isdigit():
         from hpc_board.harness.lint.inputs import write_inputs
 

@@ -1,4 +1,4 @@
-"""Results of a task's lint: the judge's verdicts on right and on bogus answers.
+"""Results of a task's lint: the judge's verdicts on right and on bogus answers, and on the task's own submissions.
 
 These are facts, written by the harness; `task_check/lint.py` draws the conclusions.
 """
@@ -14,7 +14,7 @@ LINT_BYTES_MAX = 16 * 2**20
 class Probe:
     """An answer given to the judge: its description, and the advice to an author whose check judges it wrongly.
 
-    It is `right`, or wrong unless the task declares one of `accepted_as`.
+    It is `right`, or wrong, unless the task declares one of `accepted_as`.
     """
 
     title: str
@@ -24,21 +24,38 @@ class Probe:
 
     def expected(self, accepts: Sequence[str]) -> str:
         """Return "pass", "refused", or "any", for a task with these declarations."""
-        if self.right:
-            return "pass"
-        return "refused" if set(self.accepted_as).isdisjoint(accepts) else "any"
+        if not set(self.accepted_as).isdisjoint(accepts):
+            return "any"
+        return "pass" if self.right else "refused"
 
 
 _RIGHT = "Compare with ref_kernel, or loosen the tolerance until honest float32 passes with room to spare."
 _INPUT = "Draw inputs that are not close to the answer, or declare hpc_board.accepts: [input]."
 _FORMAT = "Tighten the tolerance, or declare the coarsest format that may pass: hpc_board.accepts: [{}]."
+_ULP = (
+    "Loosen the tolerance: a kernel that rounds in another order than the reference differs as much. Scale it by the "
+    "source of an element's error. Where every right kernel gives the same bits, declare hpc_board.accepts: [exact]."
+)
 
 INPUTS_MAX = 4
 """Number of inputs that are tried as answers."""
 
+SECRET_SEEDS = 3
+"""Number of secret seeds of each case."""
+
+MARGIN_MAX = 1024
+"""The largest margin that is looked for."""
+
+INPUTS_ULP = "inputs_ulp"
+"""The probe whose inputs, or else whose answer, are moved by one unit in the last place."""
+
+SUBMISSION = "submission"
+"""The name of the answer of a template or a milestone, in place of a probe's."""
+
 PROBES: dict[str, Probe] = {
     "reference": Probe("the reference's answer", _RIGHT, right=True),
     "again": Probe("the same, computed again", _RIGHT, right=True),
+    INPUTS_ULP: Probe("the answer to inputs 1 ulp off", _ULP, right=True, accepted_as=("exact",)),
     "zeros": Probe(
         "zeros",
         "Make the tolerance follow the size of each expected element: an absolute one passes small values.",
@@ -67,21 +84,26 @@ UNMADE = "unmade"
 class Probed:
     """The judge's verdict on one probe; `same`: it was the reference's own answer, bit by bit.
 
-    The verdict is `UNMADE` if the probe does not apply to the answer.
+    The verdict is `UNMADE` if the probe does not apply to the answer. `margin` is the largest power of two by which the
+    answer's differences from the reference's can be multiplied so that it still passes, the least of all `seeds`; None
+    if it was not looked for or the two are the same.
     """
 
     probe: str
     verdict: str
     message: str
     same: bool
+    margin: int | None = None
+    seeds: int = 1
 
 
 @dataclass(frozen=True)
 class CheckedCase:
     """Lint results of one case.
 
-    `failure` is the reason why the judge could not continue, `lost`: it is gone since. `repeatable`: a seed gives the
-    same inputs again; `seeded`: another seed gives others. `left_out` is the reason why probes are missing.
+    `failure` is the reason why the judge could not continue, `lost`: a process is gone since. `repeatable`: a seed
+    gives the same inputs again; `seeded`: another seed gives others; `steady`: those have the same shapes. `left_out`
+    is the reason why probes are missing.
     """
 
     phase: str
@@ -91,6 +113,7 @@ class CheckedCase:
     lost: bool = False
     repeatable: bool = True
     seeded: bool = True
+    steady: bool = True
     probed: tuple[Probed, ...] = ()
     left_out: str = ""
 
@@ -102,14 +125,24 @@ class CheckedCase:
 
 @dataclass(frozen=True)
 class Lint:
-    """All results of a task's lint; `message` is the reason if it found nothing out, else "".
+    """All results of a task's lint, or of one of its submissions; `message` says why it found nothing out, else "".
 
-    `cases` are those that were started, `left_out` those that were not. `of_machine`: this machine lacks a requirement,
-    and the task is not to blame.
+    `verdict` is that of a submission that cannot be called. `cases` are those that were started, `left_out` those that
+    were not. `of_machine`: this machine lacks a requirement, and the task is not to blame.
     """
 
     message: str = ""
+    verdict: str = ""
     cases: tuple[CheckedCase, ...] = ()
     left_out: tuple[CheckedCase, ...] = ()
     printed: str = ""
     of_machine: bool = False
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none."""
+
+    name: str
+    lint: Lint
+    left_out: str = ""

@@ -1,36 +1,47 @@
-"""A checked task as blocks: its parts, the judge's answer to each probe, and the findings."""
+"""A checked task as blocks: its parts, the judge's answers to probes and to its submissions, and the findings."""
 
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint
+from hpc_board.model.lint import MARGIN_MAX, PROBES, UNMADE, CheckedCase, Lint, Probed, Tried
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
 from hpc_board.report.diagnostics import diagnostics_report
 
 _CASES_NAMED_MAX = 3
+_MARGIN = Column("MARGIN", right=True)
 _PRINTED_LINES_MAX = 20
-_FAILURES = ("unusable", "lost", "raises", "refuses_reference")
+_FAILURES = ("unusable", "lost", "raises", "out_of_memory", "refuses_reference")
 
 
-def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic]) -> tuple[Block, ...]:
-    """Return the report of a checked task; `functions` are those of its reference."""
+def check_report(
+    task: Task, functions: Sequence[str], lint: Lint, tried: Sequence[Tried], findings: Sequence[Diagnostic]
+) -> tuple[Block, ...]:
+    """Return the report of a checked task; `functions` are those of its reference, `tried` its submissions."""
     blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
     if lint.cases:
         blocks += [Heading("Probes"), _probes_table(task, lint.cases)]
-    reasons: dict[str, list[CheckedCase]] = {}
-    for case in (*lint.cases, *lint.left_out):
-        if case.left_out:
-            reasons.setdefault(case.left_out, []).append(case)
-    if reasons:
-        rows = tuple((_names(cases), one_line(why)) for why, cases in reasons.items())
-        blocks += [Heading("Left out"), Facts(rows)]
+    if any(case.probed for each in tried for case in each.lint.cases):
+        blocks += [Heading("Submissions of the task"), _tried_table(tried)]
+    left_out = [*_left_out(lint, ""), *((each.name, one_line(each.left_out)) for each in tried if each.left_out)]
+    left_out += [row for each in tried for row in _left_out(each.lint, f"{each.name}, ")]
+    if left_out:
+        blocks += [Heading("Left out"), Facts(tuple(left_out))]
     if lint.printed and any(finding.subject in _FAILURES for finding in findings):
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
         blocks.append(Log("last output of the reference", "\n".join(last)))
     return (*blocks, *diagnostics_report("Findings", findings, "No errors"))
+
+
+def _left_out(lint: Lint, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield each reason to leave cases out, after their names."""
+    reasons: dict[str, list[CheckedCase]] = {}
+    for case in (*lint.cases, *lint.left_out):
+        if case.left_out:
+            reasons.setdefault(case.left_out, []).append(case)
+    yield from ((f"{prefix}{_names(cases)}", one_line(why)) for why, cases in reasons.items())
 
 
 def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -64,17 +75,52 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name, probe in PROBES.items():
         expected = {"pass": "passes", "any": "may pass", "refused": "is rejected"}[probe.expected(task.accepts)]
-        outcomes: dict[tuple[str, str], list[CheckedCase]] = {}
+        outcomes: dict[tuple[str, str], list[tuple[CheckedCase, Probed]]] = {}
         for case in cases:
             for probed in case.probed:
                 if probed.probe == name:
                     here = "passes (correct here)" if probed.same and not probe.right else expected
-                    outcomes.setdefault((here, _verdict_words(probed.verdict)), []).append(case)
+                    outcomes.setdefault((here, _verdict_words(probed.verdict)), []).append((case, probed))
         for words, found in outcomes.items():
-            every = "all" if len(cases) > 1 else cases[0].name
-            rows.append((probe.title, *words, every if len(found) == len(cases) else _names(found)))
-    columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), Column("CASES", flexible=True))
+            rows.append((probe.title, *words, _margin_words(found), _cases_words(found, cases)))
+    columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), _MARGIN, Column("CASES", flexible=True))
     return Table(columns, tuple(rows), "No probes.")
+
+
+def _tried_table(tried: Sequence[Tried]) -> Table:
+    """Return a row for each submission and each verdict on it."""
+    rows: list[tuple[str, ...]] = []
+    for each in tried:
+        outcomes: dict[str, list[tuple[CheckedCase, Probed]]] = {}
+        for case in each.lint.cases:
+            for probed in case.probed:
+                outcomes.setdefault(_verdict_words(probed.verdict), []).append((case, probed))
+        for words, found in outcomes.items():
+            seeds = str(min(probed.seeds for _, probed in found))
+            rows.append((one_line(each.name), words, _margin_words(found), seeds, _cases_words(found, each.lint.cases)))
+    columns = (
+        Column("SUBMISSION"),
+        Column("GOT"),
+        _MARGIN,
+        Column("SEEDS", right=True),
+        Column("CASES", flexible=True),
+    )
+    return Table(columns, tuple(rows))
+
+
+def _cases_words(found: Sequence[tuple[CheckedCase, Probed]], cases: Sequence[CheckedCase]) -> str:
+    if len(found) == len(cases) > 1:
+        return "all"
+    return _names([case for case, _ in found])
+
+
+def _margin_words(found: Sequence[tuple[CheckedCase, Probed]]) -> str:
+    """Return the least margin of answers; "exact" where all were the reference's own, bit by bit."""
+    margins = [probed.margin for _, probed in found if probed.margin is not None]
+    if margins:
+        return f"{min(margins):,}x{' or more' if min(margins) == MARGIN_MAX else ''}"
+    answers = [probed for _, probed in found if probed.seeds > 1]
+    return "exact" if answers and all(probed.same for probed in answers) else ""
 
 
 def _verdict_words(verdict: str) -> str:

@@ -1,32 +1,55 @@
-"""Checks of a task: its files, and its own judge's verdicts on correct and bogus answers on this machine."""
+"""Checks of a task: its files, and its judge's verdicts on correct and bogus answers and on its own submissions."""
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from hpc_board.catalog.contract import NEEDED, defined, parsed
 from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.domain.draft import Source
+from hpc_board.domain.gpus import runs_template
 from hpc_board.errors import BoardError, InputError
 from hpc_board.harness.lint.linter import LINT
-from hpc_board.model.gpu import Device
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.lint import LINT_BYTES_MAX, PROBES, UNMADE, CheckedCase, Lint, Probed
+from hpc_board.model.lint import (
+    INPUTS_ULP,
+    LINT_BYTES_MAX,
+    PROBES,
+    UNMADE,
+    CheckedCase,
+    Lint,
+    Probed,
+    Tried,
+)
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import ISOLATED, OWN, Task
+from hpc_board.model.task import ISOLATED, OWN, Task, Template, language_of
 from hpc_board.model.text import printable
 from hpc_board.runs.drafts import check_support
-from hpc_board.task_check.local_job import local_gpu, local_job
+from hpc_board.task_check.local_job import LocalJob, local_gpu, local_job
+
+Say = Callable[[str], object]
+"""A callback with the present step of a check."""
 
 CASES_MAX = 20
 SECONDS = 300
 
 _MESSAGE_MAX = 300
+_OUT_OF_MEMORY, _KILLED = "out of memory", "signal 9"
+_WRONG = (Verdict.WRONG_VALUE, Verdict.WRONG_NONFINITE)
+_ROOM = 4
+"""The margin of a submission that shows that an honest one passes, though inputs that are moved do not."""
+
+_SIZE_MIN = 32
+"""A key whose largest value is below is no size with a tail."""
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The limits of a check: the kind of device, the Python, the number of cases, and the seconds."""
+    """The limits of a check: the kind of device, the Python, the number of cases, and the seconds to begin steps in."""
 
     device: Device = Device.CPU
     python: str = sys.executable
@@ -35,11 +58,15 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A checked task: the functions that its reference defines, the facts, and the diagnostics."""
+    """A checked task: the functions that its reference defines, the facts, and the diagnostics.
+
+    `tried` are its templates and milestones.
+    """
 
     task: Task
     functions: tuple[str, ...]
     lint: Lint
+    tried: tuple[Tried, ...]
     findings: tuple[Diagnostic, ...]
 
     @property
@@ -48,8 +75,8 @@ class Checked(msgspec.Struct, frozen=True):
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
-def check(task: Task, bounds: Bounds) -> Checked:
-    """Check `task`; its judge runs only if its files are usable.
+def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
+    """Check `task`; its judge runs only if its files are usable. `say` gets each step.
 
     Raises:
         BoardError: the judge did not start, left no result, or lacks a requirement on this machine.
@@ -57,12 +84,15 @@ def check(task: Task, bounds: Bounds) -> Checked:
     functions, found = _defined(task)
     if not found:
         found += list(_of_files(task, functions))
-    lint = Lint()
+    lint, tried = Lint(), tuple[Tried, ...]()
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
-        lint = _lint_in_job(task, bounds)
-        found += findings(lint, task.accepts)
+        deadline = time.monotonic() + bounds.seconds
+        lint = _lint_in_job(task, bounds, say)
+        if not lint.message and not any(case.failure for case in lint.cases):
+            tried = tuple(_tries(task, bounds, deadline, say))
+        found += [*findings(lint, task.accepts, tried), *findings_of_tried(tried), *sizes(task)]
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
-    return Checked(task, functions, lint, tuple(ordered))
+    return Checked(task, functions, lint, tried, tuple(ordered))
 
 
 def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
@@ -125,16 +155,10 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     return Diagnostic(Severity.WARNING, "own_eval", message, hint)
 
 
-def _lint_in_job(task: Task, bounds: Bounds) -> Lint:
+def _lint_in_job(task: Task, bounds: Bounds, say: Say) -> Lint:
     """Run the harness's lint in a process that starts like a job."""
     with local_job(task, local_gpu(bounds.device, bounds.python)) as job:
-        limits = (str(bounds.cases_max), str(bounds.seconds))
-        seconds = _seconds_at_most(task, bounds)
-        data = job.outcome("lint", *limits, timeout_seconds=seconds, file=LINT, bytes_max=LINT_BYTES_MAX)
-    try:
-        lint = msgspec.json.decode(data, type=Lint)
-    except msgspec.DecodeError as error:
-        raise BoardError(f"the result of the judge cannot be read: {error}") from error
+        lint = _outcome(job, "lint", task, bounds, bounds.seconds, lambda step: say(f"judge: {step}"))
     if lint.of_machine:
         raise BoardError(
             f"the task was not checked: {printable(lint.message)}",
@@ -144,24 +168,151 @@ def _lint_in_job(task: Task, bounds: Bounds) -> Lint:
     return lint
 
 
-def _seconds_at_most(task: Task, bounds: Bounds) -> float:
+def _outcome(job: LocalJob, role: str, task: Task, bounds: Bounds, seconds: int, say: Say) -> Lint:
+    data = job.outcome(
+        role,
+        str(bounds.cases_max),
+        str(seconds),
+        timeout_seconds=seconds_at_most(task, bounds) - bounds.seconds + seconds,
+        file=LINT,
+        bytes_max=LINT_BYTES_MAX,
+        say=say,
+    )
+    try:
+        return msgspec.json.decode(data, type=Lint)
+    except msgspec.DecodeError as error:
+        raise BoardError(f"the result of the judge cannot be read: {error}") from error
+
+
+def seconds_at_most(task: Task, bounds: Bounds) -> int:
     """Return the requested time, plus the longest time of the answers in progress at its end."""
     limits = Limits.of_task(task.limits, bounds.device)
-    return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60
+    begun = 4 * limits.load_seconds + limits.build_seconds + limits.first_call_seconds + 6 * limits.judge_seconds
+    return bounds.seconds + math.ceil(begun) + 60
 
 
-def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
+def _tries(task: Task, bounds: Bounds, deadline: float, say: Say) -> Iterator[Tried]:
+    """Yield the results of the task's templates and milestones, in jobs of their own."""
+    gpu = local_gpu(bounds.device, bounds.python)
+    for name, source, template in _submissions(task):
+        left = math.floor(deadline - time.monotonic())
+        if not runs_template(gpu, template):
+            yield Tried(name, Lint(), f"{template} does not run on this machine's {gpu.name}")
+        elif left <= 0:
+            yield Tried(name, Lint(), "the time limit was reached")
+        else:
+            yield _try(name, source, task, bounds, gpu, left, say)
+
+
+def _submissions(task: Task) -> Iterator[tuple[str, Source, Template]]:
+    for name, text in task.templates.items():
+        template = Template(name)
+        yield f"template {name}", Source(task.name_on_node(f"x{template.language.extensions[0]}"), text), template
+    for each in task.milestones:
+        language = language_of(each.file_name) or task.language
+        yield f"milestone {each.name}", Source(each.file_name, each.text), Template.of(language)
+
+
+def _try(name: str, source: Source, task: Task, bounds: Bounds, gpu: Gpu, seconds: int, say: Say) -> Tried:
+    with local_job(task, gpu, file_name=source.file_name, code=source.data) as job:
+        lint = _outcome(job, "try", task, bounds, seconds, lambda step: say(f"{name}: {step}"))
+    if lint.of_machine:
+        return Tried(name, Lint(), printable(lint.message).partition("\n")[0])
+    return Tried(name, lint)
+
+
+def findings_of_tried(tried: Sequence[Tried]) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of templates and milestones: a wrong answer of one is an error."""
+    for each in tried:
+        failed = [case for case in each.lint.cases if case.failure]
+        if failed:
+            yield _error("raises", f"{each.name}: {_places(failed)}: {failed[0].failure}", _RAISES)
+        answers = [(case, probed) for case in each.lint.cases for probed in case.probed]
+        refused = [(case, probed) for case, probed in answers if probed.verdict != Verdict.PASS]
+        wrong = [(case, probed) for case, probed in refused if probed.verdict in _WRONG]
+        if wrong:
+            message = f"{each.name} is rejected on {_places([case for case, _ in wrong])}: {_first_line(wrong[0][1])}"
+            hint = "Loosen the tolerance if its answer is right; if not, correct the file."
+            yield _error("refuses_submission", message, hint)
+        elif refused or each.lint.message:
+            message = f"was not called: {each.lint.verdict}: {each.lint.message}"
+            if refused:
+                probed = refused[0][1]
+                message = f"fails on {_places([case for case, _ in refused])}: {probed.verdict}: {_first_line(probed)}"
+            hint = "Make it a complete submission, so that this check can tell whether an honest one passes."
+            yield Diagnostic(Severity.WARNING, "submission_fails", f"{each.name} {message}", hint)
+        narrow = [case for case, probed in answers if probed.verdict == Verdict.PASS and probed.margin == 1]
+        if narrow:
+            message = (
+                f"{each.name} passes narrowly on {_places(narrow)}: with twice the difference it would be rejected"
+            )
+            hint = "Leave room in the tolerance: other GPUs, libraries and seeds differ more."
+            yield Diagnostic(Severity.WARNING, "narrow_margin", message, hint)
+
+
+def _has_room(tried: Sequence[Tried]) -> bool:
+    """Return whether a submission that rounds in its own way passes all its cases with a margin."""
+    return any(
+        each.lint.cases
+        and all(probed.verdict == Verdict.PASS for case in each.lint.cases for probed in case.probed)
+        and min((probed.margin or 1 for case in each.lint.cases for probed in case.probed), default=1) >= _ROOM
+        for each in tried
+    )
+
+
+def sizes(task: Task) -> Iterator[Diagnostic]:
+    """Yield the diagnostic of the kinds of sizes that no case has, by the cases' whole numbers."""
+    cases = (*task.tests, *task.benchmarks)
+    found: dict[str, list[str]] = {}
+    for key in dict.fromkeys(key for case in cases for key in case if key != "seed"):
+        values = {case[key] for case in cases if key in case}
+        numbers = {value for value in values if type(value) is int and value > 0}
+        if len(numbers) == len(values) > 1 and max(numbers) >= _SIZE_MIN:
+            found.setdefault(_lacking(numbers), []).append(key)
+    parts = [f"{', '.join(keys)}: {lack}" for lack, keys in found.items() if lack]
+    if parts:
+        hint = (
+            "Add tests with such sizes, if the description allows them: kernels for full blocks alone pass now. If it "
+            "does not, let it say which sizes may come."
+        )
+        yield Diagnostic(Severity.WARNING, "sizes", f"no case has some kinds of sizes: {'; '.join(parts)}", hint)
+
+
+def _lacking(numbers: set[int]) -> str:
+    """Return the kind of size that is missing: one with a tail, an odd one or a prime."""
+    divisor = math.gcd(*numbers)
+    if divisor % 2 == 0:
+        return f"no odd one, and no tail (all are multiples of {divisor})"
+    if all(number % 2 == 0 for number in numbers if number >= _SIZE_MIN):
+        return f"no odd one from {_SIZE_MIN} on"
+    return "" if any(map(_is_prime, numbers)) else "no prime"
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, min(math.isqrt(number), 10**6) + 1))
+
+
+_RAISES = "Fix the exception; the traceback shows the line."
+
+
+def findings(lint: Lint, accepts: Sequence[str], tried: Sequence[Tried] = ()) -> Iterator[Diagnostic]:
     """Yield the diagnostics that follow from the facts about a task that `accepts` some wrong answers.
 
-    An error lets submissions cheat, or fails all of them; the author may intend a warning. The subject is a code for
-    scripts.
+    `tried` are its submissions. An error lets submissions cheat, or fails all of them; the author may intend a warning.
+    The subject is a code for scripts.
     """
     if lint.message:
         yield _error("unusable", lint.message, "Correct reference.py, then check the task again.")
     for failed in ([case for case in lint.cases if case.failure and case.lost is lost] for lost in (False, True)):
         if failed:
-            code, hint = "raises", "Fix the exception; the traceback shows the line."
-            if failed[0].lost:
+            code, hint = "raises", _RAISES
+            if _OUT_OF_MEMORY in failed[0].failure or _KILLED in failed[0].failure:
+                code = "out_of_memory"
+                hint = (
+                    "Make the case smaller or let the reference need less memory, or check on a machine with more "
+                    "memory. A system without memory ends a process by signal 9."
+                )
+            elif failed[0].lost:
                 code, hint = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
             yield _error(code, f"{_places(failed)}: {failed[0].failure}", hint)
     unsteady = [case for case in lint.cases if not case.repeatable]
@@ -178,6 +329,14 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
         "a different seed gives the same inputs, so answers can be cached between calls,",
         "Draw the inputs from `seed`.",
     )
+    unsteady = [case for case in lint.cases if not case.steady and case.phase == "benchmark"]
+    if unsteady:
+        message = f"the shapes of the inputs depend on the seed on {_places(unsteady)}: so does a kernel's time"
+        hint = (
+            "Give each shape by the case's own keys. For a range of sizes add more cases, with sizes in a narrow band "
+            "(size: 4080, size: 4096, size: 4111): ranking_by: geom weighs them alike."
+        )
+        yield Diagnostic(Severity.WARNING, "shapes_by_seed", message, hint)
     probed = [(case, probed) for case in lint.cases for probed in case.probed]
     changing = [case for case, each in probed if each.probe == "again" and not each.same]
     if changing:
@@ -194,11 +353,13 @@ def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
     for name, probe in PROBES.items():
         seen = [(case, each) for case, each in probed if each.probe == name and each.verdict != UNMADE]
         refused = [each for each in seen if each[1].verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
-        if probe.right and refused:
+        expected = probe.expected(accepts)
+        if expected == "pass" and refused:
             places = _places([case for case, _ in refused])
             message = f"{probe.title} is rejected on {places}: {_first_line(refused[0][1])}"
-            yield _error(f"refuses_{name}", message, probe.advice)
-        elif probe.expected(accepts) == "refused":
+            severity = Severity.WARNING if name == INPUTS_ULP and _has_room(tried) else Severity.ERROR
+            yield Diagnostic(severity, f"refuses_{name}", message, probe.advice)
+        elif expected == "refused":
             wrong = [(case, each.verdict == Verdict.PASS) for case, each in seen if not each.same]
             what = f"{probe.title}: the check accepts it"
             yield from _where(wrong, f"accepts_{name}", what, probe.advice)

@@ -1,11 +1,13 @@
 """Jobs of no board: the harness on this machine, in a folder that is gone afterwards; trials of a submission."""
 
 import hashlib
+import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from hpc_board.harness.confine.gpu_devices import see_one
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result
 from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import one_line
 from hpc_board.runs import drafts, job_folder
 from hpc_board.schedulers import EMBEDDED
 from hpc_board.transport import CommandMissing, CommandTimeout
@@ -30,6 +33,8 @@ from hpc_board.transport.this_host import ThisHost
 
 _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
 _TOLD_MAX = 2000
+_PROGRESS_BYTES_MAX = 2**20
+_LOOK_SECONDS = 0.2
 
 
 def local_gpu(device: Device, python: str) -> Gpu:
@@ -45,8 +50,18 @@ class LocalJob(msgspec.Struct, frozen=True):
     gpu: Gpu
     scratch: Path
 
-    def outcome(self, role: str, *arguments: str, timeout_seconds: float, file: str, bytes_max: int) -> bytes:
+    def outcome(
+        self,
+        role: str,
+        *arguments: str,
+        timeout_seconds: float,
+        file: str,
+        bytes_max: int,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> bytes:
         """Run the harness in this `role` and return the `file` that it leaves, of `bytes_max` bytes at most.
+
+        `say` gets each step that the harness reports.
 
         Raises:
             BoardError: it cannot be started, does not end in time, or leaves nothing that can be read.
@@ -56,7 +71,8 @@ class LocalJob(msgspec.Struct, frozen=True):
         # This machine may have several GPUs, and no scheduler gives the job one of them.
         see_one(self.gpu.device, env)
         try:
-            done = ThisHost().run(argv, timeout_seconds=timeout_seconds, cwd=str(self.folder), env=env)
+            with self._followed(say):
+                done = ThisHost().run(argv, timeout_seconds=timeout_seconds, cwd=str(self.folder), env=env)
         except (CommandMissing, CommandTimeout) as error:
             raise BoardError(str(error), hint=self._hint) from error
         try:
@@ -67,6 +83,29 @@ class LocalJob(msgspec.Struct, frozen=True):
             told = done.stderr[-_TOLD_MAX:].strip()
             raise BoardError(f"the harness left no result (exit status {done.returncode}):\n{told}", hint=self._hint)
         return data
+
+    @contextmanager
+    def _followed(self, say: Callable[[str], object]) -> Iterator[None]:
+        """Pass the steps in the job's progress file to `say`, until the block ends."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._follow, args=(say, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _follow(self, say: Callable[[str], object], ended: threading.Event) -> None:
+        folders, told, last = job_folder.Folders(self.scratch), 0, False
+        while not last:
+            last = ended.wait(_LOOK_SECONDS)
+            with suppress(FileNotFoundError):
+                lines = folders.read(self.run, job_folder.PROGRESS, _PROGRESS_BYTES_MAX).splitlines(keepends=True)
+                for line in (line for line in lines[told:] if line.endswith(b"\n")):
+                    told += 1
+                    step = json.loads(line)
+                    say(one_line(step["message"]) + (f", {step['case']} of {step['of']}" if step["case"] else ""))
 
     @property
     def _hint(self) -> str:

@@ -15,11 +15,22 @@ from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import BoardError
-from hpc_board.harness.lint.prober import coarse, filled, mapped, rounded, with_mean, with_wrong_end
-from hpc_board.model.lint import PROBES
-from hpc_board.model.task import Mode, Task
+from hpc_board.harness.lint.prober import (
+    coarse,
+    filled,
+    is_selection,
+    mapped,
+    moved,
+    rounded,
+    stretched,
+    with_mean,
+    with_wrong_end,
+)
+from hpc_board.model.lint import INPUTS_ULP, MARGIN_MAX, PROBES, SECRET_SEEDS
+from hpc_board.model.task import Language, Milestone, Mode, Task
 from hpc_board.runs import job_folder
 from hpc_board.task_check.lint import Bounds, Checked, check
+from tests.conftest import skip_without
 from tests.harness.evaluations import a_task, make_job_folder
 
 SOUND = """
@@ -82,7 +93,7 @@ CHEAP = {
     "accepts_inputs_float16",
 }
 
-FEW = {"tests": ({"size": 7, "seed": 1},), "benchmarks": ({"size": 100, "seed": 2},)}
+FEW = {"tests": ({"size": 7, "seed": 1},), "benchmarks": ({"size": 101, "seed": 2},)}
 
 
 def checked(reference: str, bounds: Bounds | None = None, **changes: Any) -> Checked:
@@ -276,6 +287,141 @@ def test_the_bundled_tasks_are_clean(name: str) -> None:
     assert all(len(case.probed) >= len(PROBES) - 4 and not case.left_out for case in found.lint.cases)
 
 
+# The task's own submissions, and the answer to inputs that are moved
+
+ROUNDED = """
+import struct
+
+def custom_kernel(data):
+    return [struct.unpack("f", struct.pack("f", x * x + 1))[0] for x in data]
+"""
+EXACT = "def custom_kernel(data):\n    return [x * x + 1 for x in data]\n"
+FORGETFUL = """
+first = []
+
+def custom_kernel(data):
+    first[:] = first or [x * x + 1 for x in data]
+    return first[:len(data)] + [0.0] * (len(data) - len(first))
+"""
+FLOAT32 = changed("1e-9 * expected", "4e-7 * expected")
+
+
+def tried(template: str, reference: str = FLOAT32, **changes: Any) -> Checked:
+    return checked(reference, templates={"Python": template}, **changes)
+
+
+def test_a_template_is_called_with_several_seeds_and_has_a_margin() -> None:
+    found = tried(ROUNDED)
+    (template,) = found.tried
+    answers = [case.probed[0] for case in template.lint.cases]
+    assert [(each.verdict, each.seeds) for each in answers] == [("pass", 1 + SECRET_SEEDS)] * 2
+    assert all(each.margin in (4, 8) for each in answers)
+    assert "submission" not in " ".join(errors(found) | warnings(found))
+
+
+def test_a_template_with_the_bits_of_the_reference_has_no_margin() -> None:
+    (template,) = tried(EXACT).tried
+    assert [(case.probed[0].same, case.probed[0].margin) for case in template.lint.cases] == [(True, None)] * 2
+
+
+def test_a_tolerance_that_rejects_an_honest_template_is_found() -> None:
+    found = tried(ROUNDED, SOUND)
+    assert "refuses_submission" in errors(found)
+    assert "template Python is rejected on test 1" in said(found, "refuses_submission")
+
+
+def test_a_template_that_passes_with_little_room_is_a_warning() -> None:
+    found = tried(ROUNDED, changed("1e-9 * expected", "6e-8 * expected"))
+    assert "narrow_margin" in warnings(found)
+
+
+def test_a_milestone_that_remembers_its_first_answer_fails_with_a_secret_seed() -> None:
+    found = checked(SOUND, milestones=(Milestone("remembers", "kernel.py", FORGETFUL),))
+    assert "milestone remembers is rejected" in said(found, "refuses_submission")
+    assert "with the seed" in said(found, "refuses_submission")
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("def custom_kernel(data):\n    raise NotImplementedError\n", "fails on test 1"),
+        ("def kernel(data):\n    pass\n", "was not called: load_error"),
+        ("import os\ndef custom_kernel(data):\n    os._exit(3)\n", "fails on test 1 (size: 7; seed: 1): crash"),
+    ],
+)
+def test_a_template_that_is_no_submission_yet_is_a_warning(template: str, words: str) -> None:
+    found = tried(template)
+    assert found.passed
+    assert words in said(found, "submission_fails")
+
+
+def test_a_template_for_a_gpu_is_left_out_on_a_cpu() -> None:
+    (found,) = checked(SOUND, templates={"Triton": EXACT}).tried
+    assert found.left_out == "Triton does not run on this machine's CPU"
+
+
+def test_a_template_in_another_language_is_compiled_and_called() -> None:
+    skip_without("numpy")
+    scaled = """
+#include "hpc_board.h"
+int custom_kernel(const hpc_tensor *in, int, hpc_tensor *out, int, const int64_t *, int, const hpc_context *) {
+    const float *a = static_cast<const float *>(in[0].data), *b = static_cast<const float *>(in[1].data);
+    for (int64_t i = 0; i < in[0].shape[0]; ++i) static_cast<float *>(out[0].data)[i] = a[i] + b[i];
+    return 0;
+}
+"""
+    languages = (Language.PY, Language.CPP)
+    found = checked(ARRAYS, templates={"C++": scaled}, languages=languages)
+    assert [case.probed[0].verdict for case in found.tried[0].lint.cases] == ["pass", "pass"]
+    broken = checked(ARRAYS, templates={"C++": scaled.replace("return 0;", "return 0")}, languages=languages)
+    assert "compile_error" in said(broken, "submission_fails")
+
+
+def test_a_check_that_rejects_inputs_one_unit_off_is_found_unless_answers_are_exact() -> None:
+    strict = changed("not abs(got - expected) <= 1e-9 * expected", "got != expected")
+    assert errors(checked(strict)) == {"refuses_inputs_ulp"}
+    assert checked(strict, accepts=("exact",)).passed
+    copies = changed("[x * x + 1 for x in data]", "sorted(data)", strict)
+    assert checked(copies).findings == ()
+
+
+def test_an_ill_conditioned_task_whose_template_passes_is_a_warning() -> None:
+    steep = changed("x * x + 1 for", "((x * 1e7) % 1 + 1) / 3 for", FLOAT32)
+    template = ROUNDED.replace("x * x + 1", "((x * 1e7) % 1 + 1) / 3")
+    assert "refuses_inputs_ulp" in errors(checked(steep.replace("4e-7", "1e-12")))
+    assert "refuses_inputs_ulp" in warnings(
+        tried(template, steep.replace("rng.uniform(-2, 2)", "rng.uniform(-2e6, 2e6)"))
+    )
+
+
+def test_the_margin_is_the_least_of_all_seeds() -> None:
+    found = checked(SOUND)
+    moved = [probed for case in found.lint.cases for probed in case.probed if probed.probe == INPUTS_ULP]
+    assert [(each.seeds, each.margin) for each in moved] == [(1 + SECRET_SEEDS, MARGIN_MAX)] * 2
+
+
+def test_shapes_that_depend_on_the_seed_are_a_warning_on_benchmarks() -> None:
+    growing = changed("range(size)]", "range(size + seed % 1000)]")
+    assert warnings(checked(growing)) == {"shapes_by_seed"}
+    assert checked(growing, benchmarks=()).lint.cases[0].steady is False
+    assert "shapes_by_seed" not in warnings(checked(growing, benchmarks=()))
+
+
+@pytest.mark.parametrize("fault", ["raise MemoryError", "import os; os.kill(os.getpid(), 9)"])
+def test_a_reference_without_memory_says_so(fault: str) -> None:
+    found = checked(changed("    return [x * x", f"    {fault}\n    return [x * x"), templates={"Python": EXACT})
+    assert "out_of_memory" in errors(found)
+    assert ("out of memory" in said(found, "out_of_memory")) == ("Error" in fault)
+    assert found.tried == ()
+
+
+def test_each_step_is_told() -> None:
+    steps: list[str] = []
+    check(a_task(SOUND, templates={"Python": EXACT}, **FEW), Bounds(seconds=60), steps.append)
+    assert "judge: test 1 (size: 7; seed: 1), 1 of 2" in steps
+    assert "template Python: benchmark 1 (size: 101; seed: 2), 2 of 2" in steps
+
+
 # The numbers of probes
 
 
@@ -332,3 +478,52 @@ def test_the_mean_and_the_wrong_number_are_of_all_parts() -> None:
     assert with_wrong_end({"a": [3.0, 4.0], "b": [0.0]}) == {"a": [3.0, 4.0], "b": [math.sqrt(25 / 3)]}
     assert with_wrong_end([7, True]) == [7, False]
     assert with_wrong_end("no numbers") == "no numbers"
+
+
+@pytest.mark.torch
+def test_numbers_move_by_one_unit_unless_they_are_exact() -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    single = torch.tensor([0.1, -0.2, 0.0, math.inf, math.nan, 3.4028234e38])
+    near = moved(single)
+    assert near[2:5].isnan().tolist() == [False, False, True]
+    assert near[2:4].tolist() == [0.0, math.inf]
+    assert (near[:2] != single[:2]).all()
+    assert ((near[:2] - single[:2]).abs() < 2e-8).all()
+    assert near[5].isfinite()
+    assert moved(single.numpy()).tolist()[:4] == near.tolist()[:4]
+    whole = torch.tensor([1.0, 2.0])
+    assert moved(whole) is whole
+    half = torch.tensor([0.1], dtype=torch.bfloat16)
+    assert moved(half) is half
+    assert moved(half, ("bfloat16",)).item() != half.item()
+    assert moved(numpy.array([0.1 + 0.2j])).imag != 0.2
+    assert moved(0.1) > 0.1
+
+
+@pytest.mark.torch
+def test_bfloat16_is_not_exact_beyond_the_range_of_float16() -> None:
+    torch = pytest.importorskip("torch")
+    numbers = torch.tensor([1e30, 0.1, 1e-7], dtype=torch.bfloat16)
+    assert coarse(numbers, "float16").tolist() == [math.inf, *numbers[1:].tolist()]
+    assert coarse(numbers, "tf32") is numbers
+
+
+@pytest.mark.torch
+def test_a_selection_is_known_by_its_numbers() -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    data = torch.linspace(-1, 1, 10_001)
+    assert is_selection(data.relu(), (data,))
+    assert is_selection((data.abs().sort().values, data.argsort()), data)
+    assert is_selection(numpy.sort(data.numpy()), [data.numpy()])
+    assert is_selection([0.5, 0.0], [0.5, 0.25])
+    assert not is_selection(data + 1e-3, data)
+    assert not is_selection(data.double(), data)
+
+
+@pytest.mark.torch
+def test_differences_are_multiplied() -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    assert stretched([1.5, 2.0], [1.0, 2.0], 4) == [3.0, 2.0]
+    right = torch.tensor([1.0, math.inf, 4.0])
+    assert stretched({"y": right + 0.5}, {"y": right}, 2)["y"].tolist() == [2.0, math.inf, 5.0]
+    assert stretched(numpy.array([3], dtype="int32"), numpy.array([2]), 8).tolist() == [10]

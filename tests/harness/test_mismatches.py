@@ -83,6 +83,7 @@ CLOSE = CHECK.format(answer="(lambda told: (told[0], str(told[1])))(verbose_allc
     ("check", "imports"),
     [
         (CLOSE, "verbose_allclose"),
+        (CHECK.format(answer="close(output, 2 * data.double() + 1, 1e-3 + 1e-4 * data.double().abs())"), "close"),
         ("check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-4)", "make_match_reference"),
         (CHECK.format(answer="torch.allclose(output, ref_kernel(data), rtol=1e-4)"), "misfit"),
         (CHECK.format(answer="torch.equal(ref_kernel(data), output)"), "misfit"),

@@ -63,6 +63,8 @@ def fault(error: BaseException) -> Verdict | None:
     if isinstance(error, (MemoryError, NoRoom)) or type(error).__name__ == "OutOfMemoryError":
         return Verdict.OUT_OF_MEMORY
     text = message_of(error)
+    if "DefaultCPUAllocator: can't allocate memory" in text:
+        return Verdict.OUT_OF_MEMORY
     if not _of_accelerator(error, text):
         return None
     if _OF_KERNEL.search(text):

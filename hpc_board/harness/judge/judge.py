@@ -704,6 +704,8 @@ def failed(step: str, error: BaseException, device: str, other_python: str = "")
     if isinstance(error, DeviceMissing):
         return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": with_words(str(error))}
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if fault(error) is Verdict.OUT_OF_MEMORY:
+        step += ", out of memory"
     message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     verdict = Verdict.TASK_ERROR
     if device != "cpu":

@@ -71,13 +71,14 @@ class Bench:
         copied: bool = False,
         made: int | None = None,
         first: Callable[[], None] | None = None,
+        copied_to: Callable[[Sequence[int]], object] | None = None,
     ) -> Called:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
         With `copied`, the worker copies each output before the next call, for kernels that return the same memory each
         time. With `made`, only that many of the calls are made, and the others return a copy of the first one's output:
         this measures the overhead of a slow reference's row without its kernel. Nothing is checked then. `first` runs
-        after the judge has made the inputs.
+        after the judge has made the inputs; `copied_to` gets the copies of the outputs before their check.
 
         Raises:
             OutputsOverlap: outputs of the row are lost, since they lie in the same memory and were not `copied`.
@@ -119,6 +120,8 @@ class Bench:
                 with self._step("copy the output"):
                     answers = worker.outputs(done, len(seeds), room, row)
                     copies = self._copied(answers, held)
+                if copied_to is not None:
+                    copied_to(copies)
                 if self._rules.const_inputs:
                     self._check_inputs(numbers, arena, bases)
             self._written_bytes[index] = os.fstat(copies[-1]).st_size

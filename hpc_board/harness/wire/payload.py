@@ -254,6 +254,13 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
         )
 
 
+def shapes(descriptor: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shape of each leaf of a payload, () for one that is no tensor or array; its layout is trusted."""
+    with mapped(descriptor, populated=False) as memory:
+        _, layout = header(memory)
+    return tuple(tuple(leaf.get("shape", ())) for leaf, _ in leaves_of(layout))
+
+
 def leaves_of(node: Node, place: str = "") -> Iterator[tuple[Node, str]]:
     """Yield each node of a layout other than a list, tuple or dict, in the order of their bytes, and its place."""
     if node["k"] not in NESTS:

@@ -174,6 +174,11 @@ class Taken(Answer):
 
 
 @dataclass(frozen=True)
+class Kept(Answer):
+    """Confirmation of the prober that it has a submission's answer."""
+
+
+@dataclass(frozen=True)
 class Made(Answer):
     """A probe, which may be the `same` as the right answer; `fault` is the reason why there is none."""
 
@@ -330,6 +335,7 @@ _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "generated": _generated,
     "filled": lambda _: Filled(),
     "taken": lambda frame: Taken(tuple(_text(each, 40) for each in frame["probes"])),
+    "kept": lambda _: Kept(),
     "made": lambda frame: Made(frame["same"] is True, _text(frame["fault"], _MESSAGE_MAX)),
     "checked": _checked,
 }

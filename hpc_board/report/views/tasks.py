@@ -7,7 +7,7 @@ from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.moderation import GpuLimit, Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
+from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed, Tried
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.report.views import Lines, Moment, Seconds, View, view_of, views_of
 from hpc_board.report.views.diagnostics import DiagnosticView
@@ -164,6 +164,11 @@ class ProbeView(View, frozen=True):
     """the judge's verdict"""
     right_answer: bool
     """true if the probe was the reference's own answer"""
+    margin: int | None
+    """the largest power of two by which its differences from the reference's answer may be multiplied; `null` if it has
+    none or was not looked for"""
+    seeds: int
+    """the number of seeds that it was made with"""
     message: Lines
 
     @classmethod
@@ -206,6 +211,51 @@ class LeftOutView(View, frozen=True):
     """the reason"""
 
 
+class TriedCaseView(View, frozen=True):
+    """A case that a template or a milestone was called with."""
+
+    ATTRIBUTES: ClassVar = {"case": "spec"}
+    phase: str
+    """`test` or `benchmark`"""
+    index: int
+    """the number of the case, from 0"""
+    case: str
+    """the arguments of the case"""
+    verdict: str | None
+    """the judge's verdict; `null` if there is none"""
+    margin: int | None
+    """as of a probe"""
+    seeds: int
+    """the number of seeds that it was called with, the public one first"""
+    message: Lines
+
+    @classmethod
+    def of(cls, case: CheckedCase) -> "TriedCaseView":
+        """Return the object of a case; it has one answer at most."""
+        found = next(iter(case.probed), None)
+        if found is None:
+            return view_of(cls, case, verdict=None, margin=None, seeds=0, message=case.failure or case.left_out)
+        return view_of(cls, case, verdict=found.verdict, margin=found.margin, seeds=found.seeds, message=found.message)
+
+
+class TriedView(View, frozen=True):
+    """A template or a milestone of a task, judged like a submission."""
+
+    name: str
+    """`template` or `milestone`, and its name"""
+    cases: list[TriedCaseView]
+    """the cases that it was called with"""
+    left_out: str
+    """the reason why it was not called; empty otherwise"""
+    message: Lines
+    """the reason why it could not be called; empty otherwise"""
+
+    @classmethod
+    def of(cls, tried: Tried) -> "TriedView":
+        """Return the object of a template or a milestone."""
+        return view_of(cls, tried, cases=views_of(TriedCaseView, tried.lint.cases), message=tried.lint.message)
+
+
 class TaskCheckView(View, frozen=True):
     """A checked task."""
 
@@ -224,10 +274,19 @@ class TaskCheckView(View, frozen=True):
     """the cases that were probed"""
     left_out: list[LeftOutView]
     """the cases that were not"""
+    submissions: list[TriedView]
+    """the task's templates and milestones"""
 
     @classmethod
     def of(
-        cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, passed: bool
+        cls,
+        task: Task,
+        functions: Sequence[str],
+        lint: Lint,
+        tried: Sequence[Tried],
+        findings: Sequence[Diagnostic],
+        *,
+        passed: bool,
     ) -> "TaskCheckView":
         return view_of(
             cls,
@@ -238,6 +297,7 @@ class TaskCheckView(View, frozen=True):
             findings=views_of(DiagnosticView, findings),
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=views_of(LeftOutView, lint.left_out),
+            submissions=views_of(TriedView, tried),
         )
 
 

@@ -37,7 +37,7 @@ import random
 
 
 def generate_input():
-    return [random.uniform(1, 2) for _ in range(50)]
+    return [random.randrange(1, 100) for _ in range(50)]
 
 
 def ref_kernel(data):

@@ -1,6 +1,12 @@
 """`hpc-board task check`: where a task comes from, what is said of it before it runs, and how the command ends."""
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +16,15 @@ from click.testing import CliRunner
 
 from hpc_board.catalog.folders import read_task
 from hpc_board.cli.main import cli
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.run import RunState
-from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
+from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed, Tried
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import TaskFile
 from hpc_board.report.checks import check_report
 from hpc_board.report.plain import plain
 from hpc_board.store.task_rows import task_definition, task_value
-from hpc_board.task_check.lint import Bounds, check, findings
+from hpc_board.task_check.lint import Bounds, check, findings, findings_of_tried, sizes
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, call, result_of, status_of
@@ -30,7 +37,7 @@ files:
 lang: py
 description: Double every number.
 tests: [{size: 3, seed: 1}]
-benchmarks: [{size: 50, seed: 2}]
+benchmarks: [{size: 53, seed: 2}]
 """
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
 
@@ -62,6 +69,21 @@ def test_a_folder_is_read_without_any_settings(board: Recorded) -> None:
 
     done = CliRunner().invoke(cli, ["task", "check", str(folder(board))], obj=no_board)
     assert done.exit_code == 0, done.output
+
+
+def test_a_terminal_shows_the_present_step(board: Recorded) -> None:
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "hpc_board", "task", "check", str(folder(board))]
+    # Without stderr's reader, a full terminal would stop the command.
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer) as process:
+        os.close(writer)
+        shown = b""
+        with suppress(OSError):
+            while part := os.read(reader, 4096):
+                shown += part
+    os.close(reader)
+    assert process.returncode == 0
+    assert b"judge: " in shown
 
 
 def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(board: Recorded) -> None:
@@ -257,14 +279,56 @@ def test_a_reference_that_differs_the_second_time_is_a_warning() -> None:
     assert codes(same) == []
 
 
+def test_a_reference_that_raises_for_a_seed_of_a_template_is_a_fault_of_the_task() -> None:
+    failed = replace(case("test", 0), failure="ValueError: no such size")
+    (finding,) = findings_of_tried([Tried("template Python", Lint(cases=(failed,)))])
+    assert (finding.severity, finding.subject) == (Severity.ERROR, "raises")
+    assert finding.message == "template Python: test 1 (size: 1): ValueError: no such size"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lack"),
+    [
+        ((64, 256, 4096), "no odd one, and no tail (all are multiples of 64)"),
+        ((1, 64, 98), "no odd one from 32 on"),
+        ((9, 33, 4095), "no prime"),
+        ((64, 127, 4096), ""),
+        ((64,), ""),
+        ((2, 8), ""),
+        ((0, 64), ""),
+    ],
+)
+def test_kinds_of_sizes_that_no_case_has_are_a_warning(numbers: tuple[int, ...], lack: str) -> None:
+    cases = tuple({"size": number, "seed": 2 * index} for index, number in enumerate(numbers))
+    found = [each.message for each in sizes(a_task(tests=cases[:1], benchmarks=cases[1:]))]
+    assert found == ([f"no case has some kinds of sizes: size: {lack}"] if lack else [])
+
+
 # The report, and its copy on disk
+
+
+def test_a_report_has_the_margins_of_a_task_and_of_its_submissions() -> None:
+    def passed(*margins: int | None) -> Lint:
+        probes = [Probed("inputs_ulp", "pass", "", same=each is None, margin=each, seeds=4) for each in margins]
+        return Lint(cases=tuple(replace(case("test", index), probed=(each,)) for index, each in enumerate(probes)))
+
+    tried = (
+        Tried("template Python", passed(1024, 1024)),
+        Tried("template C++", passed(None)),
+        Tried("m", Lint(), "no"),
+    )
+    shown = plain(check_report(a_task(), (), passed(8, None, 32), tried, ()))
+    assert re.search(r"inputs 1 ulp off +passes +passes +8x +all", shown)
+    assert re.search(r"template Python +passes +1,024x or more +4 +all", shown)
+    assert re.search(r"template C\+\+ +passes +exact +4 +test 1", shown)
+    assert re.search(r"Left out\nm +no", shown)
 
 
 def test_a_report_shows_nothing_raw() -> None:
     task = a_task(description=EVIL)
     evil = replace(case("test", 0, reference=EVIL), spec=EVIL, failure=EVIL)
     lint = Lint(message=EVIL, cases=(evil,), printed=EVIL)
-    shown = plain(check_report(task, (), lint, tuple(findings(lint, ()))))
+    shown = plain(check_report(task, (), lint, (), tuple(findings(lint, ()))))
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "red" in shown
@@ -272,7 +336,7 @@ def test_a_report_shows_nothing_raw() -> None:
 
 def test_a_report_says_what_was_left_out() -> None:
     unfinished = replace(case("test", 0, zeros="wrong_value"), left_out="the time limit was reached")
-    shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), ()))
+    shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), (), ()))
     assert "test 1  the time limit was reached" in shown
 
 
