@@ -340,7 +340,7 @@ class Submissions:
         new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
         stored = self._context.store.submissions.add_all(
-            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new
+            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new, clock=utc_now
         )
         runs = [run for _, added in stored for run in added]
         try:

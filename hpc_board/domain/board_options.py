@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from hpc_board.domain.roles import Role, includes_user
 
 DEADLINE_WORDS = (
     'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC without a time '
-    'zone), a time from now such as "+30d", "+12h" or "+90m" (w, d, h and m), or "none"'
+    'zone), a time from now such as "+30d", "+12h" or "+90m" (w, d, h, m and s), or "none"'
 )
 """The forms that `deadline_of` reads, as text for users."""
 
@@ -69,7 +69,12 @@ class BoardOptions(msgspec.Struct, frozen=True):
 
     def shows_code(self, now: datetime) -> bool:
         """Return whether participants may read other users' submissions; always False without a deadline."""
-        return self.code_shown is CodeShown.AFTER_DEADLINE and self.deadline is not None and now > self.deadline
+        return self.code_shown is CodeShown.AFTER_DEADLINE and is_past(self.deadline, now)
+
+
+def is_past(deadline: datetime | None, now: datetime) -> bool:
+    """Return whether `deadline` has passed at the time `now`; its own moment is the last one to submit."""
+    return deadline is not None and now > deadline
 
 
 def deadline_of(text: str, now: datetime) -> datetime | None:
@@ -83,7 +88,8 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
         return None
     try:
         if words.startswith("+"):
-            return _within_years(now.astimezone(UTC) + span_of(words.removeprefix("+")))
+            span = span_of(words.removeprefix("+"))
+            return _valid(now.astimezone(UTC) + span) if span else now
         return moment_in_utc(words)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"expected {DEADLINE_WORDS}, in the years {YEAR_MIN} to {YEAR_MAX}") from error
@@ -100,18 +106,18 @@ def moment_in_utc(text: str) -> datetime:
     if re.match(r"[0-9]{4}-[0-9]", text):
         text = _LONE_DIGIT.sub(r"0\1", text)
     moment = datetime.fromisoformat(text)
-    return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC))
+    return _valid((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC))
 
 
-def _within_years(moment: datetime) -> datetime:
-    """Return `moment` unchanged if its year is valid.
+def _valid(moment: datetime) -> datetime:
+    """Return `moment` if its year is valid, at a whole second, as texts show it: a begun one counts as a whole.
 
     Raises:
         ValueError: not every calendar has it.
     """
     if not YEAR_MIN <= moment.year <= YEAR_MAX:
         raise ValueError(f"the year {moment.year} is not between {YEAR_MIN} and {YEAR_MAX}")
-    return moment
+    return moment.replace(microsecond=0) + timedelta(seconds=bool(moment.microsecond))
 
 
 def moment_words(moment: datetime | None) -> str:
@@ -130,8 +136,12 @@ def _minute_text(moment: datetime) -> str:
 
 def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
     """Return the message for a submission to `task` at the time `now`, after its deadline."""
-    due, today = (f"{each.astimezone():%Y-%m-%d %H:%M:%S %Z}" for each in (deadline, now))
-    return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
+    due, came = (
+        f"{each.astimezone().replace(tzinfo=None).isoformat(' ', 'milliseconds').removesuffix('.000')} "
+        f"{each.astimezone():%Z}"
+        for each in (deadline, now)
+    )
+    return f"The deadline to submit to {task} has passed.\nIt was {due}; the submission came at {came}."
 
 
 class RequestedOptions(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.board_options import is_past, moment_words
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
@@ -41,7 +41,7 @@ def deadline_text(deadline: datetime | None, now: datetime) -> str:
     """Return a deadline, marked once it is over; "none" without one."""
     if deadline is None:
         return "none"
-    return moment_words(deadline) + (" (over)" if deadline <= now else "")
+    return moment_words(deadline) + (" (over)" if is_past(deadline, now) else "")
 
 
 def gpus_table(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
+from hpc_board.domain.board_options import deadline_of, deadline_refusal, is_past, moment_words
 from hpc_board.domain.draft import Draft, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus, gpu, languages_of, none_allowed
 from hpc_board.domain.job_options import (
@@ -307,7 +307,7 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
 
 def is_over(task: Task, now: datetime) -> bool:
     """Return whether the deadline of `task` has passed at the time `now`."""
-    return task.deadline is not None and now > task.deadline
+    return is_past(task.deadline, now)
 
 
 def _check_deadline(task: Task, now: datetime) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal
+from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal, is_past
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
@@ -122,7 +122,7 @@ def check_takes(db: Database, task: Task, at: datetime, deleted: Collection[str]
                 f"the board {task.name} no longer accepts submissions: it was deleted by {one_line(newest.by_user)}.",
                 hint="`hpc-board list` shows the tasks that are open.",
             )
-    if deadline is not None and at > deadline:
+    if deadline is not None and is_past(deadline, at):
         raise Refused(deadline_refusal(task.name, deadline, at), hint="`hpc-board list` shows the tasks that are open.")
 
 

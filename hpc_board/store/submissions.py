@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -156,10 +156,12 @@ class SubmissionGateway:
         deleted: Collection[str] = (),
         key: SubmissionKey | None = None,
         if_new: bool = False,
+        clock: Callable[[], datetime] | None = None,
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
-        `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings.
+        `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings. By a
+        `clock` their time is that of the storage, once no other process writes.
 
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
@@ -168,6 +170,9 @@ class SubmissionGateway:
             AlreadyStored: submissions with this `key` are stored, or, with `if_new`, a run of an identical file.
         """
         with self._file.writing() as db:
+            if clock is not None:
+                at = clock()
+                new = [msgspec.structs.replace(each, at=at) for each in new]
             if key is not None and _key_row(db, key) is not None:
                 raise AlreadyStored
             if if_new and any(repeated is not None for each in new for repeated in _repeated(db, each)):

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from rich.cells import cell_len
 
+from hpc_board.domain.board_options import is_past
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.model.gpu import Availability
@@ -76,7 +77,7 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     """Return the time to a deadline and its tone: the last day has that of a warning."""
     if deadline is None:
         return "-", Tone.MUTED
-    if deadline <= now:
+    if is_past(deadline, now):
         return "over", Tone.MUTED
     return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
 

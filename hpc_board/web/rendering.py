@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.domain.board_options import utc_words
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.feeds import feed_line
@@ -52,6 +53,7 @@ def _environment() -> "jinja2.Environment":
         moment=moment_of,
         day=_day,
         minute=_minute,
+        utc=utc_words,
         clock=_clock,
         tenth=_tenth,
         marked=_CODE.split,

@@ -166,11 +166,17 @@ NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
         ("2030-12-31T18:30:00Z", datetime(2030, 12, 31, 18, 30, tzinfo=UTC)),
         ("+30d", NOW + timedelta(days=30)),
         ("+1w2d3h4m", NOW + timedelta(days=9, hours=3, minutes=4)),
+        ("+90s", NOW + timedelta(seconds=90)),
+        ("2030-12-31 18:30:59.08", datetime(2030, 12, 31, 18, 31, tzinfo=UTC)),
         ("none", None),
     ],
 )
 def test_a_deadline_is_a_date_a_time_or_a_span(text: str, moment: datetime | None) -> None:
     assert deadline_of(text, NOW) == moment
+
+
+def test_a_span_ends_at_the_next_whole_second_that_every_text_shows() -> None:
+    assert deadline_of("+45s", NOW + timedelta(microseconds=1)) == NOW + timedelta(seconds=46)
 
 
 @pytest.mark.parametrize(

@@ -392,8 +392,11 @@ def test_after_the_deadline_nothing_is_accepted() -> None:
     assert caught.value.exit_code == 5
     assert caught.value.message == (
         "The deadline to submit to add_py has passed.\n"
-        "It was 2030-01-02 11:59:59 UTC and today is 2030-01-02 12:00:00 UTC."
+        "It was 2030-01-02 11:59:59 UTC; the submission came at 2030-01-02 12:00:00 UTC."
     )
+    just = replace(ADD, deadline=NOW - timedelta(milliseconds=80))
+    with pytest.raises(Refused, match=r"It was 2030-01-02 11:59:59\.920 UTC; .* came at 2030-01-02 12:00:00 UTC"):
+        drafted(task="add_py", gpus=["CPU"], catalog=Catalog((just,)))
     open_ = replace(ADD, deadline=NOW)
     assert drafted(task="add_py", gpus=["CPU"], catalog=Catalog((open_,))).task is open_
 

@@ -323,11 +323,11 @@ def test_a_run_with_many_cases_shows_the_first_ones_and_the_number_of_the_others
 
 def test_a_board_without_entries_shows_its_deadline(board: Recorded, door: Path, clock: type[Clock]) -> None:
     owners = Board(board.board.settings, user=OWNER)
-    created(owners, "narrow", None, RequestedOptions(deadline="2100-05-06 12:30"))
+    created(owners, "narrow", None, RequestedOptions(deadline="2100-05-06 12:30:15"))
     for at, words in ((clock.at, "Until"), (clock.at.replace(year=2101), "Ended")):
         clock.at = at
         text = ask(door, "/").text
-        told = f'{words} <time datetime="2100-05-06T12:30:00Z">2100-05-06 12:30</time> UTC'
+        told = f'{words} <time datetime="2100-05-06T12:30:15Z">2100-05-06 12:30:15 UTC</time>'
         assert re.search(f'<li><a href="./boards/narrow">narrow</a> <span class="quiet">{told}</span></li>', text)
         assert text.count("<time") == 1
 

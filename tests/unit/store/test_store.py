@@ -19,7 +19,7 @@ from hpc_board.domain.result_json import ResultError
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunPosition
 from hpc_board.domain.standing import Rows, Standing
-from hpc_board.errors import InputError, StorageError
+from hpc_board.errors import InputError, Refused, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import Store
@@ -199,6 +199,21 @@ def test_the_definition_of_a_task_is_kept_as_json(path: Path, store: Store) -> N
     assert definition["benchmarks"] == [{"size": 1024, "seed": 7}]
     assert definition["files"][1] == {"name": "submission.py", "text": None}
     assert (definition["config"], definition["ranking_by"]) == ({"main": "eval.py"}, "last")
+
+
+@pytest.mark.parametrize(
+    ("late", "taken"), [(timedelta(), True), (timedelta(microseconds=1), False), (timedelta(milliseconds=80), False)]
+)
+def test_the_deadline_is_compared_with_the_moment_of_storage(store: Store, late: timedelta, taken: bool) -> None:
+    task = replace(TASK, deadline=NOON)
+    drafted = NewSubmission(task, "ada", "kernel.py", b"", Mode.TEST, "", NOON - timedelta(hours=1), [new_run("a")])
+    if not taken:
+        with pytest.raises(Refused, match="The deadline to submit to"):
+            store.submissions.add_all([drafted], by_rules=True, clock=lambda: NOON + late)
+        assert store.runs.list(RunQuery()) == ()
+        return
+    ((submission, _),) = store.submissions.add_all([drafted], by_rules=True, clock=lambda: NOON + late)
+    assert submission.submitted_at == NOON
 
 
 def test_a_submission_that_fails_halfway_leaves_nothing(path: Path, store: Store) -> None:
