@@ -31,11 +31,12 @@ from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.job_environment import log_name
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
+from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, measured_peak, with_cpu_peak
 from hpc_board.model.result import JUDGE, WORKER, Verdict
 from hpc_board.model.score import figures
 from hpc_board.model.task import COMPILED, Mode, Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.formatting import span_text
+from hpc_board.report.formatting import amount_text, count_text, span_text
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import (
     Change,
@@ -358,6 +359,27 @@ def _read_job_files(probe: _Probe) -> None:
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
             probe.diagnostics += applied(_RULES, _Report(probe, found))
+            _record_cpu_peak(probe, found)
+
+
+def _record_cpu_peak(probe: _Probe, found: NodeProbe) -> None:
+    """Record the peaks of the job's processors beside the job folders, where jobs read them."""
+    peak = measured_peak(*found.cpu_peak) if found.cpu_peak else None
+    if peak is None or probe.gpu.device is not Device.CPU:
+        return
+    files, path = probe.folders.files, probe.folders.board / CPU_PEAKS
+    known = b""
+    with suppress(OSError):
+        known = files.read(path, CPU_PEAKS_BYTES_MAX)
+    try:
+        files.write(path, with_cpu_peak(known, found.cpu, found.cpus, peak))
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}"
+        probe.add(Severity.WARNING, "peak", message, "Reports of runs show no share of the peaks.")
+        return
+    rates = f"{amount_text(peak.memory_bytes)}B/s of memory, {amount_text(peak.operations)}op/s of float32 arithmetic"
+    whose = f"{count_text(found.cpus, 'processor')} ({one_line(found.cpu, 80)})"
+    probe.add(Severity.OK, "peak", f"{rates} on {whose}; reports show the share of a run")
 
 
 def _read_json(probe: _Probe, name: str, type_: type[T]) -> T | None:

@@ -202,7 +202,7 @@ class Administration:
         """Check each node of these GPUs of the settings, or of all, by `at_once` probe jobs at a time.
 
         A GPU whose options the scheduler refuses has a check without a node. No run is stored, and nothing remains in
-        the board's folder.
+        the board's folder but the peaks of CPUs.
 
         Raises:
             InputError: no GPU has one of the names, or no cluster lists its nodes.
@@ -223,7 +223,7 @@ class Administration:
     ) -> "list[probe.Checked]":
         """Check these GPUs of the settings, or all: a dry run by the scheduler, then a probe job on each.
 
-        Without `send` no job is sent. No run is stored, and nothing remains in the board's folder.
+        Without `send` no job is sent. No run is stored, and nothing remains in the board's folder but the CPUs' peaks.
 
         Raises:
             InputError: no GPU has one of the names.

@@ -8,6 +8,7 @@ import ast
 import hashlib
 import json
 import os
+import pkgutil
 import platform
 import re
 import shutil
@@ -30,7 +31,7 @@ from hpc_board.harness.confine.sandbox import level_here, readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import write_files
 from hpc_board.harness.node import node_facts, nvidia_smi
-from hpc_board.harness.processes.output import ended
+from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.files import whole_file
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
@@ -47,6 +48,7 @@ from hpc_board.model.node_probe import (
     Trial,
     TriedLanguage,
 )
+from hpc_board.model.peaks import measured_peak
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import COMPILED, Language, Mode
 
@@ -105,6 +107,12 @@ _COPIED_BYTES = 64 * 2**20
 _GPU_COPIED_BYTES = 256 * 2**20
 _MATRIX = 4096
 
+
+_PEAK_SOURCE = "cpu_peak.cpp"
+_PEAK_SECONDS = 60
+_PEAK_BYTES, _PEAK_BYTES_MAX = 96 * 2**20, 2**30
+_CACHES = 4
+"""The memory to go through, as a multiple of the caches."""
 
 _TRIAL_SECONDS = 180
 _END_SECONDS = 10
@@ -266,6 +274,38 @@ def cpu_speeds() -> tuple[Speed, ...]:
     )
 
 
+def _cpu_peak(folder: Path) -> tuple[float, float] | None:
+    """Return the bytes of memory and the float32 operations that this job's processors handle per second, measured.
+
+    None without a C++ compiler, or if the program fails.
+    """
+    source, program = folder / _PEAK_SOURCE, folder / "cpu_peak"
+    source.write_bytes(pkgutil.get_data("hpc_board.harness.build", _PEAK_SOURCE) or b"")
+    options = ["-std=c++20", "-O3", "-march=native", "-fopenmp", "-ffp-contract=fast"]
+    try:
+        compiler = toolchain(Language.CPP, "", os.environ).compiler
+    except BuildFailed:
+        return None
+    built = ended([compiler, *options, "-o", str(program), str(source)], _PEAK_SECONDS)
+    if built is None or built.returncode != 0:
+        return None
+    size = min(max(_PEAK_BYTES, _CACHES * _last_cache_bytes()), _PEAK_BYTES_MAX)
+    numbers = output_of([str(program), str(size)], _PEAK_SECONDS).split()
+    found = measured_peak(*map(float, numbers)) if len(numbers) == 2 else None
+    return None if found is None else (found.memory_bytes, found.operations)
+
+
+def _last_cache_bytes(root: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Return the size of all last-level caches of the node; 0 if the kernel does not tell."""
+    found: dict[str, int] = {}
+    for cache in root.glob("cpu[0-9]*/cache/index3"):
+        with suppress(OSError, ValueError):
+            found[(cache / "shared_cpu_list").read_text()] = (
+                int((cache / "size").read_text().strip().rstrip("K")) * 1024
+            )
+    return sum(found.values())
+
+
 def gpu_speeds(torch: Any) -> tuple[Speed, ...]:
     """Return the rates of the first GPU at products of half-precision matrices, and of copies in its memory."""
     left, right = (torch.randn(_MATRIX, _MATRIX, device="cuda", dtype=torch.float16) for _ in range(2))
@@ -322,6 +362,7 @@ def inspect(path: Path, harness: Path) -> int:
         languages = tuple(_languages(job, harness, scratch))
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
+        peak = _cpu_peak(scratch) if job["device"] == "cpu" and not job["emulated"] else None
         tried = trial(job, harness, scratch / "trial") if job["device"] != "cpu" and torch.devices else None
     finally:
         remove(scratch)
@@ -333,6 +374,9 @@ def inspect(path: Path, harness: Path) -> int:
         executable=_cut(sys.executable),
         isolation=level,
         gpus=tuple(_gpus()),
+        cpu=_cut(node["cpu"]),
+        cpus=node["cpus"],
+        cpu_peak=peak,
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
         torch=torch,
         compilers=_compilers(os.environ),

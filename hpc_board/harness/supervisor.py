@@ -49,11 +49,23 @@ from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.harness.wire.channel import Channel
 from hpc_board.model.device_faults import device_fault, with_words
+from hpc_board.model.files import open_regular
 from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
-from hpc_board.model.peaks import Peak, peak_of
+from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, Peak, cpu_peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
-from hpc_board.model.result import INTERRUPTED, JUDGE, STOPPED, USES_ONE, WORKER, Case, Log, Result, Verdict
+from hpc_board.model.result import (
+    CPU_PEAK_FACTS,
+    INTERRUPTED,
+    JUDGE,
+    STOPPED,
+    USES_ONE,
+    WORKER,
+    Case,
+    Log,
+    Result,
+    Verdict,
+)
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SanitizerFinding, tools_in
 from hpc_board.model.score import duration_text, least_score_s, score_s
 from hpc_board.model.task import OWN, Mode
@@ -197,6 +209,7 @@ class Supervisor:
                 if self._own_eval is None:
                     processes.start()
                 self._provenance.update(node_facts(self._job.job_environment))
+                self._provenance.update(self._cpu_peak_facts())
                 self._evaluate()
         except CallFailed as error:
             verdict, message = self._unless_killed(error.verdict, error.message)
@@ -238,6 +251,18 @@ class Supervisor:
             kernels=tuple(self._kernels),
             findings=tuple(self._findings),
         )
+
+    def _cpu_peak_facts(self) -> dict[str, float]:
+        """Return the peaks of this job's processors, if `admin check` has measured them on such a node."""
+        if self._job.device != "cpu" or self._job.emulated:
+            return {}
+        try:
+            with open_regular(self._folder.parent.parent / CPU_PEAKS) as file:
+                data = file.read(CPU_PEAKS_BYTES_MAX)
+        except OSError:
+            return {}
+        found = cpu_peak(data, self._provenance["cpu"], self._provenance["cpus"])
+        return {} if found is None else dict(zip(CPU_PEAK_FACTS, (found.memory_bytes, found.operations), strict=True))
 
     def _is_whole(self, cases: Sequence[Case]) -> bool:
         """Return whether all benchmark cases were judged: some of them have no score."""

@@ -88,12 +88,13 @@ class TriedLanguage:
 class NodeProbe:
     """A node as seen by a job of one GPU entry.
 
-    `visible` holds the variables for visible devices, `compilers` the version of each available compiler, and
-    `languages` those of kernels that were tried. `modules` is the source of the `module` command, if the entry has
-    modules, and `speeds` are the rates of the benchmark, if one was asked for. `sandbox` describes the container that
-    the settings ask for, `sandbox_error` is the reason if the node cannot create it. `trial` is None on a CPU, and
-    without PyTorch. `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its greeting and
-    saw the answer; 0 without one.
+    `cpus` is the number of processors of the job, of the model `cpu`; `cpu_peak` has their bytes of memory and float32
+    operations per second, if they are the entry's device. `visible` holds the variables for visible devices,
+    `compilers` the version of each available compiler, and `languages` those of kernels that were tried. `modules` is
+    the source of the `module` command, if the entry has modules, and `speeds` are the rates of the benchmark, if one
+    was asked for. `sandbox` describes the container that the settings ask for, `sandbox_error` is the reason if the
+    node cannot create it. `trial` is None on a CPU, and without PyTorch. `greeted_at` and `answered_at` are the times
+    by the node's clock at which it wrote its greeting and saw the answer; 0 without one.
     """
 
     nonce: str
@@ -104,6 +105,9 @@ class NodeProbe:
     isolation: str
     gpus: tuple[SeenGpu, ...] = ()
     visible: str = ""
+    cpu: str = ""
+    cpus: int = 0
+    cpu_peak: tuple[float, float] | None = None
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)
     languages: tuple[TriedLanguage, ...] = ()

@@ -1,4 +1,10 @@
-"""Peak bandwidth and throughput of devices by their vendors' data sheets, and a call's share of them."""
+"""Peak bandwidth and throughput of devices, and a call's share of them.
+
+Those of GPUs are from their vendors' data sheets, those of CPUs are measured by `admin check`.
+"""
+
+import json
+from typing import Any
 
 from hpc_board.model.value import Value
 
@@ -14,10 +20,52 @@ class Work(Value):
 
 
 class Peak(Value):
-    """A device's maximum rates per second."""
+    """A device's maximum rates per second; `is_measured` for a CPU, whose operations are in float32."""
 
     memory_bytes: float
     operations: float
+    is_measured: bool = False
+
+
+CPU_PEAKS = "cpu-peaks.json"
+"""The file beside the job folders with the peaks of CPUs, which `admin check` writes and jobs read."""
+
+CPU_PEAKS_BYTES_MAX = 2**20
+
+
+def with_cpu_peak(data: bytes, cpu: str, cpus: int, peak: Peak) -> bytes:
+    """Return the contents of CPU_PEAKS with the `peak` of `cpus` processors of a model; damaged ones are lost.
+
+    The highest rates count: other work on a node makes them lower.
+    """
+    former = cpu_peak(data, cpu, cpus) or peak
+    rates = [max(former.memory_bytes, peak.memory_bytes), max(former.operations, peak.operations)]
+    return json.dumps(_cpu_peaks(data) | {_cpu_key(cpu, cpus): rates}).encode()
+
+
+def cpu_peak(data: bytes, cpu: str, cpus: int) -> Peak | None:
+    """Return the peak of a job's `cpus` processors of a model by the contents of CPU_PEAKS; None if it is unknown."""
+    found = _cpu_peaks(data).get(_cpu_key(cpu, cpus))
+    return measured_peak(*found) if isinstance(found, list) and len(found) == 2 else None
+
+
+def measured_peak(memory_bytes: Any, operations: Any) -> Peak | None:
+    """Return a measured peak from values of unknown types; None if one is no rate."""
+    if any(type(each) not in (int, float) or not 0 < each <= WORK_MAX for each in (memory_bytes, operations)):
+        return None
+    return Peak(memory_bytes, operations, is_measured=True)
+
+
+def _cpu_key(cpu: str, cpus: int) -> str:
+    return f"{cpus} x {cpu}"
+
+
+def _cpu_peaks(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 _TERA = 1e12
@@ -88,7 +136,7 @@ def _words(device_name: str) -> tuple[str, ...]:
 
 
 class Share(Value):
-    """A call's share of its device's peak: `share` of the `rate` per second of `resource`.
+    """A call's share of its device's peak: it reaches `reached` per second, `share` of the `rate` of `resource`.
 
     The resource is the one that takes longer at its peak, "memory" or "arithmetic".
     """
@@ -96,6 +144,7 @@ class Share(Value):
     resource: str
     share: float
     rate: float
+    reached: float
 
 
 def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Share | None:
@@ -104,5 +153,5 @@ def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Share | None:
     if time_ns <= 0 or max(moving, computing) <= 0:
         return None
     if moving >= computing:
-        return Share("memory", moving * 1e9 / time_ns, peak.memory_bytes)
-    return Share("arithmetic", computing * 1e9 / time_ns, peak.operations)
+        return Share("memory", moving * 1e9 / time_ns, peak.memory_bytes, work.memory_bytes * 1e9 / time_ns)
+    return Share("arithmetic", computing * 1e9 / time_ns, peak.operations, work.operations * 1e9 / time_ns)

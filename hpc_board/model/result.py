@@ -6,7 +6,7 @@ from typing import Any
 
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.mismatch import Mismatch
-from hpc_board.model.peaks import Peak, Share, Work, own_peak_of, share_of_peak
+from hpc_board.model.peaks import Peak, Share, Work, measured_peak, own_peak_of, share_of_peak
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.value import Value, made
 
@@ -29,6 +29,9 @@ INTERRUPTED = "interrupted"
 
 STOPPED = "stopped"
 """The fact in a result's provenance that says why its benchmark ended before all of its measurements."""
+
+CPU_PEAK_FACTS = ("peak_memory_bytes_per_s", "peak_operations_per_s")
+"""The facts in a result's provenance with the measured peaks of its processors, on a CPU."""
 
 MEMORY_PEAK_BYTES = "memory_peak_bytes"
 MEMORY_ASKED_BYTES = "memory_asked_bytes"
@@ -255,7 +258,9 @@ def device_peak(result: Result) -> Peak | None:
     """Return the peak of a result's device; None if it is unknown, or the job had only a part of the device."""
     if str(result.provenance.get("gpu_mig_mode_current", "")).casefold() == "enabled":
         return None
-    return own_peak_of(str(result.provenance.get("gpu_name", "")))
+    return measured_peak(*map(result.provenance.get, CPU_PEAK_FACTS)) or own_peak_of(
+        str(result.provenance.get("gpu_name", ""))
+    )
 
 
 def case_share(case: Case, peak: Peak | None) -> Share | None:

@@ -14,6 +14,8 @@ RANKING_WORDS = {
 }
 """The times by which a task ranks, in words."""
 
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
 
 def score_text(score_s: float | None) -> str:
     """Return a score with its unit; empty for None."""
@@ -70,3 +72,12 @@ def telling_line(message: str, limit: int = 500) -> str:
     # The message of the exception may have several lines.
     unindented = (line for line in lines[last_frame + 1 :] if not line[0].isspace())
     return one_line(next(unindented, lines[-1]), limit)
+
+
+def amount_text(value: float) -> str:
+    """Return a number with a unit prefix: "3.35 T"."""
+    for prefix in _PREFIXES[:-1]:
+        if value < 1000:
+            return f"{value:.3g} {prefix}"
+        value /= 1000
+    return f"{value:.3g} {_PREFIXES[-1]}"

@@ -13,6 +13,7 @@ from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Paragraph, Tone, table
+from hpc_board.report.formatting import amount_text
 from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 from hpc_board.report.run_words import short_specs
 
@@ -28,8 +29,6 @@ _BESIDE_PLOT = 8
 
 _LEAST, _MOST = 1e-6, 1e60
 """Bounds of operations per byte and per second that all tasks and devices are within."""
-
-_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -68,11 +67,12 @@ def has_roofline(result: Result) -> bool:
 def roofline_report(result: Result, best: LeaderRun | None, width: int, height: int) -> tuple[Block, ...]:
     """Return the roofline for a pane of this size; nothing without one, see `has_roofline`."""
     cases, peak = measured(result, best), device_peak(result)
-    device = one_line(str(result.provenance.get("gpu_name", "")))
+    name = "cpu" if peak is not None and peak.is_measured else "gpu_name"
+    device = one_line(str(result.provenance.get(name, "")))
     if peak is None or not cases:
         return ()
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - _BESIDE_PLOT - len(cases)))
-    rates = f"{_amount(peak.memory_bytes)}B/s of memory, {_amount(peak.operations)}op/s of arithmetic"
+    rates = f"{amount_text(peak.memory_bytes)}B/s of memory, {amount_text(peak.operations)}op/s of arithmetic"
     specs = short_specs(case.spec for case in cases).texts
     shares = table(
         [*zip(cases, specs, strict=True)],
@@ -131,7 +131,7 @@ def roofline_plot(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None)
         Axis(
             low,
             high,
-            ((high, _amount(high).strip()), (middle, _amount(middle).strip()), (low, "op/s")),
+            ((high, amount_text(high).strip()), (middle, amount_text(middle).strip()), (low, "op/s")),
             is_log=True,
         ),
         (
@@ -157,12 +157,3 @@ def _share(case: Measured, peak: Peak, sign: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
-
-
-def _amount(value: float) -> str:
-    """Return a number with a unit prefix: "3.35 T"."""
-    for prefix in _PREFIXES[:-1]:
-        if value < 1000:
-            return f"{value:.3g} {prefix}"
-        value /= 1000
-    return f"{value:.3g} {_PREFIXES[-1]}"

@@ -33,6 +33,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Ta
 from hpc_board.report.case_bars import best_times, case_bars
 from hpc_board.report.explanations import cause_of, state_meaning, verdict_meaning
 from hpc_board.report.formatting import (
+    amount_text,
     bytes_text,
     count_text,
     moment_text,
@@ -501,21 +502,26 @@ def _benchmarks_table(
 
 
 def _share_text(share: Share | None) -> str:
-    return "" if share is None else f"{100 * share.share:.0f} % {share.resource}"
+    if share is None:
+        return ""
+    unit = "B/s" if share.resource == "memory" else "op/s"
+    return f"{100 * share.share:.0f} % {share.resource}, {amount_text(share.reached)}{unit}"
 
 
 def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph]:
     """Explain the shares in the table."""
     found = [share for share in (case_share(case, peak) for case in cases) if share is not None]
+    if peak is None or not found:
+        return
     units = {
-        "memory": "{:.3g} TB/s of memory bandwidth",
-        "arithmetic": "{:.4g} Top/s, those of its fastest matrix format",
+        "memory": "B/s of memory bandwidth",
+        "arithmetic": "op/s of float32 arithmetic" if peak.is_measured else "op/s, those of its fastest matrix format",
     }
-    peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
-    if peaks:
-        yield Paragraph(
-            f"Of peak: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
-        )
+    peaks = dict.fromkeys(f"{amount_text(share.rate)}{units[share.resource]}" for share in found)
+    whose, how = ("processors'", ", as measured by `admin check`") if peak.is_measured else ("device's", "")
+    yield Paragraph(
+        f"Of peak: the task's minimal work as a share of the {whose} {' or '.join(peaks)}{how}.", Tone.QUIET
+    )
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None, reader: str) -> Iterator[Block]:

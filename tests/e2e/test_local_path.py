@@ -6,10 +6,13 @@ import re
 import sqlite3
 import subprocess
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
 
+from hpc_board.model.peaks import CPU_PEAKS
+from hpc_board.model.result import CPU_PEAK_FACTS
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, fill
 from tests.waiting import awaited
 
@@ -144,3 +147,34 @@ def test_this_machine_is_proven_by_a_probe_job_that_leaves_nothing(board: BoardF
     assert [line["subject"] for line in found["lines"]][:2] == ["job", "python"]
     assert board.json("runs") == []
     assert not (board.folder / "board" / "checks").exists()
+
+
+def test_a_run_on_a_cpu_shows_its_share_of_the_peaks_that_the_admin_s_check_has_measured(board: BoardFiles) -> None:
+    if which("g++") is None:
+        pytest.skip("needs g++")
+    with (board.folder / "tasks" / "double" / "reference.py").open("a") as file:
+        file.write("\ndef minimal_work(size, seed):\n    return 16 * size, 0\n")
+
+    def benchmarked() -> dict[str, Any]:
+        answer = board.json("submit", board.kernel(), "--gpu", "CPU", "--mode", "benchmark", "--wait")
+        return dict(answer["runs"][0])
+
+    assert "of_peak" not in benchmarked()["cases"][0]
+    (found,) = board.json("admin", "check")
+    assert [line["level"] for line in found["lines"] if line["subject"] == "peak"] == ["ok"]
+    run = benchmarked()
+    (case,) = run["cases"]
+    bytes_per_s, operations_per_s = (run["provenance"][name] for name in CPU_PEAK_FACTS)
+    assert 1e8 < bytes_per_s < 1e13
+    assert 1e8 < operations_per_s < 1e15
+    share = case["of_peak"]
+    assert (share["resource"], share["rate"]) == ("memory", bytes_per_s)
+    assert share["reached"] == pytest.approx(share["share"] * bytes_per_s)
+    shown = " ".join(board.run("run", str(run["id"])).stdout.split())
+    assert "of memory bandwidth, as measured by `admin check`." in shown
+    peaks = board.folder / "board" / CPU_PEAKS
+    peaks.unlink()
+    peaks.mkdir()
+    (found,) = board.json("admin", "check")
+    (line,) = [line for line in found["lines"] if line["subject"] == "peak"]
+    assert (line["level"], "cannot be written" in line["message"]) == ("warning", True)

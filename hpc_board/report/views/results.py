@@ -18,7 +18,9 @@ class ShareView(View, frozen=True):
     share: float
     """the share of the peak that the least work takes of the median"""
     rate: float
-    """the peak: bytes or operations per second"""
+    """the peak: bytes or operations per second; of a CPU as `admin check` has measured it"""
+    reached: float
+    """the rate that the case reaches, by its least work"""
 
 
 class WrongElementView(View, frozen=True):

@@ -341,12 +341,13 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     shown = text("slurm.md").partition("    <board>/\n")[2].partition("\n\n")[0]
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
-    # The cache begins with the first compiled submission, and checks exist while a client waits for them. Folders
-    # elsewhere are read only over SSH. Free GPUs and the size of arrays are kept only of Slurm, and a pass
-    # over few runs takes too little time to be kept.
+    # The cache begins with the first compiled submission, checks exist while a client waits for them, and leave the
+    # peaks of CPUs. Folders elsewhere are read only over SSH. Free GPUs and the size of arrays are kept only of Slurm,
+    # and a pass over few runs takes too little time to be kept.
     others = {
         "cache",
         "checks",
+        "cpu-peaks.json",
         "looked-here",
         "looked-here.watched",
         "free-here",
