@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from hpc_board.model.kernels import KERNELS_MAX, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
+from hpc_board.model.loops import LOOPS_MAX, REMARKS_MAX, Loop, Remark
+from hpc_board.model.loops import TEXT_CHARACTERS_MAX as LOOP_CHARACTERS_MAX
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Work
 from hpc_board.model.result import RESULT_BYTES_MAX, TEXT_MAX, TIME_NS_MAX, TIME_NS_MIN, Case, Result, Timing
@@ -45,8 +47,19 @@ _FORMER_NAMES = {
 }
 """The former names of a case's times: boards have results with these, and jobs in flight during an upgrade, too."""
 
-_LISTS = {"kernels": KERNELS_MAX, "findings": len(CUDA_TOOLS) * FINDINGS_MAX, "stalls": STALLS_MAX}
-_TEXTS: Mapping[type[Value], int] = {Kernel: NAME_CHARACTERS_MAX, SanitizerFinding: TEXT_CHARACTERS_MAX}
+_LISTS = {
+    "kernels": KERNELS_MAX,
+    "findings": len(CUDA_TOOLS) * FINDINGS_MAX,
+    "stalls": STALLS_MAX,
+    "loops": LOOPS_MAX,
+    "remarks": REMARKS_MAX,
+}
+_TEXTS: Mapping[type[Value], int] = {
+    Kernel: NAME_CHARACTERS_MAX,
+    SanitizerFinding: TEXT_CHARACTERS_MAX,
+    Loop: LOOP_CHARACTERS_MAX,
+    Remark: LOOP_CHARACTERS_MAX,
+}
 
 
 class ResultError(ValueError):

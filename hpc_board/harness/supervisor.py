@@ -52,6 +52,7 @@ from hpc_board.model.device_faults import device_fault, with_words
 from hpc_board.model.files import open_regular
 from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
+from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, Peak, cpu_peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import (
@@ -68,7 +69,7 @@ from hpc_board.model.result import (
 )
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SanitizerFinding, tools_in
 from hpc_board.model.score import duration_text, least_score_s, score_s
-from hpc_board.model.task import OWN, Mode
+from hpc_board.model.task import OWN, Language, Mode
 
 if TYPE_CHECKING:
     from hpc_board.harness.own_eval.evaluation import OwnEval
@@ -181,6 +182,8 @@ class Supervisor:
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
         self._findings: list[SanitizerFinding] = []
+        self._loops: list[Loop] = []
+        self._remarks: list[Remark] = []
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
     # Only the jobs that need these modules import them, since from within a zip that takes a tenth of a second; and
@@ -250,6 +253,8 @@ class Supervisor:
             profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
             kernels=tuple(self._kernels),
             findings=tuple(self._findings),
+            loops=tuple(self._loops),
+            remarks=tuple(self._remarks),
         )
 
     def _cpu_peak_facts(self) -> dict[str, float]:
@@ -508,9 +513,19 @@ class Supervisor:
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device == "cuda":
             profile.note(self._listings(deadline))
+        if job.device == "cpu" and job.language is Language.CPP:
+            profile.note(self._vectorization(deadline))
         profile.note(absent(job.device, path))
         self._profile_log = profile.log()
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
+
+    def _vectorization(self, deadline: float) -> str:
+        """Keep the compiler's remarks and the loops of a C++ submission, and return a note about them."""
+        from hpc_board.harness.profile.loops import Vectorization
+
+        found = Vectorization(self._job, self._folder, self._processes, deadline)
+        self._loops, self._remarks = found.loops, found.remarks
+        return found.note
 
     def _listings(self, deadline: float) -> str:
         """Keep the PTX and the SASS of the submission's kernels, and return a note about them."""

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Any
 
 from hpc_board.model.kernels import Kernel
+from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Peak, Share, Work, measured_peak, own_peak_of, share_of_peak
 from hpc_board.model.sanitizer import SanitizerFinding
@@ -217,9 +218,9 @@ class Result(Value):
     """The result of one run on one node.
 
     `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
-    machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, and `kernels`
-    are the numbers in it; in mode `sanitize` it is the output of the tools, and `findings` are the faults in it. All
-    are empty in any other mode.
+    machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, `kernels` are
+    the numbers in it, and `loops` and `remarks` tell the vectorization of a C++ submission on a CPU; in mode `sanitize`
+    it is the output of the tools, and `findings` are the faults in it. All are empty in any other mode.
     """
 
     run: int
@@ -240,6 +241,8 @@ class Result(Value):
     profile: Log = Log()
     kernels: tuple[Kernel, ...] = ()
     findings: tuple[SanitizerFinding, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def interrupted(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hpc_board.domain.comparison import KernelPair
 from hpc_board.model.kernels import METRICS, Kernel
+from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Paragraph, Table
@@ -37,6 +38,25 @@ def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
     rest = len(kernels) - _LINES_MAX
     more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest > 0 else []
     yield Paragraph("\n".join([*lines, *more]))
+
+
+def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Block]:
+    """Yield one paragraph with a line for each innermost loop of a profiled C++ file, and for each remark on one."""
+    file = one_line(file_name)
+    lines = [f"{file}:{each.line}: {_loop_text(each)}" for each in loops]
+    lines += [f"{file}:{each.line}: {one_line(each.text, 300)}" for each in remarks]
+    if lines:
+        yield Paragraph("\n".join(lines))
+
+
+def _loop_text(loop: Loop) -> str:
+    width = f" of {loop.vector_bits} bits" if loop.vector_bits else ""
+    return (
+        f"loop in {one_line(loop.function, 60)}, {count_text(loop.instructions, 'instruction')}: "
+        f"{count_text(loop.vector_arithmetic, 'vector operation')}{width}, "
+        f"{count_text(loop.scalar_arithmetic, 'scalar operation')}, "
+        f"{count_text(loop.loads, 'load')}, {count_text(loop.stores, 'store')}"
+    )
 
 
 def kernel_table(pairs: Sequence[KernelPair], titles: tuple[str, str]) -> Iterator[Block]:

@@ -42,7 +42,7 @@ from hpc_board.report.formatting import (
     speedup_tone,
     telling_line,
 )
-from hpc_board.report.kernels import kernel_lines
+from hpc_board.report.kernels import kernel_lines, loop_lines
 from hpc_board.report.logs import job_log, json_command, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_progress import BegunCase, begun_cases
@@ -233,6 +233,7 @@ def _result_blocks(
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from _margin_blocks(result)
     yield from kernel_lines(result.kernels, json_command(run))
+    yield from loop_lines(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
     if result.verdict is not Verdict.PASS:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"

@@ -108,6 +108,35 @@ def test_torch_s_profiler_is_not_tried_on_what_it_cannot_see(tmp_path: Path) -> 
     assert "torch.profiler" not in result.profile.text
 
 
+DOT = """
+    const float* x = static_cast<const float*>(in[0].data);
+    float* y = static_cast<float*>(out[0].data);
+    const int n = static_cast<int>(in[0].shape[0]);
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (int i = 0; i < n; i++)
+        y[i] = x[i] * 1.5f + (sum < 0 ? 4.0f : 3.0f);
+    return 0;
+"""
+
+
+@needs_gcc
+def test_a_profile_of_cpp_has_the_compilers_remarks_and_the_instructions_of_its_loops(tmp_path: Path) -> None:
+    if shutil.which("objdump") is None:
+        pytest.skip("needs objdump")
+    source = kernel(DOT)
+    result = compiled(tmp_path, source, mode=Mode.PROFILE)
+    assert result.verdict is Verdict.PASS, result.message
+    first, second = (number for number, line in enumerate(source.splitlines(), 1) if "for (int" in line)
+    assert [remark.line for remark in result.remarks if remark.is_vectorized][-1] == second
+    widest = {loop.line: loop for loop in sorted(result.loops, key=lambda loop: loop.vector_bits)}
+    assert widest[second].vector_arithmetic > widest[second].scalar_arithmetic
+    assert widest[second].stores > 0
+    # Without -ffast-math the additions keep their order.
+    assert widest[first].scalar_arithmetic > 0
+
+
 def perf_works() -> bool:
     if shutil.which("perf") is None:
         return False

@@ -168,6 +168,38 @@ class KernelView(View, frozen=True):
     """the main reasons for which warps waited, each with the cycles between two instructions"""
 
 
+class LoopView(View, frozen=True):
+    """An innermost loop of a profiled C++ submission on a CPU, with the number of its instructions by kind."""
+
+    line: int
+    """the line of the file"""
+    function: str
+    """the function"""
+    instructions: int
+    """the number of all"""
+    vector_arithmetic: int
+    """those that compute with vectors"""
+    scalar_arithmetic: int
+    """those that compute with one floating-point number"""
+    loads: int
+    """those that read memory"""
+    stores: int
+    """those that write memory"""
+    vector_bits: int
+    """the width of the widest vector; 0 without one"""
+
+
+class RemarkView(View, frozen=True):
+    """A compiler's remark on the vectorization of a profiled C++ submission."""
+
+    line: int
+    """the line of the file"""
+    is_vectorized: bool
+    """whether the code there is vectorized"""
+    text: str
+    """the width of its vectors, or the reason why it has none"""
+
+
 class SanitizerFindingView(View, frozen=True):
     """A fault that a tool of mode sanitize found; each text may be empty."""
 

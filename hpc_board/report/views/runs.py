@@ -23,7 +23,16 @@ from hpc_board.report.views import (
     view_of,
     views_of,
 )
-from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, dense_text, log_text
+from hpc_board.report.views.results import (
+    CaseView,
+    KernelView,
+    LoopView,
+    RemarkView,
+    SanitizerFindingView,
+    cases_of,
+    dense_text,
+    log_text,
+)
 
 
 class JobView(View, frozen=True):
@@ -226,6 +235,8 @@ class WholeRunView(RunView, frozen=True):
     profile: str
     kernels: list[KernelView]
     findings: list[SanitizerFindingView]
+    loops: list[LoopView]
+    remarks: list[RemarkView]
     history: list[StatusView]
     """the states that the run was in, oldest first"""
     provenance: dict[str, Any]
@@ -435,6 +446,8 @@ class TrialView(View, frozen=True):
     profile: str
     kernels: list[KernelView]
     findings: list[SanitizerFindingView]
+    loops: list[LoopView]
+    remarks: list[RemarkView]
     build: str
     stdout: str
     stderr: str
@@ -461,5 +474,7 @@ def _output_keys(result: Result | None) -> dict[str, Any]:
         **{name: log_text(getattr(result, name)) if result else "" for name in logs},
         "kernels": views_of(KernelView, result.kernels if result else ()),
         "findings": views_of(SanitizerFindingView, result.findings if result else ()),
+        "loops": views_of(LoopView, result.loops if result else ()),
+        "remarks": views_of(RemarkView, result.remarks if result else ()),
         "provenance": safe(dict(result.provenance)) if result else {},
     }
