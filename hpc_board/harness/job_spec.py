@@ -53,6 +53,7 @@ class JobSpec:
     std: str = ""
     include: tuple[str, ...] = ()
     build_cache: str = ""
+    user: str = ""
     allow_root: bool = False
     whole_node: bool = False
     data: tuple[str, ...] = ()

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from hpc_board.harness.build.extensions import Extensions
 from hpc_board.harness.build.toolchain import LIBRARY
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import Container, ContainerUnavailable, container
 from hpc_board.harness.confine.scratch import (
     CODE,
+    EXTENSIONS,
     SCRATCH,
     copy,
     private,
@@ -110,6 +113,7 @@ class Processes:
         self._zygote = zygote
         self._children: list[Child | Program] = []
         self._may_compile = not job.language.compiled
+        self._extensions = Extensions(job, folder)
 
     def start(self) -> None:
         """Start the zygote, from which all other processes are forked."""
@@ -366,6 +370,7 @@ class Processes:
             self._zygote.end(patience_seconds)
             self._zygote = None
         self.left_processes = kill_orphans([], patience_seconds) or self.left_processes
+        self._extensions.close()
 
     def _load_deadline(self) -> float:
         return min(time.monotonic() + self._job.limits.load_seconds, self.latest)
@@ -388,6 +393,7 @@ class Processes:
             home / CODE,
             scratch=str(home),
             readable=self.container.readable(self._readable),
+            writable=[*self._extensions_of(home).values()],
             file=file,
             entry=entry,
             shown_as=shown_as,
@@ -422,7 +428,8 @@ class Processes:
         """
         container, folders = self.container, sandbox.seen_by_workers(self._readable)
         if not (container.contained or profiler):
-            return self._fork("worker", home, home, printed, printed_bytes_max)
+            extensions = self._extensions_of(home)
+            return self._fork("worker", home, home, printed, printed_bytes_max, extensions)
         try:
             child = started(
                 [*container.command(home, folders, writable, self._job.device), *profiler],
@@ -443,12 +450,25 @@ class Processes:
         self._children.append(child)
         return child
 
-    def _fork(self, role: str, home: Path, cwd: Path, prints: Sequence[Printed], printed_bytes_max: int) -> Child:
+    def _extensions_of(self, home: Path) -> dict[str, str]:
+        """Return the variable for the kept extensions of a submission's worker; none for other workers."""
+        is_submissions = home == self.scratch / WORKER_HOME
+        return {EXTENSIONS: str(self._extensions.path)} if self._extensions.path and is_submissions else {}
+
+    def _fork(
+        self,
+        role: str,
+        home: Path,
+        cwd: Path,
+        prints: Sequence[Printed],
+        printed_bytes_max: int,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
         assert self._zygote is not None  # noqa: S101 - `start` comes first
         try:
             child = self._zygote.fork(
                 role,
-                environment=private_folders(home),
+                environment={**private_folders(home), **environment},
                 cwd=cwd,
                 stdout=prints[0],
                 stderr=prints[1],

@@ -339,6 +339,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None =
         "own_best": {} if own_best is None else _best_facts(own_best),
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
+        "user": run.user,
         "task": _task_facts(run, task, gpu),
         "sha256": {
             "harness": run.harness_sha256,

@@ -173,7 +173,7 @@ def toolchain(
             raise BuildFailed(Verdict.INFRA_ERROR, "nvcc needs a host compiler, but this node has no g++ in PATH")
         identity += [host, inside.version(host)]
     if arch == "native":
-        identity.append(_cpu_identity())
+        identity.append(cpu_identity())
     missing = sorted({*include} - {*inside.existing(include)})
     if missing:
         message = f"this node has no folder {missing[0]}, which `include` of the GPU in the settings names"
@@ -375,7 +375,7 @@ def _summary(version: str) -> str:
     return (named or lines or [version.partition("\n")[0]])[0][:200]
 
 
-def _cpu_identity() -> str:
+def cpu_identity() -> str:
     """Return a digest of everything that `-march=native` may depend on; it differs for another model of CPU."""
     try:
         first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]

@@ -18,13 +18,16 @@ SCRATCH = "hpc-board-"
 CODE = "code"
 """The folder in a worker's home that holds the imported files."""
 
+EXTENSIONS = "TORCH_EXTENSIONS_DIR"
+"""The variable for the folder in which PyTorch compiles the extensions of a submission."""
+
 _CACHE = "cache"
 _CACHE_ENTRIES_MAX = 50_000
 _CACHE_DEPTH_MAX = 64
 _CACHES = (
     "XDG_CACHE_HOME",
     "TRITON_CACHE_DIR",
-    "TORCH_EXTENSIONS_DIR",
+    EXTENSIONS,
     "TORCHINDUCTOR_CACHE_DIR",
     "CUDA_CACHE_PATH",
     "JAX_COMPILATION_CACHE_DIR",
@@ -90,7 +93,7 @@ def worker_home(scratch: Path, name: str) -> Path:
     with suppress(OSError):
         if stat.S_ISDIR(cache.lstat().st_mode):
             cache.chmod(0o700)
-            if _keeps_plain_files(cache):
+            if keeps_plain_files(cache):
                 cache.rename(kept)
     remove(home)
     (home / CODE).mkdir(parents=True)
@@ -99,7 +102,7 @@ def worker_home(scratch: Path, name: str) -> Path:
     return home
 
 
-def _keeps_plain_files(folder: Path) -> bool:
+def keeps_plain_files(folder: Path) -> bool:
     """Remove from a worker's folder all but folders and files with one hard link; False if it has too many."""
     waiting, entries = [(folder, 0)], 0
     while waiting:

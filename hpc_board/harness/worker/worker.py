@@ -67,7 +67,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     keep_freed_memory()
     sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
     traced = frame["traced"]
-    landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
+    landlock = sandbox.confine(frame["readable"], [frame["scratch"], *frame["writable"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects(others=frame["others"]))
     # Not later: a frame sent after the import may come from the submission.
     lacks = {name: _lacks(name, frame["device"]) for name in absent()}
