@@ -1,16 +1,22 @@
 """The verbs of a run on every screen that names one: its judged file, its mark, its number, its board and its user."""
 
+from pathlib import Path
+
 import pytest
 from textual.pilot import Pilot
 
 from hpc_board.errors import Refused
+from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.compare import CompareScreen
+from hpc_board.tui.screens.dialogs import Confirm
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.text_pane import SourceView
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import standing
 from tests.tui.test_compare_screen import Timed
@@ -73,6 +79,59 @@ async def test_board_and_trend_of_a_run_open_from_every_screen_that_names_it(nam
         if name != "Board":
             await press(pilot, "b")
             assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+@pytest.mark.parametrize("keys", [("end", "b", "u"), ("end", "b", "u", "t"), ("r", "U"), ("r", "U", "tab")])
+async def test_a_row_of_ones_own_run_leads_to_the_next_try(keys: tuple[str, ...]) -> None:
+    found = board()
+    async with app_on(found).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        opened = []
+        for key in ("R", "w", "s"):
+            await press(pilot, key)
+            opened.append(type(pilot.app.screen))
+            await press(pilot, "escape")
+        assert opened == [Confirm, SubmitScreen, SubmitScreen]
+
+
+async def test_a_row_of_another_users_run_is_neither_watched_nor_rerun() -> None:
+    async with app_on(board()).run_test(size=(120, 30)) as pilot:
+        await reach(pilot, "Feed")
+        active = pilot.app.screen.active_bindings
+        assert not any(active[key].enabled for key in ("w", "R"))
+        await press(pilot, "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+
+
+async def test_a_run_in_flight_is_cancelled_on_the_page_of_its_user() -> None:
+    async with app_on(board()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U")
+        assert "c" not in pilot.app.screen.active_bindings
+        await press(pilot, "tab", "c")
+        assert isinstance(pilot.app.screen, Confirm)
+
+
+async def test_a_run_of_a_watch_has_the_verbs_of_one(monkeypatch: pytest.MonkeyPatch, kernel: Path) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
+    found = board()
+    async with app_on(found, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, WatchScreen)
+        await until(pilot, lambda: not screen.is_open("look") and screen._began)
+        kernel.write_text(f"{kernel.read_text()}# saved\n")
+        await until(pilot, lambda: screen.run_in_hand is not None)
+        await press(pilot, "y")
+        assert pilot.app.clipboard.isdecimal()
+        for key, opened in (("v", CodeScreen), ("b", StandingsScreen), ("t", TrendScreen), ("s", SubmitScreen)):
+            await press(pilot, key)
+            assert isinstance(pilot.app.screen, opened), key
+            await press(pilot, "escape")
+        assert pilot.app.screen is screen
 
 
 async def test_a_run_on_its_own_page_is_compared_with_a_row_of_the_feed() -> None:

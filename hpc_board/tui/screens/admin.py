@@ -39,14 +39,14 @@ _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("
 _FOR_CREATORS = _PAGES[:1]
 
 _ACTIONS = {
-    "boards": ("visibility", "deadline", "stop", "limits", "rerun"),
+    "boards": ("visibility", "deadline", "stop", "limits", "rerun_best"),
     "people": ("ban",),
     "runs": ("remove", "code", "mark", "standings", "trend", "copy", "note"),
     "log": (),
 }
 """The actions of each page."""
 
-_OF_ADMINS = ("stop", "limits", "rerun")
+_OF_ADMINS = ("stop", "limits", "rerun_best")
 
 _LOOK_EVERY = 3
 """The ticks between two updates, as these lists change slowly."""
@@ -83,7 +83,7 @@ class AdminScreen(RunScreen):
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("visibility", "deadline", "stop", "limits"),
-        binding("rerun", "Rerun the best submissions of the previous version"),
+        binding("rerun", "Rerun the best submissions of the previous version", action="rerun_best", id="admin.rerun"),
         *bindings("ban", "remove", "code", "mark", "standings", "trend", "note", "filter", "sort", "reverse"),
         USER_KEY,
         binding("copy"),
@@ -276,7 +276,7 @@ class AdminScreen(RunScreen):
             act,
         )
 
-    def action_rerun(self) -> None:
+    def action_rerun_best(self) -> None:
         board = self._selected
         if not isinstance(board, BoardState):
             return

@@ -1,6 +1,6 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import ClassVar
@@ -34,7 +34,6 @@ from hpc_board.report.runs import run_evidence, run_outcome
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
-from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, Clock, next_mode
 from hpc_board.tui.screens.dialogs import NextStepsScreen
@@ -168,8 +167,6 @@ class ReportScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         ended = self._read is not None and self._read.run.state.ended
-        if action == "cancel" and (self._read is None or ended):
-            return False
         if action == "next" and (self._read is None or self._steps(self._read) is None):
             return False
         if action == "rerun" and not ended:
@@ -208,29 +205,6 @@ class ReportScreen(RunScreen):
     def action_search_log(self) -> None:
         self.action_show("log")
         self.printed.action_search()
-
-    def action_cancel(self) -> None:
-        if self._read is not None:
-            self.offer_cancel([self._read.run])
-
-    def action_submit(self) -> None:
-        """Open the form with the file and the choices of this run."""
-        if self._read is not None:
-            self.submit_file_of(self._read.run)
-        else:
-            self.post_message(Open(targets.Submit()))
-
-    def action_watch(self) -> None:
-        if self._read is not None:
-            self.watch_file_of(self._read.run)
-
-    def action_edit(self) -> None:
-        if self._read is not None:
-            self.edit_file_of(self._read.run)
-
-    def action_rerun(self) -> None:
-        if self._read is not None:
-            self.offer_again([self._read.run], self._follow_sent)
 
     def action_next(self) -> None:
         if self._read is None or (steps := self._steps(self._read)) is None:
@@ -382,9 +356,6 @@ class ReportScreen(RunScreen):
         if self._usual_time is None and run.state is RunState.RUNNING:
             self._usual_time = usual_time_of(self.board, run)
         return self._usual_time or UsualTime({})
-
-    def _follow_sent(self, runs: Sequence[Run]) -> None:
-        self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
     def _show_run(self, event: _RunRead) -> None:
         self._read = event

@@ -1,6 +1,6 @@
 """The base of the screens that name runs, and the actions on such a run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -16,7 +16,8 @@ from hpc_board.tui.screens.base import BoardScreen
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
 
-_ON_A_RUN = ("code", "mark", "copy", "standings", "trend")
+_ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit")
+_ON_AN_OWN_RUN = ("watch", "rerun")
 
 
 class NamedRun(msgspec.Struct, frozen=True):
@@ -42,9 +43,44 @@ class RunScreen(BoardScreen):
         return None if self.run_in_hand is None else self.run_in_hand.user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in _ON_A_RUN and self.run_in_hand is None:
-            return None
+        if action in (*_ON_A_RUN, *_ON_AN_OWN_RUN, "cancel"):
+            run = self.run_in_hand
+            if action == "cancel" and (not isinstance(run, Run) or run.state.ended):
+                return False
+            if run is None or (action in _ON_AN_OWN_RUN and run.user != self.board.user):
+                return None
         return super().check_action(action, parameters)
+
+    def action_submit(self) -> None:
+        """Open the form with the file and the choices of the run, or an empty one without a run."""
+        if self.run_in_hand is None:
+            self.post_message(Open(targets.Submit()))
+        else:
+            self._on_run("submit", self.submit_file_of)
+
+    def action_edit(self) -> None:
+        self._on_run("edit", self.edit_file_of)
+
+    def action_watch(self) -> None:
+        self._on_run("watch", self.watch_file_of)
+
+    def action_rerun(self) -> None:
+        self._on_run("rerun", lambda run: self.offer_again([run], self.follow_sent))
+
+    def action_cancel(self) -> None:
+        self._on_run("cancel", lambda run: self.offer_cancel([run]))
+
+    def follow_sent(self, runs: Sequence[Run]) -> None:
+        """Show the runs that were just sent."""
+        self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
+
+    def _on_run(self, subject: str, act: Callable[[Run], None]) -> None:
+        """Pass the run in hand to `act`; one that a row only names is read first, as the question `subject`."""
+        run = self.run_in_hand
+        if isinstance(run, Run):
+            act(run)
+        elif run is not None:
+            self.ask(subject, partial(self.board.runs.get, run.id), act)
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:

@@ -119,17 +119,19 @@ class RunsScreen(RunScreen):
         self._read_preview()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("cancel", "select", "sort") and self.is_mounted and self.pane.is_empty:
+        if action in ("select", "sort") and self.is_mounted and self.pane.is_empty:
             return False  # the keys that an empty list names need the room
-        if action == "cancel" and all(run.state.ended for run in self._chosen):
-            return False
+        if action == "cancel":
+            return any(not run.state.ended for run in self._chosen)
+        if action == "rerun":
+            return (all(run.user == self.board.user for run in self._chosen) and bool(self._chosen)) or None
         if (
             action == "filter"
             and self.is_mounted
             and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
         ):
             return False
-        if action in ("rerun", "watch", "edit", "select", "toggle_all") and self._selected is None:
+        if action in ("select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
@@ -157,22 +159,8 @@ class RunsScreen(RunScreen):
     def action_filter(self) -> None:
         self.pane.open_filter()
 
-    def action_submit(self) -> None:
-        if (run := self._selected) is not None:
-            self.submit_file_of(run)
-        else:
-            self.post_message(Open(targets.Submit()))
-
     def action_cluster(self) -> None:
         self.post_message(Open(targets.Cluster()))
-
-    def action_watch(self) -> None:
-        if (run := self._selected) is not None:
-            self.watch_file_of(run)
-
-    def action_edit(self) -> None:
-        if (run := self._selected) is not None:
-            self.edit_file_of(run)
 
     def action_cancel(self) -> None:
         self.offer_cancel(self._chosen)

@@ -19,7 +19,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import bindings
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -55,10 +55,15 @@ class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("standings", "code", "mark", "copy"), USER_KEY]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("standings", "code", "mark", "submit", "edit"),
+        USER_KEY,
+        *(binding(name, show=False) for name in ("watch", "rerun")),
+        binding("copy"),
+    ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The dotted line is the best of the board at that time, the dotted area "
+        "scale. ● is a personal best, ○ is not. The dotted line is the best of the leaderboard then, the dotted area "
         "the 95 % confidence interval of Vs best, which is the change from the fastest earlier run. The list shows the "
         "newest run first. Enter opens the run."
     )

@@ -33,8 +33,9 @@ from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import TIMED, WATCHED, Line, cells
-from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.verbs import binding
+from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
@@ -94,7 +95,7 @@ class _WatchedRead(msgspec.Struct, frozen=True):
     usual_time: UsualTime
 
 
-class WatchScreen(BoardScreen):
+class WatchScreen(RunScreen):
     """The watch of a file while this screen is in front; each save is submitted once the runs before have ended.
 
     Leaving the screen ends the watch; its runs go on.
@@ -106,6 +107,11 @@ class WatchScreen(BoardScreen):
         binding("edit", "Edit the file; the watch goes on afterwards"),
         binding("mode"),
         HOLD_KEY,
+        binding("submit", "Submit the file in another mode or with other options"),
+        *bindings("code", "mark", "standings", "cancel"),
+        *(binding(name, show=False) for name in ("trend", "rerun")),
+        USER_KEY,
+        binding("copy"),
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
@@ -141,8 +147,14 @@ class WatchScreen(BoardScreen):
         yield Static(id="standing", markup=False)
         yield ProgressLine(id="progress-line")
         with Container(id="panes"):
-            kind = Kind(WATCHED, key=lambda run: str(run.id), cells=self._cells, title="Runs")
-            yield ListPane(kind, id="sent-list", grid_id="sent")
+            kind = Kind(
+                WATCHED,
+                key=lambda run: str(run.id),
+                cells=self._cells,
+                submission=lambda run: run.submission,
+                title="Runs",
+            )
+            yield ListPane(kind, id="sent-list", grid_id="sent").data_bind(BoardScreen.marked)
             yield Blocks("Newest run", id="newest")
 
     def begin(self) -> None:
@@ -170,8 +182,15 @@ class WatchScreen(BoardScreen):
 
     @property
     def gpu_in_hand(self) -> str | None:
-        run = self.pane.selected if self.is_mounted else None
-        return self._watched.gpus[0] if run is None else run.gpu
+        return self._watched.gpus[0] if self.run_in_hand is None else self.run_in_hand.gpu
+
+    @property
+    def run_in_hand(self) -> Run | NamedRun | None:
+        return self.pane.selected if self.is_mounted else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the watched file be edited before it has a run."""
+        return action == "edit" or super().check_action(action, parameters)
 
     def action_pause(self) -> None:
         self._paused = not self._paused
@@ -182,6 +201,13 @@ class WatchScreen(BoardScreen):
         self._mode = MODES[(MODES.index(self._mode) + 1) % len(MODES)]
         self._show_watched()
         self._show_runs()
+
+    def action_submit(self) -> None:
+        watched = self._watched
+        self.post_message(Open(targets.Submit(watched.task, watched.gpus, file=watched.file)))
+
+    def follow_sent(self, runs: Sequence[Run]) -> None:
+        self._take_sent(self.now(), runs)
 
     def action_edit(self) -> None:
         self.post_message(Open(targets.Edit(self._watched.file, watched=True)))
