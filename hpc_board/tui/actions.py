@@ -41,7 +41,10 @@ _WORD_MIN = 2
 """The least letters of a name that is looked for on the board."""
 
 _FIND_SECONDS = 2.0
-"""The time for the board's answer to a query; the actions wait for it."""
+"""The time for the board's answer to a query."""
+
+_ALONE_SECONDS = 0.3
+"""The time after which the actions are shown before that answer, longer than Textual's between two updates."""
 
 _RUN = re.compile(r"(?:run\s*)?(\d{1,18})", re.IGNORECASE)
 _KINDS = ("task", "board", "user")
@@ -57,6 +60,10 @@ class PaletteLine(msgspec.Struct, frozen=True):
     listed: bool = True
 
 
+_NOTHING = PaletteLine("Nothing fits", "Type part of a name, a run's number or `user`.", "", lambda: None)
+_SILENT = PaletteLine("No answer", "The board does not answer. Actions are found without it.", "", lambda: None)
+"""The lines when a query finds nothing; they have no effect."""
+
 Finder = Callable[[str], Sequence[PaletteLine]]
 """A function that returns the lines for a query; it is called in a thread, and may raise BoardError."""
 
@@ -64,7 +71,8 @@ Finder = Callable[[str], Sequence[PaletteLine]]
 def found_on(board: "Board", go: Callable[[targets.Target], object], query: str) -> list[PaletteLine]:
     """Return lines for the run, the tasks, the boards and the users that `query` names, and which `go` opens.
 
-    "12" and "run 12" name a run; "user ada", "task soft" and "board soft" restrict the search to one kind.
+    "12" and "run 12" name a run; "user ada", "task soft" and "board soft" restrict the search to one kind, of which
+    "user", "task" and "board" find the first.
     """
     if number := _RUN.fullmatch(query):
         with suppress(BoardError):
@@ -72,7 +80,7 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
     kind, _, part = query.casefold().partition(" ")
     if kind not in _KINDS:
         kind, part = "", query.casefold()
-    if len(part) < _WORD_MIN:
+    if not kind and len(part) < _WORD_MIN:
         return []
     lines = []
     if kind != "user":
@@ -80,7 +88,7 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
         if kind != "board":
             lines += [_line(name, "Show the task", go, targets.Tasks(name)) for name in names]
         if kind != "task":
-            lines += [_line(f"Board {name}", "Show the standings", go, targets.Standings(name)) for name in names]
+            lines += [_line(f"Board {name}", "Show the leaderboard", go, targets.Standings(name)) for name in names]
     if not kind or kind == "user":
         users = board.standings.users(part, _FOUND_MAX)
         lines += [_line(f"User {name}", "Show the ranks and the newest runs", go, targets.User(name)) for name in users]
@@ -115,6 +123,38 @@ class _Lines(Provider):
             yield DiscoveryHit(self._drawn(line, widths), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
+        # Within one provider, so that it knows when nothing fits.
+        asked = asyncio.create_task(self._found(query))
+        try:
+            actions = self._matching(query)
+            widths = _widths([line for _, line in actions])
+            for number, (score, line) in enumerate(actions, start=1):
+                if number == len(actions):
+                    # Textual shows the lines so far when another one comes late.
+                    await asyncio.wait([asked], timeout=_ALONE_SECONDS)
+                yield Hit(score, self._drawn(line, widths), line.act, text=line.name)
+            found = await asked
+        finally:
+            asked.cancel()
+        matcher = self.matcher(query)
+        widths = _widths([*(line for _, line in actions), *(found or ())])
+        for place, line in enumerate(found or ()):
+            score = max(matcher.match(line.name), 1 / (2 + place))
+            yield Hit(score, self._drawn(line, widths), line.act, text=line.name)
+        if self._find is not None and not (actions or found):
+            line = _NOTHING if found is not None else _SILENT
+            yield Hit(1, self._drawn(line, _widths([line])), line.act, text=query)
+
+    async def _found(self, query: str) -> Sequence[PaletteLine] | None:
+        """Return the board's lines for a query; None if it cannot be read, or not in time."""
+        if self._find is None:
+            return ()
+        with suppress(BoardError, TimeoutError):
+            return await asyncio.wait_for(asyncio.to_thread(self._find, query), _FIND_SECONDS)
+        return None
+
+    def _matching(self, query: str) -> list[tuple[float, PaletteLine]]:
+        """Return the scores and the lines of the actions that match a query."""
         matcher = self.matcher(query)
         found: list[tuple[float, PaletteLine]] = []
         for line in self._palette_lines:
@@ -124,14 +164,7 @@ class _Lines(Provider):
                 score = max(2 * score, matcher.match(line.words))
             if score > 0:
                 found.append((score, line))
-        if self._find is not None:
-            # An action is found without the board, too.
-            with suppress(BoardError, TimeoutError):
-                more = await asyncio.wait_for(asyncio.to_thread(self._find, query), _FIND_SECONDS)
-                found += [(max(matcher.match(line.name), 1 / (2 + place)), line) for place, line in enumerate(more)]
-        widths = _widths([line for _, line in found])
-        for score, line in found:
-            yield Hit(score, self._drawn(line, widths), line.act, text=line.name)
+        return found
 
     def _drawn(self, line: PaletteLine, widths: tuple[int, int]) -> Content:
         """Return a line with its key between name and words."""
