@@ -27,9 +27,14 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
             Column("GPUS", flexible=True),
             lambda task: ", ".join(gpu.name for gpu in gpus[task.name]) or "none on this board",
         ),
-        (Column("DESCRIPTION", flexible=True), lambda task: one_line(first_sentence(task.description))),
+        (Column("DESCRIPTION", flexible=True), _description),
         empty="No tasks. List their folders under `tasks` in the settings.",
     )
+
+
+def _description(task: Task) -> str:
+    words = one_line(first_sentence(task.description))
+    return f"start here: {words}" if task.start_here else words
 
 
 def first_sentence(description: str) -> str:

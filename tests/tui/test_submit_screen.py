@@ -53,9 +53,12 @@ from tests.values import replace
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n", "Header: task vectoradd, GPUs h100 and A100."),
-        ("#!POPCORN leaderboard vectoradd\n", "Header: task vectoradd."),
-        ("#!POPCORN gpu H100\n", "Header: GPU H100."),
+        (
+            "#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n",
+            "The file's header asks for vectoradd on h100 and A100.",
+        ),
+        ("#!POPCORN leaderboard vectoradd\n", "The file's header asks for vectoradd."),
+        ("#!POPCORN gpu H100\n", "The file's header asks for H100."),
         ("", "No header: choose task and GPUs here."),
     ],
 )

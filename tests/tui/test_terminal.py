@@ -200,7 +200,7 @@ def test_the_form_has_the_file_as_the_editor_left_it(tmp_path: Path, monkeypatch
         terminal.until(b"edits " + str(kernel).encode())
         terminal.type(b"\x03")
         terminal.type(b"\r")
-        terminal.until(b"Header: task matmul")
+        terminal.until(b"asks for matmul")
         terminal.type(b"\x11")
         assert terminal.end() == 0
 

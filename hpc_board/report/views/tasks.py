@@ -32,6 +32,8 @@ class TaskView(View, frozen=True):
     """the languages that it accepts"""
     board: OptionsView | None
     """the options of the leaderboard, where a user made it"""
+    start_here: bool
+    """true for the task with which a newcomer starts"""
 
     @classmethod
     def of(cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None, **others: Any) -> Self:

@@ -637,9 +637,8 @@ class SubmitScreen(BoardScreen):
         elif header.leaderboard is None and not header.gpus:
             words = toned("No header: choose task and GPUs here.", Tone.MUTED)
         else:
-            task = f"task {header.leaderboard}" if header.leaderboard else ""
-            gpus = f"{'GPU' if len(header.gpus) == 1 else 'GPUs'} {listing(header.gpus)}" if header.gpus else ""
-            words = toned(f"Header: {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
+            asked = " on ".join(filter(None, (header.leaderboard, listing(header.gpus))))
+            words = toned(f"The file's header asks for {asked}.", Tone.MUTED)
         self.query_one("#file-note", Static).update(words)
 
     def _show_options(self) -> None:

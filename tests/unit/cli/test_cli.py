@@ -444,6 +444,14 @@ def test_a_deadline_that_has_passed_is_a_refusal(board: Recorded) -> None:
     assert "deadline" in done.stderr
 
 
+def test_list_marks_the_task_to_start_with(board: Recorded) -> None:
+    task = board.folder / "tasks" / "narrow" / "task.yml"
+    task.write_text(f"{task.read_text()}hpc_board: {{start_here: true}}\n")
+    marked = [line.split()[0] for line in call(board, "list").stdout.splitlines() if "start here: " in line]
+    assert "narrow" in marked
+    assert [each["name"] for each in json.loads(call(board, "list", "--json").stdout) if each["start_here"]] == marked
+
+
 @pytest.mark.files_alone("the settings are the service's")
 def test_a_wrong_key_in_the_settings_names_file_line_key_and_the_nearest_right_one(board: Recorded) -> None:
     board.settings.write_text(board.settings.read_text().replace("tasks:", "taks:"))
