@@ -21,7 +21,7 @@ from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.row_values import decoded, plain_text
-from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
+from hpc_board.store.rows import cases_value, mark_value, row_id, run_value, standing_value
 from hpc_board.store.runs import stored_cases
 from hpc_board.store.sqlite import Database, Row
 
@@ -58,6 +58,18 @@ _RECORDS_MAX = 1_000
 
 _OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
+
+# One statement for all ranks of a user: an index finds the leader of each leaderboard, and counts.
+_RANKS_OF_USER = """
+SELECT own.*, cases.cases AS leader_cases,
+       (SELECT MIN(score_s) FROM bests WHERE {of_board}) AS best_s,
+       (SELECT COUNT(*) FROM bests WHERE {of_board}) AS users,
+       (SELECT COUNT(*) FROM bests WHERE {of_board} AND bests.score_s < own.score_s) AS faster
+  FROM ({rows}) AS own
+  LEFT JOIN cases ON cases.run = (SELECT run FROM bests WHERE {of_board} ORDER BY {order} LIMIT 1)
+ ORDER BY own.task, own.gpu
+"""
+_OWN_BOARD = "bests.task = own.task AND bests.task_version = own.task_version AND bests.gpu = own.gpu"
 
 _USERS = """
 SELECT DISTINCT user FROM bests
@@ -272,8 +284,9 @@ class StandingsGateway:
         known = {task.name: task for task in tasks}
         with self._file.reading() as db:
             rows = _rows("bests", _OF_USER_ON, among=_ON_SAME_BOARD, order="task, gpu")
+            ranks_of_user = _RANKS_OF_USER.format(rows=rows, of_board=_OWN_BOARD, order=BEST_FIRST)
             given = {"user": plain_text(user), "versions": versions, "limit": -1, "offset": 0}
-            return tuple(_user_rank(db, row, known[row["task"]]) for row in list(db.query(rows, given)))
+            return tuple(_user_rank(row, known[row["task"]]) for row in db.query(ranks_of_user, given))
 
     def users(self, tasks: Collection[str], part: str, limit: int) -> tuple[str, ...]:
         """Return the users with a rank in one of these tasks whose names contain `part`, by name, at most `limit`."""
@@ -338,17 +351,16 @@ def _row_of(db: Database, board: BoardKey, user: str) -> Standing | None:
     return None
 
 
-def _user_rank(db: Database, row: Row, task: Task) -> UserRank:
-    board = ranking.board_of(row)
-    (leader,) = db.rows("bests", ON_BOARD, board._asdict(), order=BEST_FIRST, limit=1)
-    reference_s = reference_score_s(stored_cases(db, leader["run"]), task.ranking_by)
-    standing = standing_value(row, ranking.rank_of(db, board, row["score_s"]))
+def _user_rank(row: Row, task: Task) -> UserRank:
+    cases = row["leader_cases"]
+    reference_s = None if cases is None else reference_score_s(cases_value(cases), task.ranking_by)
+    standing = standing_value(row, row["faster"] + 1)
     return UserRank(
         task=task.name,
-        gpu=board.gpu,
+        gpu=row["gpu"],
         row=replace(standing, harness=task.harness),
-        users=db.count("bests", ON_BOARD, board._asdict()),
-        best_s=leader["score_s"],
+        users=row["users"],
+        best_s=row["best_s"],
         speedup=None if reference_s is None else reference_s / standing.score_s,
     )
 

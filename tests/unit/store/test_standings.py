@@ -386,6 +386,24 @@ def test_nothing_is_read_whole_or_sorted_but_a_page(path: Path, store: Store) ->
             assert "TEMP B-TREE" not in steps, f"{sql}\n{steps}"
 
 
+def test_ranks_of_a_user_take_one_query_on_any_number_of_leaderboards(path: Path, store: Store) -> None:
+    gpus = [f"gpu{number}" for number in range(8)]
+    for gpu in gpus:
+        passed(store, "ada", 2.0, gpu=gpu)
+        passed(store, "bob", 1.0, gpu=gpu)
+    passed(store, "eve", 2.0, gpu="gpu3")
+    asked: list[str] = []
+    with closing(sqlite3.connect(path)) as connection:
+        db = Database(connection)
+        connection.set_trace_callback(asked.append)
+        found = standings(db).of_user("ada", [TASK])
+        connection.set_trace_callback(None)
+    assert [(rank.gpu, rank.row.rank, rank.users, rank.best_s) for rank in found] == [
+        (gpu, 2, 3 if gpu == "gpu3" else 2, 1.0) for gpu in gpus
+    ]
+    assert len([sql for sql in asked if "SELECT" in sql]) == 1
+
+
 def steps_of(path: Path, ask: Callable[[Database], object]) -> int:
     """Return the hundreds of instructions of SQLite's machine for an answer, which no other load changes."""
     ticks = 0
