@@ -13,10 +13,13 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
-from hpc_board.report.histories import records_plot
+from hpc_board.report.histories import history_plot, in_order, records_plot
 from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
+
+TREND_MAX = 200
+"""The maximum number of runs in the plot of a user's scores."""
 
 ROWS_MAX = 100
 """The maximum number of places of a leaderboard on a page."""
@@ -48,13 +51,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class BoardTable(msgspec.Struct, frozen=True):
-    """The table of a task on a GPU; `chart` is SVG, or empty."""
+    """The table of a task on a GPU; `chart` is SVG, or empty, and `trends` has the names of users with their plots."""
 
     gpu: str
     facts: str
     chart: str
     rows: Sequence[Row]
     remarks: Sequence[str]
+    trends: Sequence[tuple[str, str]] = ()
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -95,6 +99,11 @@ def board_table(
         list(rows(found, said)),
         [*filter(None, remarks)],
     )
+
+
+def trend(found: Page, records: Sequence[Record]) -> str:
+    """Return the plot of the scores of one user's newest runs as SVG; empty for fewer than two."""
+    return svg(history_plot(in_order(found), records, UTC)) if len(found.rows) > 1 else ""
 
 
 def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[Row]:

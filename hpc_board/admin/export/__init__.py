@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board import __version__
 from hpc_board.admin.export.columns import (
@@ -31,7 +32,7 @@ from hpc_board.admin.export.columns import (
     task_cells,
 )
 from hpc_board.boards.pages import page
-from hpc_board.domain.standing import Rows, Standing
+from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
@@ -39,7 +40,7 @@ from hpc_board.report.formatting import count_text
 from hpc_board.store import Store
 from hpc_board.store.export import RankedBoard, RunSelection
 from hpc_board.web.rendering import asset, template
-from hpc_board.web.standings import ROWS_MAX, BoardTable, Section, board_table
+from hpc_board.web.standings import ROWS_MAX, TREND_MAX, BoardTable, Section, board_table, trend
 
 CSV, JSON, JSONL, PARQUET, HTML = "csv", "json", "jsonl", "parquet", "html"
 FORMATS = (CSV, JSON, JSONL, PARQUET, HTML)
@@ -54,6 +55,9 @@ _PARQUET_ROWS = 5_000
 _PARQUET_CHARACTERS = 8_000_000
 """The bounds of the rows that are in memory at once."""
 
+
+_TRENDS_MAX = 10
+"""The most users of a leaderboard whose scores are plotted."""
 
 _PIECES = 500
 """The number of pieces of the page in one write."""
@@ -215,7 +219,15 @@ class Export(msgspec.Struct, frozen=True):
             if found.rows:
                 said = self.store.runs.numbered([row.run for row in found.rows])
                 records = self.store.standings.records(board.task, board.task_version, board.gpu)
-                yield board_table(shown, found, records, self.at, said)
+                trends = [*self._trends(shown, found, records)]
+                yield replace(board_table(shown, found, records, self.at, said), trends=trends)
+
+    def _trends(self, task: Task, found: Page, records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+        """Yield the first users of a leaderboard with the plots of their scores."""
+        for row in found.rows[:_TRENDS_MAX]:
+            own = page(self.store, task, task, found.gpu, row.user, rows=Rows.NEWEST, limit=TREND_MAX, offset=0)
+            if drawn := trend(own, records):
+                yield one_line(row.user), drawn
 
     def _write_csv(self, sink: IO[bytes]) -> int:
         """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""

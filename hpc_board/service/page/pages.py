@@ -17,12 +17,10 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import count_text, score_text
-from hpc_board.report.histories import history_plot, in_order
 from hpc_board.report.run_words import outcome, times, trust
 from hpc_board.report.times import scatter_name
-from hpc_board.web.plots import svg
 from hpc_board.web.rendering import template
-from hpc_board.web.standings import ROWS_MAX, Section, board_table
+from hpc_board.web.standings import ROWS_MAX, TREND_MAX, Section, board_table, trend
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -37,9 +35,6 @@ FEED_MAX = 100
 
 CASES_MAX = 200
 """The maximum number of cases on the page of a run."""
-
-TREND_MAX = 200
-"""The maximum number of runs in the plot of a user's scores."""
 
 _KEPT_MAX = 500
 _TASK = re.compile(rf"boards/({NAME})")
@@ -192,7 +187,7 @@ def _trend(board: "Board", run: Run) -> str:
         run.task, [run.gpu], version=run.task_version, rows=Rows.NEWEST, limit=TREND_MAX, user=run.user
     )
     records = board.standings.records(run.task, run.gpu, version=run.task_version)
-    return svg(history_plot(in_order(found), records, UTC)) if len(found.rows) > 1 else ""
+    return trend(found, records)
 
 
 def _outcome(run: Run, placing: Placing | None) -> str:

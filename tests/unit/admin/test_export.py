@@ -346,6 +346,14 @@ def test_the_page_has_the_reference_where_its_time_belongs(board: Recorded) -> N
     assert lines(page) == ["1 ada kernel.py 2.00 ms", "reference 4.00 ms", "2 bob kernel.py 6.00 ms"]
 
 
+def test_the_page_has_the_scores_of_users_with_several_runs(board: Recorded) -> None:
+    for user, score_s in (("ada", 2e-3), ("ada", 1e-3), ("bob", 3e-3)):
+        board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user)
+    page = html(board)
+    assert page.count("<figcaption>Scores of ") == 1
+    assert "<figcaption>Scores of ada by submission</figcaption><svg" in page
+
+
 def test_intervals_and_overlaps_are_in_every_format(board: Recorded) -> None:
     for user, low_s, score_s, high_s, busy in (("ada", 1.9, 2.1, 2.4, 0.8), ("bob", 2.2, 2.3, 2.31, 0.0)):
         interval = Interval(low_s / 1e3, high_s / 1e3)
