@@ -247,13 +247,13 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
+            binding("admin"),
             Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
-            binding("admin"),
         ],
         "app",
     )
@@ -497,6 +497,11 @@ class BoardApp(App[None]):
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and not isinstance(self._place, targets.Admin)
         return super().check_action(action, parameters)
+
+    @property
+    def has_participants(self) -> bool:
+        """Return whether others than the user may submit to the board; on a personal one, few need the Admin screen."""
+        return self._board.served
 
     def action_admin(self) -> None:
         self.post_message(Open(targets.Admin(self._role)))

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,11 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.user import UserScreen
+from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.verbs import VERBS
 from hpc_board.tui.widgets.text_pane import TextPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of
+from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard
 
 ROOT = Path(__file__).parents[2]
@@ -101,14 +103,21 @@ def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> Non
 
 def test_every_screen_that_names_a_run_has_the_verbs_of_one() -> None:
     screens = RunScreen.__subclasses__()
-    assert {FeedScreen, RunsScreen, ReportScreen, StandingsScreen, TrendScreen, UserScreen, AdminScreen} <= {*screens}
+    named = {FeedScreen, RunsScreen, ReportScreen, StandingsScreen, TrendScreen, UserScreen, AdminScreen, WatchScreen}
+    assert named <= {*screens}
     lacking = {
         (screen.NAME, name)
         for screen in screens
-        for name in ("code", "mark", "copy", "standings", "trend", "user")
+        for name in (
+            *("code", "mark", "copy", "standings", "trend", "user"),
+            *("submit", "edit", "watch", "rerun", "cancel"),
+        )
         if VERBS[name].key not in dict(bound(screen))
     }
-    assert lacking == {("Board", "standings"), ("Trend", "trend"), ("User", "user")}
+    shown_there = {("Board", "standings"), ("Trend", "trend"), ("User", "user"), ("Watch", "watch")}
+    of_ended_runs = {(name, "cancel") for name in ("Board", "Feed", "Trend")}
+    of_others = {("Admin", name) for name in ("submit", "edit", "watch", "cancel")}
+    assert lacking == shown_there | of_ended_runs | of_others
 
 
 @pytest.mark.parametrize(("name", "shown"), [("esc", "Esc"), ("⏎", "Enter"), ("f5", "F5"), ("^q", "^q"), ("f", "f")])
@@ -133,6 +142,23 @@ async def test_the_help_has_second_keys_at_its_end() -> None:
         await press(pilot, "f1")
         shown = text_of(pilot.app)
         assert shown.index("On every screen") < shown.index("Further keys") < shown.index("Move the focus between")
+
+
+class Served(AdminBoard):
+    """A board of several users, which tells no changes."""
+
+    served = True
+
+
+@pytest.mark.parametrize(("board", "is_shown"), [(AdminBoard, False), (Served, True), (FakeBoard, False)])
+async def test_the_last_line_has_the_key_of_admin_where_others_take_part(
+    board: Callable[[], FakeBoard], *, is_shown: bool
+) -> None:
+    async with app_on(board()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert ("A Admin" in text_of(pilot.app)) is is_shown
+        await press(pilot, "r")
+        assert ("A Admin" in text_of(pilot.app)) is is_shown
 
 
 def key_line(app: BoardApp) -> str:

@@ -81,6 +81,18 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
+@pytest.mark.parametrize(("width", "last"), [(60, "7Roof 8Code"), (66, "7Roof 8Code"), (68, "7 Roof 8 Code")])
+async def test_the_names_of_eight_pages_fit_into_a_narrow_line(width: int, last: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(width, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        screen.sections.show("overview")
+        await settled(pilot)
+        assert text_of(pilot.app).splitlines()[2].endswith(last)
+
+
 async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -105,19 +105,30 @@ class Sections(Horizontal, can_focus=False):
     def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self._names = tuple(names)
+        self._current = ""
+        self._empty: Sequence[str] = ()
 
     def compose(self) -> ComposeResult:
         for number, (name, title) in enumerate(self._names, start=1):
             yield _Section(name, number, title)
 
-    def on_resize(self, event: events.Resize) -> None:
-        needed = sum(len(title) + 4 for _, title in self._names)
-        self.set_class(event.size.width < needed, "-tight")
+    def on_resize(self) -> None:
+        self._draw()
 
     def show(self, current: str, empty: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
+        self._current, self._empty = current, empty
         for label in self.query(_Section):
             label.display = label.page not in hidden
-            label.show(is_open=label.page == current, is_empty=label.page in empty)
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draw the names with less space around them, or even behind their digits, where all need it to fit."""
+        labels = [label for label in self.query(_Section) if label.display]
+        room = self.size.width - sum(len(label.title) for label in labels)
+        self.set_class(room < 4 * len(labels), "-tight")
+        gap = " " if room >= 3 * len(labels) else ""
+        for label in labels:
+            label.show(is_open=label.page == self._current, is_empty=label.page in self._empty, gap=gap)
 
 
 class _Section(Static):
@@ -127,12 +138,12 @@ class _Section(Static):
         super().__init__(markup=False)
         self.page = page
         self._number = number
-        self._title = title
+        self.title = title
 
-    def show(self, *, is_open: bool, is_empty: bool) -> None:
+    def show(self, *, is_open: bool, is_empty: bool, gap: str) -> None:
         tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
         digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
-        self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))
+        self.update(Text.assemble((f"{self._number}{gap}", digit), (self.title, tone.value)))
         self.set_class(is_open, "-open")
 
     async def on_click(self, event: events.Click) -> None:
@@ -140,8 +151,8 @@ class _Section(Static):
         await self.run_action(f"screen.show('{self.page}')")
 
 
-_HELP = "help"
-"""The action whose key is always shown, as it lists the others."""
+_ALWAYS = ("help", "admin")
+"""The actions whose keys are always shown: help lists the others, and no other way leads to Admin."""
 
 
 class _Key(NamedTuple):
@@ -189,10 +200,11 @@ class KeyLine(Footer):
     def _all_keys(self) -> list[_Key]:
         """Return the keys with their present labels: a letter where it acts, else the key that acts in fields."""
         labels = getattr(self.screen, "key_labels", {})
+        hidden = () if getattr(self.app, "has_participants", True) else ("admin",)
         actions = set()
         first: dict[tuple[str, str], _Key] = {}
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
-            if not binding.show or binding.action in actions:
+            if not binding.show or binding.action in actions or binding.action in hidden:
                 continue
             actions.add(binding.action)
             description = labels.get(binding.action, binding.description)
@@ -204,10 +216,10 @@ class KeyLine(Footer):
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
-        room = self.app.size.width - sum(key.cells for key in keys if key.action == _HELP)
+        room = self.app.size.width - sum(key.cells for key in keys if key.action in _ALWAYS)
         fitting = []
         for key in keys:
-            if key.action == _HELP:
+            if key.action in _ALWAYS:
                 fitting.append(key)
             elif key.cells <= room:
                 room -= key.cells
