@@ -200,7 +200,7 @@ def history(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show your times on a board over time.
+    """Show your times on a leaderboard over time.
 
     Prints a plot and a table of all passing ranked runs in order of submission. VS BEST is the change from the
     fastest earlier run, the band of the plot its 95 % confidence interval. The plot also has the best time of the

@@ -10,7 +10,7 @@ from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
-from hpc_board.report.formatting import speedup_text
+from hpc_board.report.formatting import speedup_text, speedup_tone
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.plots import Axis, Kind, Plot, Series
 from hpc_board.report.run_words import short_specs
@@ -33,9 +33,10 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         (Column("CASE", flexible=True, least=24), lambda row: row[0]),
         (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
-        (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
+        (Column("SPEEDUP", right=True, stays=True, toned=True), lambda row: speedup_text(row[1].speedup)),
         (Column("CHANGE", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
         empty="No common benchmark case.",
+        tones=tuple(speedup_tone(each.speedup if each.shown else None) for _, each in rows),
     )
     cases = f" (case: {specs.names})" if specs.names else ""
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]

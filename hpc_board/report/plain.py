@@ -100,7 +100,12 @@ def bar_lines(bars: Bars, width: int) -> Iterator[tuple[str, Tone]]:
     yield bars.title, Tone.STRONG
     for row, (group, name, text) in zip(bars.rows, texts, strict=True):
         head = _GAP.join((_padded(group, widths[0]), _padded(name, widths[1]), f"{text:>{widths[2]}}"))
-        yield f"{head}{_GAP}{'▇' * max(1, round(room * row.share))}", row.tone
+        yield f"{head}{_GAP}{bar(row.share, room)}", row.tone
+
+
+def bar(share: float, cells: int) -> str:
+    """Return a share of `cells` as a bar, of one cell at least."""
+    return "▇" * max(1, round(cells * min(1.0, share)))
 
 
 def _beside(used: int, width: int | None) -> int | None:

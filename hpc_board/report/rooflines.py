@@ -23,7 +23,7 @@ OWN, BEST, REFERENCE = "●", "◆", "○"
 _TONES = {REFERENCE: Tone.PLAIN, BEST: Tone.GOOD, OWN: Tone.STRONG}
 """The tones of the points in drawing order: the run's own points are on top."""
 
-_ROWS_MIN, _ROWS_MAX = 5, 18
+_ROWS_MIN, _ROWS_MAX = 5, 40
 _BESIDE_PLOT = 8
 """The lines of the report that are neither the plot's nor those of the cases."""
 

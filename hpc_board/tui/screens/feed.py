@@ -53,12 +53,14 @@ class FeedScreen(RunScreen):
         *bindings("standings", "code", "mark", "trend"),
         binding("scope", "Switch between the selected entry's task and all tasks"),
         USER_KEY,
+        *bindings("submit", "edit"),
+        *(binding(name, show=False) for name in ("watch", "rerun")),
         binding("copy"),
     ]
     HELP: ClassVar[str] = (
-        "record: the best time on a board. podium: a top-three rank. first pass: a user's first pass on a "
-        "board. best: a user's personal best. Was is the previous record, or the user's own previous score. Ranks are "
-        "those at the time of the change. Enter opens the run."
+        "record: the best time on a leaderboard. podium: a top-three rank. first pass: a user's first pass on a "
+        "leaderboard. best: a user's personal best. Was is the previous record, or the user's own previous score. "
+        "Ranks are those at the time of the change. Enter opens the run."
     )
 
     pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
@@ -77,7 +79,7 @@ class FeedScreen(RunScreen):
             submission=lambda entry: entry.submission,
             nothing=lambda: (
                 f"No changes to the standings{f' of {self._only}' if self._only else ''} yet.\n"
-                "Press Esc, then s to submit a file in mode ranked."
+                "Press s to submit a file in mode ranked."
             ),
             title="Feed",
             heading=lambda entry: f"Run {entry.run}",

@@ -40,9 +40,14 @@ class StandingsScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("submit", "Submit a file for this task"),
         Binding(
-            "left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU's board"
+            "left,h",
+            "turn(-1)",
+            "Previous GPU",
+            key_display="←",
+            show=False,
+            tooltip="Show the previous GPU's leaderboard",
         ),
-        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
+        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's leaderboard"),
         binding("mine"),
         binding("scope", "Switch between the standings and your ranked runs"),
         binding("search", "Search the users and the files of the rows"),
@@ -50,6 +55,7 @@ class StandingsScreen(RunScreen):
         binding("feed", "Show recent changes to this task's standings"),
         USER_KEY,
         binding("copy"),
+        *(binding(name, show=False) for name in ("edit", "watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
@@ -57,7 +63,7 @@ class StandingsScreen(RunScreen):
         "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
         "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
         "row above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. "
-        "Speed is relative to the best time. The plot has the best time of the board over time."
+        "Speed is relative to the best time. The plot has the best time of the leaderboard over time."
     )
 
     tabs = getters.query_one(Tabs)
@@ -75,7 +81,7 @@ class StandingsScreen(RunScreen):
     def compose_body(self) -> ComposeResult:
         yield Tabs(id="gpus")
         yield Horizontal(id="boards")
-        yield Static(toned("Loading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
+        yield Static(toned("Loading the leaderboards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def begin(self) -> None:
         self._show_place()

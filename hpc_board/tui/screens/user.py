@@ -21,7 +21,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import bindings
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -37,6 +37,10 @@ _RANKS = (
     Column("run", "Run", 6, right=True, from_width=78),
     Column("age", "Age", 6, right=True),
 )
+_RANKS_LINES_MIN = 6
+_EDGE_LINES = 4
+"""The lines of the list of ranks that are no rows: its edges, its heads, and an empty line."""
+
 _RUNS = tuple(replace(column, sorts=False) for column in OWN)
 
 
@@ -44,11 +48,14 @@ class UserScreen(RunScreen):
     """A user's ranks, above the newest runs."""
 
     CSS_PATH = "user.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("standings", "trend", "code", "mark", "copy")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("standings", "trend", "code", "mark", "submit", "edit", "cancel", "copy"),
+        *(binding(name, show=False) for name in ("watch", "rerun")),
+    ]
     HELP: ClassVar[str] = (
-        "Each rank is that of the user's best run on one board, among the users there. Vs first is the time relative "
-        "to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores over time, on a "
-        "run its report."
+        "Each rank is that of the user's best run on one leaderboard, among the users there. Vs first is the time "
+        "relative to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores over "
+        "time, on a run its report."
     )
 
     ranks: getters.query_one[ListPane[UserRank]] = getters.query_one("#ranks", ListPane)
@@ -111,6 +118,7 @@ class UserScreen(RunScreen):
             words.append(f"newest run {span_text(self.now() - page.runs[0].created_at)} ago")
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
         self.ranks.show_all(page.ranks)
+        self.ranks.styles.height = max(_RANKS_LINES_MIN, len(page.ranks) + _EDGE_LINES)
         self.runs.show_all(page.runs)
 
     def _rank_cells(self, rank: UserRank) -> dict[str, Text]:

@@ -17,6 +17,7 @@ from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
 from hpc_board.report.histories import records_plot
+from hpc_board.report.plain import bar
 from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
@@ -41,7 +42,6 @@ _BESIDE_ROWS = 6
 """The lines of a pane that are neither rows nor its plot."""
 
 _SHARE_CELLS = 6
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
 
@@ -107,7 +107,7 @@ class BoardPane(ListPane[Placed]):
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
-        yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(toned("Loading the leaderboard …", Tone.MUTED), classes="hint", markup=False)
         yield Static(classes="records panel", markup=False)
 
     def on_mount(self) -> None:
@@ -156,16 +156,17 @@ class BoardPane(ListPane[Placed]):
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown = self._line(line)
-        score_s, bar = line.score_s, ""
+        score_s, drawn = line.score_s, ""
         if self._bar_cells and score_s and self._fastest_s < math.inf:
-            bar = _bar(self._fastest_s / score_s, self._bar_cells)
-        return {**_cells(shown), _BAR: Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
+            share, room = self._fastest_s / score_s, self._bar_cells - _SHARE_CELLS
+            drawn = f"{bar(share, room):<{room}} {100 * share:3.0f} %"
+        return {**_cells(shown), _BAR: Text(drawn, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
 
     def prepare(self) -> None:
         lines = [self._line(placed.row) for placed in self.window.items]
         before, width = self._bar_cells, self.size.width
         has_bars = bool(lines) and self.screen.size.width >= _BARS_FROM
-        self._bar_cells = next((bar for least, bar in _BARS.items() if has_bars and width >= least), 0)
+        self._bar_cells = next((cells for least, cells in _BARS.items() if has_bars and width >= least), 0)
         marks = map(self._line, self.page.marks if self.page else ())
         removed = map(self._line, self._removed)
         self.grid.set_columns(_columns([*lines, *marks, *removed], width, self._bar_cells, own_runs=self._own_runs))
@@ -185,7 +186,8 @@ class BoardPane(ListPane[Placed]):
     def _show_records(self) -> None:
         height = min(self.size.height - self.grid.row_count - _BESIDE_ROWS, self.size.height // 2)
         plot = self.query_one(".records", Static)
-        plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
+        # One record is a point.
+        plot.display = len(self._records) > 1 and height >= _PLOT_LINES_MIN
         if plot.display:
             # The panel has an edge on each side, the plot an axis with its texts.
             drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)
@@ -275,10 +277,3 @@ def _brief_trust(row: Standing | Mark | Run) -> str:
         case Standing(harness=harness, trust=trust):
             return one_line(trust) if harness == ISOLATED else "own eval"
     return ""
-
-
-def _bar(share: float, cells: int) -> str:
-    room = cells - _SHARE_CELLS
-    eighths = max(1, round(8 * room * min(1.0, share)))
-    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-    return f"{bar:<{room}} {100 * share:3.0f} %"

@@ -27,7 +27,9 @@ from hpc_board.tui.widgets.blocks import drawn, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
-_BAR_LINES = 5
+_BAR_LINES = 12
+"""The most lines of a histogram's bars."""
+
 _BESIDE_BARS = 6
 """The lines about a case that are not bars of its histogram."""
 
