@@ -55,7 +55,7 @@ class Run(msgspec.Struct, frozen=True):
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
     docs/results.md has the states and verdicts. `runner` is the number of the runner that judges it, None for a job of
     its own. `repeats` is the number of the newest earlier run of an identical file; `reused` is true in the answer to a
-    submission that sent no new run.
+    submission that sent no new run. `entrant` is empty for the account itself.
     """
 
     id: int
@@ -79,6 +79,9 @@ class Run(msgspec.Struct, frozen=True):
     runner: int | None = None
     repeats: int | None = None
     reused: bool = False
+    entrant: str = ""
+    tags: Mapping[str, str] = {}
+    parent: int | None = None
     cases: tuple[Case, ...] = ()
 
     @property
@@ -117,6 +120,7 @@ class Standing(msgspec.Struct, frozen=True):
     file_name: str
     submitted_at: datetime
     trust: str
+    entrant: str = ""
 
 
 class _Table(tuple[T, ...]):
@@ -227,6 +231,10 @@ class Board:
         fresh: bool = False,
         key: str = "",
         if_new: bool = False,
+        entrant: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        parent: int | Run | None = None,
+        budget: str | None = None,
         sbatch: Sequence[str] = (),
         **job_options: str | int,
     ) -> Runs:
@@ -235,6 +243,9 @@ class Board:
         Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
         job array; `array` decides otherwise. `fresh` runs go to no GPU that you hold. A repeated call with the same
         `key` sends nothing and returns the same runs; `if_new` returns your runs of identical files, not new ones.
+        `entrant` names an entrant of your account, by default that of the environment variable HPC_BOARD_AS, and
+        `parent` the submission, or the run of one, that this one continues. A `budget` such as "50/day" is that of the
+        command, by default that of the environment variable HPC_BOARD_BUDGET.
         `sbatch` and `job_options` are the options of `hpc-board submit` for jobs, such as `qos="night"`, `retries=2`
         and `stop_if_slower=True`.
 
@@ -244,8 +255,10 @@ class Board:
             Refused: the board takes no such submission; nothing is sent.
             SchedulerRefused: the scheduler refused every job.
         """
+        from hpc_board.domain.budget import BUDGET_VARIABLE, budget_of
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
+        from hpc_board.domain.origin import Origin, default_origin, tags_of
         from hpc_board.runs.drafts import read_source
         from hpc_board.tui.local_files import remember_submission
 
@@ -265,9 +278,22 @@ class Board:
         else:
             paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
             sources = [read_source(path) for path in paths]
-        requests = [SubmissionRequest(source, task, names, mode, note, options) for source in sources]
+        origin = Origin(
+            default_origin(os.environ).entrant if entrant is None else entrant,
+            tags_of(f"{key}={value}" for key, value in (tags or {}).items()),
+            parent.submission if isinstance(parent, Run) else parent,
+        )
+        requests = [SubmissionRequest(source, task, names, mode, note, options, origin) for source in sources]
         with self._session():
-            runs = self._board.submissions.submit(requests, array=array, fresh=fresh, key=key, if_new=if_new)
+            words = os.environ.get(BUDGET_VARIABLE, "") if budget is None else budget
+            runs = self._board.submissions.submit(
+                requests,
+                array=array,
+                fresh=fresh,
+                key=key,
+                if_new=if_new,
+                budget=budget_of(words) if words else None,
+            )
             if paths:
                 sent = zip(paths, (source.data for source in sources), strict=True)
                 remember_submission(os.environ, self._board.address, *sent)
@@ -365,6 +391,8 @@ class Board:
         *,
         key: str = "",
         note: str = "",
+        tag: str | Sequence[str] = (),
+        entrant: str | None = None,
         task: str | None = None,
         gpu: str | None = None,
         mode: str | None = None,
@@ -372,10 +400,14 @@ class Board:
     ) -> Runs:
         """Return your runs, or the newest `limit` ones: of a key, with `note` in a note, of a task, a GPU and a mode.
 
+        `tag` is a tag such as "model=small", or several, all of which the submission has; `entrant` is that of the
+        runs, "" for your account itself.
+
         Raises:
             InputError: there is no such task, GPU or mode, or the limit is negative.
         """
         from hpc_board.board.parts import in_parts
+        from hpc_board.domain.origin import tags_of
         from hpc_board.runs.drafts import mode_called
 
         if limit is not None and limit < 0:
@@ -384,7 +416,16 @@ class Board:
         with self._session():
             name = None if task is None else self._board.tasks.get(task).name
             on = None if gpu is None else self._board.gpus.get(gpu).name
-            read = partial(self._board.runs.list, key=key, note=note, task=name, gpu=on, mode=kind)
+            read = partial(
+                self._board.runs.list,
+                key=key,
+                note=note,
+                tags=tags_of([tag] if isinstance(tag, str) else tag),
+                entrant=entrant,
+                task=name,
+                gpu=on,
+                mode=kind,
+            )
             found = in_parts(lambda size, before: read(limit=size, before=before[-1].id if before else None), limit)
             return self._runs_numbered(run.id for run in reversed(found))
 
@@ -446,16 +487,49 @@ class Board:
         with self._session():
             return code_diff(self._board.submissions, one.submission, other.submission).text
 
-    def standings(self, task: str, gpus: str | Sequence[str] = ()) -> Standings:
-        """Return the standings of a task, on the GPUs given or on all.
+    def experiment(
+        self,
+        one: str,
+        other: str,
+        *,
+        tag: str | Sequence[str] = (),
+        task: str | None = None,
+        gpus: str | Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Return the comparison of two entrants, or of two tags, by all their runs: `hpc-board experiment --json`.
 
         Raises:
-            InputError: there is no such task or GPU.
+            InputError: a side has no such runs, or both have no board in common.
         """
+        from hpc_board.board.experiments import experiment
+        from hpc_board.domain.origin import tags_of
+        from hpc_board.report.views.experiments import ExperimentView
+
+        tags = tags_of([tag] if isinstance(tag, str) else tag)
+        names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+        with self._session():
+            found = experiment(self._board, one, other, tags=tags, task=task, gpus=names)
+        return dict(msgspec.to_builtins(ExperimentView.of(found)))
+
+    def standings(self, task: str, gpus: str | Sequence[str] = (), *, by: str = "account") -> Standings:
+        """Return the standings of a task, on the GPUs given or on all, by "account" or by "entrant".
+
+        Raises:
+            InputError: there is no such task or GPU, or `by` is another word.
+        """
+        from hpc_board.domain.standing import Rows
+
+        kinds = {"account": Rows.USERS, "entrant": Rows.ENTRANTS}
+        if by not in kinds:
+            raise InputError(f'unknown kind of rows "{by}"', hint=f"Use one of: {', '.join(kinds)}.")
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         with self._session():
             names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
-            return Standings(row for page in self._board.standings.pages(task, names) for row in _standings(task, page))
+            return Standings(
+                row
+                for page in self._board.standings.pages(task, names, rows=kinds[by])
+                for row in _standings(task, page)
+            )
 
     def ranks(self, user: str | None = None) -> Standings:
         """Return the rows of a user, by default yours, on the leaderboards of all tasks and GPUs.
@@ -496,6 +570,9 @@ def _run(found: "WholeRun") -> Run:
         job_id=run.status.job_id,
         node=run.status.node,
         runner=run.status.runner,
+        entrant=run.origin.entrant,
+        tags=dict(run.origin.tags),
+        parent=run.origin.parent,
         cases=tuple(map(_case, result.cases)) if result else (),
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hpc_board.domain.moderation import may_read_code
+from hpc_board.domain.origin import Tags, author_of
 from hpc_board.domain.result_json import times_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, TimeSoFar, WholeRun, unknown_run
@@ -203,6 +204,8 @@ class Runs:
         key: str = "",
         note: str = "",
         words: str = "",
+        entrant: str | None = None,
+        tags: Tags = (),
         gpu: str | None = None,
         mode: Mode | None = None,
         state: RunState | None = None,
@@ -215,6 +218,9 @@ class Runs:
     ) -> tuple[Run, ...]:
         """Return runs in an order, by default the newest first: own ones, those of another `user`, or `everyone`'s.
 
+        The user may be one with an entrant, as in "ada/agent-b"; `entrant` is the name alone, and `tags` are those of
+        the submission.
+
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
         only older ones are returned. These are the first `limit` ones `behind` a position, or the last ones `ahead` of
         one or, with `from_end`, of the list. `key`, `gpu`, `mode`, `state` or `verdict`, and `job` restrict the
@@ -223,13 +229,16 @@ class Runs:
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
         """
+        query = self._visible(user, everyone=everyone)
         return self._context.store.runs.list(
             msgspec.structs.replace(
-                self._visible(user, everyone=everyone),
+                query,
                 task=task,
                 key=key,
                 note=note,
                 words=words,
+                entrant=query.entrant if entrant is None else entrant,
+                tags=tags,
                 gpu=gpu,
                 mode=mode,
                 outcome=verdict or state,
@@ -254,12 +263,15 @@ class Runs:
         """Return the query for the visible runs of `user`, by default own ones, or `everyone`'s."""
         from hpc_board.store.listing import RunQuery
 
+        entrant = None
         if user is None and not everyone:
             user = self._context.user
+        elif user is not None:
+            user, entrant = author_of(user)
         if user == self._context.user:
-            return RunQuery(user=user)
+            return RunQuery(user=user, entrant=entrant)
         self._context.require(Role.PARTICIPANT, "see the runs of others")
-        return RunQuery(user=user, hidden=self._context.editor.hidden(), unless_by=self._context.user)
+        return RunQuery(user=user, entrant=entrant, hidden=self._context.editor.hidden(), unless_by=self._context.user)
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         """Return the time since which each of these runs was last seen running, by the run's number.

@@ -11,11 +11,13 @@ from hpc_board.board.context import Context, harness_sha256
 from hpc_board.board.moderation import best_candidates, named_candidates
 from hpc_board.board.runs import Runs, readable
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.moderation import Rerun, may_read_code
+from hpc_board.domain.origin import Origin
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.runner import Runner
@@ -84,12 +86,20 @@ class Submissions:
                 now=now,
                 after_deadline=self._context.is_admin,
                 served=self._context.installation.served,
+                user=self._context.user,
             )
             for each in requests
         ]
+        for parent in dict.fromkeys(each.origin.parent for each in drafts if each.origin.parent is not None):
+            self._check_parent(parent)
         for task_name in dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now)):
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
+
+    def _check_parent(self, number: int) -> None:
+        if not self._context.has_database():
+            raise unknown_submission(number)
+        check_owner(self.get(number), self._context.user)
 
     def _check_open(self) -> None:
         self._context.require(Role.PARTICIPANT, "submit to this board")
@@ -120,7 +130,8 @@ class Submissions:
         new_mode = mode_called(mode or str(found.mode))
         options = found.options.in_mode(new_mode)
         source = Source(file_name, code.decode())
-        return SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, options)
+        request = SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, options)
+        return msgspec.structs.replace(request, origin=found.origin)
 
     def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
         """Return the batch script and the command for each GPU of each request; nothing is stored or sent.
@@ -151,6 +162,7 @@ class Submissions:
         fresh: bool = False,
         key: str = "",
         if_new: bool = False,
+        budget: Budget | None = None,
     ) -> list[Run]:
         """Check and store submissions, send one job for each of their GPUs, and return the runs in that order.
 
@@ -160,14 +172,15 @@ class Submissions:
 
         The runs are stored before the first job is sent: if this process dies, any client carries them on. A repeated
         call with the same `key` returns the same runs. With `if_new`, a run that has an identical one, which has a
-        verdict on its kernel or is in flight, is that one. Runs that were stored before are `reused`.
+        verdict on its kernel or is in flight, is that one. Runs that were stored before are `reused`. A `budget` binds
+        admins, too; it counts the runs of the entrant, or all of the user's for a submission without one.
 
         Raises:
             InputError: a file, a task, a GPU, a mode or the key is invalid, the key belongs to other contents, or a
                 batch script cannot be rendered; nothing is stored.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
-                deleted, its deadline has passed, another process serves the board, or the user has too many unfinished
-                runs on a served board; nothing is stored.
+                deleted, its deadline has passed, another process serves the board, the user has too many unfinished
+                runs on a served board, or the budget has no room; nothing is stored.
             StorageError: the board cannot be written; the hint tells whether the submissions are stored.
             SchedulerRefused: the scheduler refused every job.
         """
@@ -176,14 +189,14 @@ class Submissions:
         while not key:
             # Another process may store an identical run meanwhile.
             with suppress(AlreadyStored):
-                return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new)
+                return self._submit_drafts(requests, array, fresh=fresh, if_new=if_new, budget=budget)
         check_key(key)
         user_key = SubmissionKey(self._context.user, key, request_sha256(requests))
         # Before the checks: since the first call a deadline may have passed, or a limit been reached.
         if known := self._keyed(user_key):
             return known
         try:
-            return self._submit_drafts(requests, array, fresh=fresh, if_new=False, key=user_key)
+            return self._submit_drafts(requests, array, fresh=fresh, if_new=False, key=user_key, budget=budget)
         except AlreadyStored:
             return self._keyed(user_key)
 
@@ -204,6 +217,7 @@ class Submissions:
         fresh: bool,
         if_new: bool,
         key: SubmissionKey | None = None,
+        budget: Budget | None = None,
     ) -> list[Run]:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
@@ -215,7 +229,9 @@ class Submissions:
         sent = [Sent(each, self._context.user) for each in new if each.gpus]
         runs: list[Run] = []
         if sent:
-            runs = self._submit(sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key, if_new=if_new)
+            runs = self._submit(
+                sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key, if_new=if_new, budget=budget
+            )
         if not if_new:
             return runs
         known |= zip((_identity(each, gpu.name) for each in new for gpu in each.gpus), runs, strict=True)
@@ -283,7 +299,14 @@ class Submissions:
                     hint=f"Nothing was sent; `hpc-board admin rerun {task} --dry-run` shows what is left.",
                 )
             rerun = Rerun(number, self._context.user, at)
-            again = Draft(each.source, found, each.gpus, Mode.RANKED, each.submission.note)
+            again = Draft(
+                each.source,
+                found,
+                each.gpus,
+                Mode.RANKED,
+                each.submission.note,
+                origin=Origin(each.submission.entrant),
+            )
             drafts.append(Sent(again, each.submission.user, rerun, each.unless_ranked))
         return self._submit(drafts, None, by_rules=False) if drafts else []
 
@@ -333,6 +356,7 @@ class Submissions:
         fresh: bool = False,
         key: SubmissionKey | None = None,
         if_new: bool = False,
+        budget: Budget | None = None,
     ) -> list[Run]:
         self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
@@ -340,7 +364,7 @@ class Submissions:
         new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
         stored = self._context.store.submissions.add_all(
-            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new, clock=utc_now
+            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new, clock=utc_now, budget=budget
         )
         runs = [run for _, added in stored for run in added]
         try:
@@ -373,6 +397,17 @@ class Submissions:
                 f" The submission is stored (run {ids}) and continues once the board can be written; or cancel it."
             )
         return error
+
+    def budget_left(self, budget: Budget, entrant: str = "") -> BudgetLeft:
+        """Return the rest of a budget of the user, or of one of their entrants."""
+        return self._context.store.submissions.budget_left(budget, self._context.user, entrant, utc_now())
+
+    def entrants(self, user: str | None = None) -> tuple[str, ...]:
+        """Return the entrants of `user`, by default of this one, by name."""
+        owner = user or self._context.user
+        if owner != self._context.user:
+            self._context.require(Role.PARTICIPANT, "see the submissions of others")
+        return self._context.store.submissions.entrants(owner) if self._context.has_database() else ()
 
     def code(self, submission: int) -> tuple[str, bytes]:
         """Return the file name and the contents of the user's own submission; admins may read every submission.
@@ -446,12 +481,12 @@ class Submissions:
         return found
 
 
-_Identity = tuple[str, str, Mode, JobOptions, str]
-"""The task, the text, the mode, the options and the GPU of a user's identical runs."""
+_Identity = tuple[str, str, Mode, JobOptions, str, str]
+"""The task, the text, the mode, the options, the entrant and the GPU of a user's identical runs."""
 
 
 def _identity(new: Draft, gpu: str) -> _Identity:
-    return new.task.name, new.source.text, new.mode, new.options, gpu
+    return new.task.name, new.source.text, new.mode, new.options, new.origin.entrant, gpu
 
 
 def _each_once(drafts: Sequence[Draft], known: Collection[_Identity]) -> list[Draft]:

@@ -231,6 +231,7 @@ _COMMANDS = {
         ("history", "standings:history", "Show your times on a leaderboard over time."),
         ("feed", "standings:feed", "Show recent changes to the standings."),
         ("compare", "standings:compare", "Compare two submissions."),
+        ("experiment", "experiment:experiment", "Compare two entrants by all their runs."),
         ("code", "runs:code", "Print the file of a submission."),
         ("note", "moderation:note", "Add a note to one of your submissions."),
         ("export", "export:export_own", "Export your runs as a table."),

@@ -288,6 +288,7 @@ def _held(board: "Board") -> list[str]:
 task_names = _of_board(lambda board: (task.name for task in board.tasks.catalog().tasks))
 created_names = _of_board(lambda board: (each.name for each in board.leaderboards.list()))
 gpu_names = _of_board(lambda board: (gpu.name for gpu in board.gpus.all()))
+entrant_names = _of_board(lambda board: board.submissions.entrants())
 user_names = _of_board(lambda board: board.standings.users())
 run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board)))
 going_run_numbers = _of_board(lambda board: (str(run.id) for run in _runs(board) if not run.state.ended))
@@ -318,6 +319,16 @@ def limit_option(rows: str, default: int) -> Decorator:
     """Return the option for the number of rows of a list, which `output.listed_rows` reads."""
     text = f"Number of {rows}; default: {default}, with --json all."
     return click.option("--limit", metavar="N", type=Number(1_000_000), help=text)
+
+
+def entrant_option(text: str, **options: Any) -> Decorator:
+    """Return the option for the name of an entrant, with this help."""
+    return click.option("--as", "entrant", metavar="NAME", help=text, shell_complete=entrant_names, **options)
+
+
+def tags_option(text: str) -> Decorator:
+    """Return the option for tags, with this help."""
+    return click.option("--tag", "tags", metavar="KEY=VALUE", multiple=True, help=text)
 
 
 def submission_argument(name: str = "submission", metavar: str = "SUBMISSION", *, several: bool = False) -> Decorator:

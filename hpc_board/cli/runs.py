@@ -15,6 +15,7 @@ from hpc_board.cli.options import (
     Number,
     Open,
     command,
+    entrant_option,
     force_option,
     going_run_numbers,
     gpu_names,
@@ -25,6 +26,7 @@ from hpc_board.cli.options import (
     python_option,
     run_numbers,
     submission_argument,
+    tags_option,
     task_names,
     timeout_option,
 )
@@ -41,6 +43,7 @@ from hpc_board.cli.output import (
     wait_as_json,
     whole_run,
 )
+from hpc_board.domain.origin import tags_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, WholeRun
 from hpc_board.domain.run_files import RunFile
@@ -63,6 +66,7 @@ _TELLING_BYTES = 16 * 2**20
 @command(
     "hpc-board runs",
     "hpc-board runs --note 'bank conflicts'",
+    "hpc-board runs --as agent-b --tag model=small",
     "hpc-board runs --gpu H100 --mode ranked --state pass",
     "hpc-board runs --user eve --task vectoradd_py",
     "hpc-board runs --all --job 184467",
@@ -70,7 +74,7 @@ _TELLING_BYTES = 16 * 2**20
     "hpc-board runs --all --task vectoradd_py --limit 10 --json",
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
-@click.option("--user", metavar="NAME", help="Runs of this user.")
+@click.option("--user", metavar="NAME", help="Runs of this user, or of an entrant: USER/NAME.")
 @click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
 @mode_option("Only test, benchmark, profile, sanitize or ranked runs.")
@@ -82,6 +86,8 @@ _TELLING_BYTES = 16 * 2**20
 )
 @click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
 @click.option("--key", metavar="NAME", default="", help="Only of the submissions with this key.")
+@entrant_option("Only of this entrant.")
+@tags_option("Only of submissions with this tag; may be repeated.")
 @click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array or runner.")
 @click.option(
     "--sort",
@@ -104,6 +110,8 @@ def runs(
     state: str | None,
     note: str,
     key: str,
+    entrant: str | None,
+    tags: tuple[str, ...],
     job: str | None,
     sort: str,
     reverse: bool,
@@ -133,6 +141,8 @@ def runs(
         task=task,
         note=note,
         key=key,
+        entrant=entrant,
+        tags=tags_of(tags),
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
         verdict=outcome if isinstance(outcome, Verdict) else None,
@@ -154,7 +164,10 @@ def runs(
     if as_json:
         print_json(listed_runs(board, found))
         return
-    is_filtered, width = bool(user or task or gpu or kind or outcome or note or key or job), output_width()
+    is_filtered, width = (
+        bool(user or task or gpu or kind or outcome or note or key or entrant or tags or job),
+        output_width(),
+    )
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if is_filtered else NO_RUNS
     print_blocks(runs_table(found, users=everyone, numbers=numbers, now=table_time(), empty=empty))
 
@@ -410,6 +423,8 @@ def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:
 
     run, result, placing, reader = whole.run, whole.result, whole.placing, board.user
     progress, log, best = board.runs.progress(run.id), board.runs.log(run.id), leader_of(board, run, result)
-    blocks = run_report(run, result, whole.history, progress, placing, log=log, reader=reader, best=best)
+    blocks = run_report(
+        run, result, whole.history, progress, placing, log=log, reader=reader, best=best, children=whole.children
+    )
     # A long report scrolls its first line, the outcome, off the screen: repeat it at the end.
     return (*blocks, outcome_line(run, result, placing, reader=reader)) if run.state.ended else blocks

@@ -79,6 +79,7 @@ _version = click.option(
     "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
     "hpc-board show vectoradd_py --gpu H100 --rank 3",
     "hpc-board show vectoradd_py --task-version previous",
+    "hpc-board show vectoradd_py --by entrant",
     "hpc-board show --user ada",
 )
 @_name_if_any
@@ -87,6 +88,13 @@ _version = click.option(
 @_from
 @click.option("--all-users", is_flag=True, help="All users.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
+@click.option(
+    "--by",
+    type=click.Choice(["account", "entrant"]),
+    default="account",
+    show_default=True,
+    help="What a row is: an account, or each of its entrants.",
+)
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
@@ -102,6 +110,7 @@ def show(
     place: int,
     all_users: bool,
     all_runs: bool,
+    by: str,
     rank: int | None,
     version: str | None,
     user: str | None,
@@ -110,14 +119,17 @@ def show(
 ) -> None:
     """Show the standings of a task on each GPU.
 
-    A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
-    reference and milestones. Without NAME, it lists the leaderboards with their leaders.
+    A row is an account's best passing ranked run, or with --by entrant that of each of its entrants. Your own row is
+    always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the leaderboards
+    with their leaders.
     """
-    of_page = all_users or all_runs or top is not None or place > 1
+    of_page = all_users or all_runs or by == "entrant" or top is not None or place > 1
+    if all_runs and by == "entrant":
+        raise click.UsageError("--by entrant and --all-runs are mutually exclusive.")
     if all_users and top is not None:
         raise click.UsageError("--top and --all-users are mutually exclusive.")
     if rank is not None and of_page:
-        raise click.UsageError("--rank cannot be combined with --top, --from, --all-users or --all-runs.")
+        raise click.UsageError("--rank cannot be combined with --top, --from, --by, --all-users or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
     if user is not None:
@@ -138,7 +150,7 @@ def show(
     if rank is not None:
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
-    rows = Rows.RUNS if all_runs else Rows.USERS
+    rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by == "entrant" else Rows.USERS
     everything = all_users or (as_json and top is None)
     limit = None if everything else top or _ROWS
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
@@ -185,7 +197,12 @@ def show_personal(
 )
 @_name
 @_gpus
-@click.option("--user", metavar="NAME", help="Runs of this user; default: you.", shell_complete=user_names)
+@click.option(
+    "--user",
+    metavar="NAME",
+    help="Runs of this user, or of an entrant: USER/NAME; default: you.",
+    shell_complete=user_names,
+)
 @_version
 @plot_option
 @force_option
@@ -254,9 +271,17 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
     for page in pages:
         end = page.offset + len(page.rows)
         more = [f"Next: `--from {end + 1}`."] if end < page.total else []
-        if rows is Rows.USERS:
+        if rows in (Rows.USERS, Rows.ENTRANTS):
             more.append("All: `--all-users`.")
-        blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more), now=table_time())
+        blocks += board_report(
+            task,
+            page,
+            board.user,
+            own_runs=rows is Rows.OWN,
+            entrants=rows is not Rows.USERS,
+            more=" ".join(more),
+            now=table_time(),
+        )
         if removed[page.gpu]:
             from hpc_board.report.moderation import removed_blocks
 
@@ -340,7 +365,9 @@ def _gpu_names_of(board: Board, name: str, words: Sequence[str]) -> list[str]:
 @command("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
-@click.option("--user", metavar="NAME", help="Only changes by this user.", shell_complete=user_names)
+@click.option(
+    "--user", metavar="NAME", help="Only changes by this user, or an entrant: USER/NAME.", shell_complete=user_names
+)
 @limit_option("entries", _ROWS)
 @click.option("--before", type=Number(2**63 - 1), metavar="ID", help="Only entries older than this one.")
 def feed(

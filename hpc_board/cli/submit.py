@@ -15,12 +15,16 @@ from hpc_board.cli.follow import follow, report_unsent
 from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     LENGTH,
+    SUBMISSION_NUMBER,
     Open,
     command,
+    entrant_option,
     gpus_option,
     mode_option,
     ncu_sets,
     sbatch_options,
+    submission_numbers,
+    tags_option,
     task_names,
     timeout_option,
 )
@@ -35,8 +39,10 @@ from hpc_board.cli.output import (
     whole_run,
 )
 from hpc_board.cli.runs import summary
+from hpc_board.domain.budget import BUDGET_VARIABLE, Budget, budget_of, left_text
 from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
+from hpc_board.domain.origin import ENTRANT_VARIABLE, Origin, tags_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
@@ -45,7 +51,7 @@ from hpc_board.files import decoded, shown_path
 from hpc_board.model.text import one_line
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import view_of
-from hpc_board.report.views.runs import SubmissionView
+from hpc_board.report.views.runs import BudgetView, SubmissionView
 from hpc_board.runs.drafts import read_source
 from hpc_board.tui.local_files import remember_submission
 
@@ -61,6 +67,8 @@ _PIPED_NAME = "submission.py"
     "hpc-board submit kernel.py --gpu H100 --hold 30m --wait",
     "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
     "hpc-board submit - --name kernel.cu < kernel.cu",
+    "hpc-board submit kernel.py --as agent-b --budget 50,3600s/day",
+    "hpc-board submit kernel.py --as agent-b --tag model=small --tag step=3 --parent 12",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
@@ -100,6 +108,23 @@ _PIPED_NAME = "submission.py"
     help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; comma-separated; default: all.",
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
+@entrant_option(
+    "Entrant of your account, such as an agent; default: from $HPC_BOARD_AS, else the header.", envvar=ENTRANT_VARIABLE
+)
+@click.option(
+    "--budget",
+    metavar="BUDGET",
+    envvar=BUDGET_VARIABLE,
+    help="Refuse runs beyond it: 50/day, 3600s/day of GPU time or 50,3600s/day; default: from $HPC_BOARD_BUDGET.",
+)
+@tags_option("Tag, stored with the submission; may be repeated.")
+@click.option(
+    "--parent",
+    metavar="SUBMISSION",
+    type=SUBMISSION_NUMBER,
+    help="Your submission that this one continues.",
+    shell_complete=submission_numbers,
+)
 @click.option(
     "--key", metavar="NAME", default="", help="Name of this submission: repeated with it, nothing is sent twice."
 )
@@ -154,6 +179,10 @@ def submit(
     gpus: tuple[str, ...],
     mode: str | None,
     note: str,
+    entrant: str | None,
+    budget: str | None,
+    tags: tuple[str, ...],
+    parent: int | None,
     key: str,
     if_new: bool,
     extras: tuple[str, ...],
@@ -178,6 +207,13 @@ def submit(
     --retries, --max-running and --sbatch you may set. The header may set options, as in `#!HPCBOARD qos NAME`; options
     of the command take precedence.
 
+    --as names an entrant of your account, shown as USER/NAME: `show --by entrant` ranks entrants, and `experiment`
+    compares them. `runs` finds submissions by --as and --tag. The header may have `#!HPCBOARD as NAME` and `#!HPCBOARD
+    tag KEY=VALUE`; the command takes precedence.
+
+    --budget counts the runs of the last hour, day or week: those of the entrant, or all of your account without one.
+    It binds admins, too, so that an agent on a board of its own can be stopped.
+
     With --key, a repeated command is the same submission: sent again after a cut connection or a killed client, it
     returns the runs that are stored. --if-new does so for each run with the file, task, GPU, mode and job options of an
     earlier one that has a verdict on its kernel or is in flight.
@@ -201,7 +237,9 @@ def submit(
     options = _options(job_options, extras)
     board = open_()
     sources = [_piped(name or _PIPED_NAME)] if piped else [read_source(file) for file in files]
-    requests = [SubmissionRequest(source, task, gpus, mode, note, options) for source in sources]
+    origin = Origin(entrant or "", tags_of(tags), parent)
+    allowed = budget_of(budget) if budget else None
+    requests = [SubmissionRequest(source, task, gpus, mode, note, options, origin) for source in sources]
     if dry_run:
         previews = board.submissions.preview(requests, array=array)
         if hold is not None:
@@ -209,7 +247,7 @@ def submit(
         print_previews(previews, as_json=as_json)
         return
     held = None if hold is None else _hold(board, _only_gpu(board.submissions.preview(requests, array=array)), hold)
-    found = board.submissions.submit(requests, array=array, fresh=fresh, key=key, if_new=if_new)
+    found = board.submissions.submit(requests, array=array, fresh=fresh, key=key, if_new=if_new, budget=allowed)
     # Two identical files may have reused one run.
     runs = list({run.id: run for run in found}.values())
     if not piped:
@@ -221,11 +259,19 @@ def submit(
         # The runs are stored: an error would have scripts submit them again.
         remark(f"The state of your held GPU is not known: {error.message}")
     _report_earlier(runs)
+    left = None if allowed is None else _budget(board, allowed, runs[0])
     if wait:
-        raise click.exceptions.Exit(_wait(board, runs, timeout_seconds, as_json=as_json))
-    _print_accepted(board, runs, [run.id for run in runs if run.reused], as_json=as_json)
+        raise click.exceptions.Exit(_wait(board, runs, timeout_seconds, left, as_json=as_json))
+    _print_accepted(board, runs, [run.id for run in runs if run.reused], left, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _budget(board: Board, budget: Budget, run: Run) -> BudgetView:
+    """Report the rest of a budget after the submission of a run, and return its object."""
+    left = board.submissions.budget_left(budget, run.origin.entrant)
+    remark(f"Budget of {left_text(budget, left, run.author)}.")
+    return view_of(BudgetView, left, per=str(budget.per))
 
 
 def _only_gpu(previews: Sequence[Preview]) -> str:
@@ -349,9 +395,12 @@ def _piped(name: str) -> Source:
     return Source(name, decoded(data, "standard input"))
 
 
-def _wait(board: Board, sent: Sequence[Run], timeout_seconds: float | None, *, as_json: bool) -> int:
+def _wait(
+    board: Board, sent: Sequence[Run], timeout_seconds: float | None, left: BudgetView | None, *, as_json: bool
+) -> int:
     ids = [run.id for run in sent]
-    print_accepted = partial(_print_accepted, board, reused=[run.id for run in sent if run.reused], as_json=as_json)
+    reused = [run.id for run in sent if run.reused]
+    print_accepted = partial(_print_accepted, board, reused=reused, left=left, as_json=as_json)
     if as_json:
         return exit_code_of(wait_as_json(board, ids, timeout_seconds, print_accepted))
     try:
@@ -363,7 +412,9 @@ def _wait(board: Board, sent: Sequence[Run], timeout_seconds: float | None, *, a
     return exit_code_of(runs)
 
 
-def _print_accepted(board: Board, runs: Sequence[Run], reused: Collection[int], *, as_json: bool) -> None:
+def _print_accepted(
+    board: Board, runs: Sequence[Run], reused: Collection[int], left: BudgetView | None, *, as_json: bool
+) -> None:
     if as_json:
         submissions: dict[int, list[Run]] = {}
         for run in runs:
@@ -374,6 +425,7 @@ def _print_accepted(board: Board, runs: Sequence[Run], reused: Collection[int], 
                 members[0],
                 reused=all(run.id in reused for run in members),
                 runs=[whole_run(board, run.id) for run in members],
+                budget=left,
             )
             for members in submissions.values()
         ]

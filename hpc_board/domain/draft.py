@@ -3,6 +3,7 @@
 import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
+from hpc_board.domain.origin import NO_ORIGIN, Origin
 from hpc_board.domain.submission import Submission
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
@@ -33,12 +34,13 @@ class Draft(msgspec.Struct, frozen=True):
     note: str = ""
     milestone: str = ""
     options: JobOptions = NO_OPTIONS
+    origin: Origin = NO_ORIGIN
 
 
 class SubmissionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file to submit, with the unchecked names of its task, GPUs and mode, a note and job options.
 
-    A task and GPUs that are not given come from the file's header.
+    A task and GPUs that are not given come from the file's header, and so does the entrant of `origin`.
     """
 
     source: Source
@@ -47,6 +49,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: str | None = None
     note: str = ""
     options: JobOptions = NO_OPTIONS
+    origin: Origin = NO_ORIGIN
 
 
 class Preview(msgspec.Struct, frozen=True):

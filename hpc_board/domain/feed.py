@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from hpc_board.domain.origin import author_text
 from hpc_board.domain.standing import ranks
 from hpc_board.domain.time_change import exceeds
 
@@ -71,6 +72,12 @@ class FeedEntry(msgspec.Struct, frozen=True):
     news: News
     former_run: int | None = None
     change_spread: float | None = None
+    entrant: str = ""
+
+    @property
+    def author(self) -> str:
+        """Return the name of its user, with the entrant if the run has one."""
+        return author_text(self.user, self.entrant)
 
     @property
     def beats_record(self) -> bool:

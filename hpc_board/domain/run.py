@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
+from hpc_board.domain.origin import NO_ORIGIN, Origin, author_text
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, InputError
@@ -221,6 +222,12 @@ class Run(msgspec.Struct, frozen=True):
     fresh: bool = False
     repeats: int | None = None
     reused: bool = False
+    origin: Origin = NO_ORIGIN
+
+    @property
+    def author(self) -> str:
+        """Return the name under which the run is shown: its user, with the entrant if it has one."""
+        return author_text(self.user, self.origin.entrant)
 
     @property
     def state(self) -> RunState:
@@ -299,12 +306,16 @@ def unknown_run(number: int) -> InputError:
 
 
 class WholeRun(msgspec.Struct, frozen=True):
-    """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
+    """A run as of one moment: its placing on its board, its result, and its history, oldest status first.
+
+    `children` are the newest submissions that continue its own, oldest first.
+    """
 
     run: Run
     placing: Placing | None
     result: Result | None
     history: tuple[Status, ...]
+    children: tuple[int, ...] = ()
 
 
 class Cancellation(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from hpc_board.domain.origin import author_text
 from hpc_board.domain.score_interval import Interval, full_score_text
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
@@ -33,16 +34,25 @@ class Standing(msgspec.Struct, frozen=True):
     interval: Interval | None = None
     overlaps_above: bool = False
     change_spread: float | None = None
+    entrant: str = ""
+
+    @property
+    def author(self) -> str:
+        """Return the name of its user, with the entrant if it has one."""
+        return author_text(self.user, self.entrant)
 
 
 class Rows(StrEnum):
-    """The meaning of a page's rows: a user's best run, any run that counts, or one of the reader's.
+    """The meaning of a page's rows: a user's best run, an entrant's, any run that counts, or one of the reader's.
+
+    The account itself is one of its entrants.
 
     The best comes first, but for NEWEST, which has the reader's runs from the newest on; their ranks are those among
     the runs of the page.
     """
 
     USERS = "users"
+    ENTRANTS = "entrants"
     RUNS = "runs"
     OWN = "own"
     NEWEST = "newest"

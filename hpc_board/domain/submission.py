@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault, of_values
+from hpc_board.domain.origin import NO_ORIGIN, Origin, tags_of
 from hpc_board.errors import InputError
 from hpc_board.model.task import Language, Mode
 
@@ -30,6 +31,8 @@ class Submission(msgspec.Struct, frozen=True):
     submitted_at: datetime
     note: str = ""
     milestone: str = ""
+    entrant: str = ""
+    parent: int | None = None
 
 
 def unknown_submission(number: int) -> InputError:
@@ -39,11 +42,12 @@ def unknown_submission(number: int) -> InputError:
 
 
 class Directives(msgspec.Struct, frozen=True):
-    """The directives in the leading comment lines of a submission."""
+    """The directives in the leading comment lines of a submission; an entrant is as it was written."""
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
     options: JobOptions = NO_OPTIONS
+    origin: Origin = NO_ORIGIN
 
 
 class DirectiveError(ValueError):
@@ -60,6 +64,7 @@ def directives(source: str) -> Directives:
     """
     found: dict[str, tuple[str, ...]] = {}
     extras: list[str] = []
+    tags: list[str] = []
     for number, line in enumerate(source.splitlines(), start=1):
         match = re.match(r"(?:#|//)(.*)", line)
         if match is None:
@@ -74,12 +79,19 @@ def directives(source: str) -> Directives:
         if keyword == "sbatch":
             extras.append(values[0])
             continue
+        if keyword == "tag":
+            tags += values
+            continue
         several = keyword != "gpus" and len(values) > 1
         if keyword in found or several:
             raise DirectiveError(f"found multiple values for {words[0]} directive {words[1].lower()} ({place})")
         found[keyword] = values
     options = of_values({name: found[name][0] for name in VALUE_NAMES if name in found}, extras)
-    return Directives(found.get("leaderboard", (None,))[0], found.get("gpus", ()), options)
+    try:
+        origin = Origin(found.get("as", ("",))[0], tags_of(tags))
+    except InputError as error:
+        raise DirectiveError(error.message.rstrip(".")) from error
+    return Directives(found.get("leaderboard", (None,))[0], found.get("gpus", ()), options, origin)
 
 
 def _directive(words: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
@@ -91,7 +103,7 @@ def _directive(words: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
     if len(words) == 1:
         raise DirectiveError(f"{words[0]} directive missing its keyword ({place})")
     keyword, values = words[1].lower(), tuple(words[2:])
-    if keyword not in ("leaderboard", "gpu", "gpus", *OPTION_NAMES):
+    if keyword not in ("leaderboard", "gpu", "gpus", "as", "tag", *OPTION_NAMES):
         raise DirectiveError(f"invalid {words[0]} directive: {words[1]} ({place})")
     if not values:
         raise DirectiveError(f"{words[0]} directive missing argument ({place})")

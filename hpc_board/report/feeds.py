@@ -23,7 +23,7 @@ def feed_line(entry: FeedEntry) -> str:
     news, deed = entry.news, _deed(entry.news)
     where = f"{one_line(entry.task)}, {one_line(entry.gpu)}{' (emulated)' if entry.emulated else ''}"
     comma = "," if "," in deed else ""
-    return f"{one_line(entry.user)} {deed}{comma} on {where}: {score_text(news.score_s)}{_told(entry)}"
+    return f"{one_line(entry.author)} {deed}{comma} on {where}: {score_text(news.score_s)}{_told(entry)}"
 
 
 def feed_change(entry: FeedEntry) -> str:
@@ -33,7 +33,7 @@ def feed_change(entry: FeedEntry) -> str:
 
 def record_text(entry: FeedEntry) -> tuple[str, str]:
     """Return a new record in words, with its title: "Record on H100", "matmul 1.23 ms, by ada"."""
-    words = f"{one_line(entry.task)} {score_text(entry.news.score_s)}, by {one_line(entry.user)}"
+    words = f"{one_line(entry.task)} {score_text(entry.news.score_s)}, by {one_line(entry.author)}"
     return f"Record on {one_line(entry.gpu)}", words
 
 

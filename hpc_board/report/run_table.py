@@ -32,7 +32,8 @@ def runs_table(
     return table(
         runs,
         (Column("RUN", right=True), lambda run: str(run.id)),
-        (Column("USER", flexible=True, least=8), lambda run: one_line(run.user)) if users else None,
+        (Column("USER", flexible=True, least=8), lambda run: one_line(run.author)) if users else None,
+        None if users else (Column("ENTRANT", flexible=True, least=8, optional=True), lambda run: run.origin.entrant),
         (Column("TASK", flexible=True, least=12), lambda run: one_line(run.task)),
         (Column("GPU", flexible=True), lambda run: one_line(run.gpu) + (" (emulated)" if run.emulated else "")),
         (Column("MODE"), lambda run: str(run.mode)),

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.origin import tag_words
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
@@ -80,6 +81,7 @@ _BY_INPUTS = (
 """The verdicts that may depend on a call's input values, and so on their seed."""
 
 _CELL_CHARACTERS_MAX = 200
+_CHILDREN_MAX = 20
 _FAILED = "failed to "
 _SEED = re.compile(r"; seed: *-?\d+\b|\bseed: *-?\d+; ")
 _SHORT_HASH = 12
@@ -95,14 +97,16 @@ def run_report(
     log: str = "",
     reader: str = "",
     best: LeaderRun | None = None,
+    children: Sequence[int] = (),
 ) -> tuple[Block, ...]:
     """Return all that is known of a run: outcome, explanation, cases, output, evidence and machine.
 
     `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result;
-    `reader` is the user who reads it; `best` is the best run of the board, if it is another one.
+    `reader` is the user who reads it; `best` is the best run of the board, if it is another one; `children` are the
+    submissions that continue its own.
     """
     blocks = run_outcome(run, result, history, progress, placing, log=log, reader=reader, whole=True, best=best)
-    return (_title(run), *blocks, *_run_and_machine(run, result))
+    return (_title(run), *blocks, *_run_and_machine(run, result, children))
 
 
 def run_summary(
@@ -169,9 +173,11 @@ def _title(run: Run) -> Heading:
     return Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")
 
 
-def _run_and_machine(run: Run, result: Result | None, of_job: Sequence[tuple[str, str]] = ()) -> Iterator[Block]:
+def _run_and_machine(
+    run: Run, result: Result | None, children: Sequence[int], of_job: Sequence[tuple[str, str]] = ()
+) -> Iterator[Block]:
     yield Heading("Run")
-    yield Facts((*_run_facts(run), *of_job))
+    yield Facts((*_run_facts(run, children), *of_job))
     if result is not None:
         yield from _machine_blocks(result)
 
@@ -192,7 +198,9 @@ def _vouching_text(run: Run, result: Result) -> str:
     return " · ".join(one_line(part) for part in parts if part)
 
 
-def run_evidence(run: Run, history: Sequence[Status], result: Result | None = None) -> tuple[Block, ...]:
+def run_evidence(
+    run: Run, history: Sequence[Status], result: Result | None = None, children: Sequence[int] = ()
+) -> tuple[Block, ...]:
     """Return every status of a run with its time and source, and the facts on the run, its job and its machine."""
     blocks: list[Block] = [_history_table(history)]
     last = run.status
@@ -207,7 +215,7 @@ def run_evidence(run: Run, history: Sequence[Status], result: Result | None = No
         ("submission sha256", run.code_sha256[:_SHORT_HASH]),
         ("harness sha256", run.harness_sha256[:_SHORT_HASH]),
     )
-    return (*blocks, *_run_and_machine(run, result, tuple(fact for fact in facts if fact[1])))
+    return (*blocks, *_run_and_machine(run, result, children, tuple(fact for fact in facts if fact[1])))
 
 
 def _removal_blocks(run: Run) -> Iterator[Block]:
@@ -628,7 +636,7 @@ def step_text(step: Progress) -> str:
     return one_line(f"{place}: {message}" if message else place)
 
 
-def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
+def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     when = f"{'at' if run.state.ended else 'since'} {moment_text(run.ended_at or run.status.at)}"
     yield "state", f"{state_text(run.state)} {when}"
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
@@ -640,6 +648,7 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.options.given:
         yield "options", one_line(run.options.text, 1_000)
     yield from _remark_facts(run)
+    yield from origin_facts(run, children)
     yield "user", one_line(run.user)
     if run.account:
         yield "account", f"{one_line(run.account)} (owner of the job)"
@@ -652,6 +661,19 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.status.node:
         yield "node", one_line(run.status.node)
     yield "trust", _TRUST.get(run.trust, one_line(run.trust))
+
+
+def origin_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """Yield the entrant of a run, its tags, its parent and its children, as far as it has them."""
+    if run.origin.entrant:
+        yield "entrant", one_line(run.author)
+    if run.origin.tags:
+        yield "tags", one_line(", ".join(tag_words(run.origin.tags)), 1_000)
+    if run.origin.parent is not None:
+        yield "parent", f"submission {run.origin.parent}"
+    if children:
+        named = ", ".join(map(str, children[-_CHILDREN_MAX:]))
+        yield "children", f"submission{'s' if children[1:] else ''} {named}"
 
 
 def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:

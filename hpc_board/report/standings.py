@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
@@ -30,7 +31,7 @@ class Line(msgspec.Struct, frozen=True):
     """A line of a board: a standing, a mark beside the ranks or a removed run.
 
     `page` is the page of the line, if any, and `reader` the user who reads it. With `own_runs` the rows are the
-    reader's runs and not users. Ages end at `now`.
+    reader's runs and not users, and with `entrants` those of accounts. Ages end at `now`.
     """
 
     row: Standing | Mark | Run
@@ -38,6 +39,7 @@ class Line(msgspec.Struct, frozen=True):
     reader: str = ""
     own_runs: bool = False
     now: datetime | None = None
+    entrants: bool = False
 
     @property
     def is_own(self) -> bool:
@@ -92,8 +94,8 @@ class Line(msgspec.Struct, frozen=True):
                 return f"{one_line(user)} (you)"
             case Standing() if self.own_runs:
                 return counts if self.is_own else ""
-            case Standing(user=user):
-                return one_line(user) + (" (you)" if self.is_own else "")
+            case Standing(user=user, author=author):
+                return one_line(author if self.entrants else user) + (" (you)" if self.is_own else "")
 
     def trust(self, own: str = "task's own harness") -> str:
         """Return the trust in the time; `own` are the words for a task's own harness."""
@@ -125,7 +127,14 @@ def rank_text(row: Standing) -> str:
 
 
 def board_report(
-    task: str, page: Page, user: str, *, own_runs: bool = False, more: str = "", now: datetime | None = None
+    task: str,
+    page: Page,
+    user: str,
+    *,
+    own_runs: bool = False,
+    entrants: bool = False,
+    more: str = "",
+    now: datetime | None = None,
 ) -> tuple[Block, ...]:
     """Return a page of a board for the reader `user`, with references and milestones placed by their times.
 
@@ -137,7 +146,7 @@ def board_report(
     if own_runs:
         lines = [Line(row, page, user, own_runs=True, now=now) for row in page.rows]
     else:
-        lines = _lines(page, user, now)
+        lines = [line and replace(line, entrants=entrants) for line in _lines(page, user, now)]
     standings = table(
         lines,
         (Column("RANK", right=True), lambda line: line.rank),

@@ -203,6 +203,7 @@ def new_submissions(
             rerun=each.rerun,
             unless_ranked=each.unless_ranked,
             milestone=each.draft.milestone,
+            origin=each.draft.origin,
         )
         for each in sent
     ]

@@ -20,6 +20,7 @@ from hpc_board.domain.job_options import (
     time_limit_seconds,
 )
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
+from hpc_board.domain.origin import Origin, entrant_of, tag_words, tags_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import (
     EXTENSIONS,
@@ -117,6 +118,7 @@ def draft(
     now: datetime,
     after_deadline: bool = False,
     served: bool = False,
+    user: str = "",
 ) -> Draft:
     """Return the draft that `request` and the header of its file ask for at the time `now`.
 
@@ -146,7 +148,14 @@ def draft(
     _check_choices(task, mode, chosen, effective)
     _check_tools(task, mode, language, chosen, effective, served=served)
     _check_job_options(task, mode, chosen, effective)
-    return Draft(source, task, chosen, mode, request.note, options=effective)
+    return Draft(source, task, chosen, mode, request.note, options=effective, origin=_origin(request, asked, user))
+
+
+def _origin(request: SubmissionRequest, asked: Directives, user: str) -> Origin:
+    """Return the origin of a submission of `user`: that of the request, over that of the header."""
+    entrant = request.origin.entrant or asked.origin.entrant
+    tags = tags_of(tag_words(tuple({**dict(asked.origin.tags), **dict(request.origin.tags)}.items())))
+    return Origin(entrant_of(entrant, user) if entrant else "", tags, request.origin.parent)
 
 
 def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions) -> None:

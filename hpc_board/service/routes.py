@@ -109,6 +109,8 @@ ROUTES: Mapping[str, Route] = {
     "submissions.submit_milestones": _CREATOR_WRITES,
     "submissions.rerun_plan": _ADMIN,
     "submissions.rerun": _ADMIN_WRITES,
+    "submissions.entrants": _ANYONE,
+    "submissions.budget_left": _PARTICIPANT,
     "submissions.code": _ANYONE,
     "submissions.note": _ANYONE_WRITES,
     "submissions.compare": structs.replace(_PARTICIPANT, types=("hpc_board.domain.comparison",)),

@@ -5,6 +5,7 @@ The newest row about a subject is in force; nothing is taken back but by another
 
 from datetime import datetime
 
+from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
@@ -27,6 +28,7 @@ from hpc_board.domain.moderation import (
     limit_refusal,
     stop_refusal,
 )
+from hpc_board.domain.origin import author_text
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
 from hpc_board.store import usage
@@ -38,6 +40,15 @@ from hpc_board.store.sqlite import Database
 _WITHIN_THE_HOUR = """
   FROM submissions
  WHERE user = :user AND task = :task AND submitted_at > :since AND (mode = 'ranked') = :ranked AND milestone = ''
+   AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
+"""
+
+_RUNS_SINCE = """
+SELECT COUNT(*)
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+ WHERE submissions.user = :user AND submitted_at > :since AND milestone = ''
+   AND (:entrant IS NULL OR entrant = :entrant)
    AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
 """
 
@@ -140,17 +151,57 @@ def check_gpu_time(db: Database, user: str, new: GpuDemand, now: datetime) -> No
         Refused: their GPU time within the board's period leaves no room.
     """
     found = gpu_limit(db) if new.runs or new.held else None
-    if found is None:
-        return
-    _, limit = found
-    since, most = now - limit.per.length, limit.gpu_seconds or 0
-    used_s = usage.gpu_seconds(db, user, since)
-    newest = usage.reached_by(db, user, since, most) if used_s >= most else None
-    full_until = None if newest is None else newest + limit.per.length
-    refusal = gpu_limit_refusal(limit, GpuUse(used_s, full_until, usage.reserved(db, user)), new, now)
+    refusal = "" if found is None else _gpu_refusal(db, user, None, found[1], new, now)
     if refusal:
         if new.held:
             rule = "A held GPU counts with its longest time until it has ended; `--for` shortens it."
         else:
             rule = "A run counts with its time limit until it has ended; `submit --time` lowers it."
         raise Refused(refusal, hint=f"{rule} `hpc-board admin limits` lists the limits.")
+
+
+def _gpu_refusal(db: Database, user: str, entrant: str | None, limit: GpuLimit, new: GpuDemand, now: datetime) -> str:
+    """Return why more runs, or a hold, exceed a limit on GPU time; empty if they do not."""
+    since, most = now - limit.per.length, limit.gpu_seconds or 0
+    used_s = usage.gpu_seconds(db, user, since, entrant)
+    newest = usage.reached_by(db, user, since, most, entrant) if used_s >= most else None
+    full_until = None if newest is None else newest + limit.per.length
+    return gpu_limit_refusal(limit, GpuUse(used_s, full_until, usage.reserved(db, user, entrant)), new, now)
+
+
+def check_budget(
+    db: Database, budget: Budget, user: str, entrant: str, runs: int, demand: GpuDemand, now: datetime
+) -> None:
+    """Check that a budget has room for `runs` more, with this demand of GPUs, at the time `now`.
+
+    Raises:
+        Refused: it has none.
+    """
+    whose, author = entrant or None, author_text(user, entrant)
+    used = _runs_since(db, budget, user, whose, now)
+    if budget.runs is not None and used + runs > budget.runs:
+        these = "" if runs == 1 else f", and these are {runs}"
+        raise Refused(
+            f"budget exhausted: {author} has sent {used} of {budget.runs} runs within the last {budget.per}{these}.",
+            hint="Nothing was sent. `--budget` or $HPC_BOARD_BUDGET set the budget of this command.",
+        )
+    is_limited = budget.gpu_seconds is not None and demand.runs
+    refusal = _gpu_refusal(db, user, whose, budget.gpu_limit, demand, now) if is_limited else ""
+    if refusal:
+        raise Refused(refusal, hint=f"Nothing was sent. The budget of this command is {budget.text}.")
+
+
+def budget_left(db: Database, budget: Budget, user: str, entrant: str, now: datetime) -> BudgetLeft:
+    """Return the rest of a budget of a user, or of one of its entrants, at the time `now`."""
+    whose, left_s = entrant or None, None
+    if budget.gpu_seconds is not None:
+        used_s = usage.gpu_seconds(db, user, now - budget.per.length, whose)
+        left_s = max(0.0, budget.gpu_seconds - used_s - usage.reserved(db, user, whose).gpu_seconds)
+    used = _runs_since(db, budget, user, whose, now)
+    return BudgetLeft(None if budget.runs is None else max(0, budget.runs - used), left_s)
+
+
+def _runs_since(db: Database, budget: Budget, user: str, entrant: str | None, now: datetime) -> int:
+    since = time_text(now - budget.per.length)
+    given = {"user": plain_text(user), "since": since, "entrant": entrant, "rerun": RERUN}
+    return int(db.value(_RUNS_SINCE, given))

@@ -10,7 +10,7 @@ import msgspec
 from hpc_board.model.task import Task
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, optional_time_text
-from hpc_board.store.rows import cases_value, overlaps_above, remarks_value
+from hpc_board.store.rows import cases_value, origin_value, overlaps_above, remarks_value
 from hpc_board.store.sqlite import Database, Row
 from hpc_board.store.task_rows import task_value
 
@@ -45,7 +45,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        {STARTED_AT} AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
-       runs.score_low_s, runs.score_high_s, runs.options,
+       runs.score_low_s, runs.score_high_s, runs.options, runs.entrant, runs.tags, runs.parent,
        (SELECT MAX(json_extract(value, '$[5].busy_processors'))
           FROM cases, json_each(cases.cases) WHERE cases.run = runs.id) AS busy_processors,
        (SELECT gpu_seconds FROM usage WHERE usage.run = runs.id) AS gpu_seconds,
@@ -155,7 +155,7 @@ class ExportGateway:
         with self._file.reading() as db:
             ranks = _ranks(db, chosen)
         more = {"with_code": with_code, "with_output": with_output}
-        for row in self._paged(_RUNS, _OF_RUNS, chosen, lambda row: {**row, "remarks": remarks_value(row)}, more):
+        for row in self._paged(_RUNS, _OF_RUNS, chosen, _with_values, more):
             rank, overlaps = ranks.get(row["run"], (None, None))
             yield {**row, "rank": rank, "overlaps_above": overlaps}
 
@@ -232,3 +232,8 @@ class ExportGateway:
 def _ranks(db: Database, chosen: RunSelection) -> dict[int, tuple[int, bool]]:
     """Return the rank of each ranked run, and whether its interval overlaps that of the one above."""
     return {row["run"]: (row["rank"], overlaps_above(row)) for row in db.query(_RANKS, {"user": chosen.user})}
+
+
+def _with_values(row: Row) -> Row:
+    """Return a row with the remarks and the origin of its submission as values of the domain."""
+    return {**row, "remarks": remarks_value(row), "origin": origin_value(row)}

@@ -10,12 +10,13 @@ from hpc_board.store.row_values import decoded, decoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
-SELECT feed.*, scores.submission, runs.emulated,
+SELECT feed.*, scores.submission, runs.emulated, submissions.entrant,
        CASE WHEN json_extract(feed.news, '$.kind') = 'record' AND json_extract(feed.news, '$.beaten.user') IS NOT NULL
             THEN {beaten} ELSE {former} END AS former_run
   FROM feed
  CROSS JOIN scores ON scores.run = feed.run
  CROSS JOIN runs ON runs.id = feed.run
+ CROSS JOIN submissions ON submissions.id = scores.submission
  WHERE {where}
  ORDER BY feed.id DESC
  LIMIT :limit

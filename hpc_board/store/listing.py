@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
+from hpc_board.domain.origin import Tags
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import NEWEST_FIRST, OUTCOMES, RunOrder, RunPosition, SortColumn, Value
 from hpc_board.model.result import Verdict
@@ -44,6 +45,8 @@ EXISTS (SELECT 1 FROM keys
          WHERE keys.user = submissions.user AND keys.key = :key AND submissions.id BETWEEN keys.first AND keys.last)
 """
 
+_TAGGED = "submissions.id IN (SELECT submission FROM tags WHERE key = :key{number} AND value = :value{number})"
+
 # A line break, which no word holds, keeps a word from being found across two fields.
 _FIELDS = (
     *("submissions.task", "runs.gpu", _OUTCOME, "submissions.mode", "submissions.note", "submissions.file_name"),
@@ -71,6 +74,8 @@ class RunQuery(msgspec.Struct, frozen=True):
             submission or job, or else in the newest SEARCHED_MAX runs.
         outcome: a state or a verdict.
         job: the scheduler's number of a job; that of an array or a runner matches all of its runs.
+        entrant: the entrant, empty for the account itself.
+        tags: tags, all of which the run's submission has.
         hidden: tasks whose runs match only if they belong to the user `unless_by`.
     """
 
@@ -80,6 +85,8 @@ class RunQuery(msgspec.Struct, frozen=True):
     key: str = ""
     note: str = ""
     words: str = ""
+    entrant: str | None = None
+    tags: Tags = ()
     hidden: Collection[str] = ()
     unless_by: str = ""
     gpu: str | None = None
@@ -153,9 +160,17 @@ def _bindable(value: Value) -> Value:
     return float("inf") if isinstance(value, int) and abs(value) >= 2**63 else value
 
 
+def _origin_filters(query: RunQuery) -> Iterator[_Condition]:
+    if query.entrant is not None:
+        yield "submissions.entrant = :entrant", {"entrant": plain_text(query.entrant)}
+    for number, (key, value) in enumerate(query.tags):
+        yield _TAGGED.format(number=number), {f"key{number}": plain_text(key), f"value{number}": plain_text(value)}
+
+
 def _filters(query: RunQuery) -> Iterator[_Condition]:
     if query.key:
         yield _KEYED, {"key": plain_text(query.key)}
+    yield from _origin_filters(query)
     if query.note:
         yield _NOTED, {"part": plain_text(query.note)}
     for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):

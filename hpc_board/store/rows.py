@@ -8,6 +8,7 @@ import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
+from hpc_board.domain.origin import Origin, Tags
 from hpc_board.domain.result_json import ResultError, times_of
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.score_interval import Interval, overlaps
@@ -132,6 +133,7 @@ def run_value(row: Row) -> Run:
         "interval": _interval(row),
         "options": _options(row["options"]),
         "remarks": remarks_value(row),
+        "origin": origin_value(row),
     }
     return decoded(Run, found)
 
@@ -139,6 +141,11 @@ def run_value(row: Row) -> Run:
 def _interval(row: Row) -> Interval | None:
     low_s, high_s = row["score_low_s"], row["score_high_s"]
     return None if low_s is None or high_s is None else Interval(low_s, high_s)
+
+
+def origin_value(row: Row) -> Origin:
+    """Return the origin of a submission from the columns of `run_details` about it."""
+    return Origin(row["entrant"], decoded_json(Tags, row["tags"]), row["parent"])
 
 
 def remarks_value(row: Row) -> Remarks:

@@ -63,6 +63,11 @@ SELECT submissions.task, events.state, submissions.submitted_at
 """
 
 
+_CHILDREN = """
+SELECT id FROM (SELECT id FROM submissions WHERE parent = ? ORDER BY id DESC LIMIT 100) ORDER BY id
+"""
+
+
 class InFlight(msgspec.Struct, frozen=True):
     """The runs in flight: their number by state, and the submission of the oldest that does not run yet."""
 
@@ -246,7 +251,8 @@ class RunGateway:
         """Return a run with all that is stored of it, as of one moment."""
         with self._file.reading() as db:
             found = stored_run(db, number)
-            return WholeRun(found, ranking.placing(db, found), _result(db, number), _history(db, number))
+            children = tuple(row["id"] for row in db.query(_CHILDREN, [found.submission]))
+            return WholeRun(found, ranking.placing(db, found), _result(db, number), _history(db, number), children)
 
     def result(self, number: int) -> Result | None:
         """Return the result of a run with all samples and logs, the partial one if it was stopped, else None."""

@@ -31,6 +31,7 @@ _NAME = f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._+-', 64)}"
 # Columns have their checks by kind, as in a STRICT table, which SQLite knows from 3.37 on: RHEL 9 has 3.34.
 _KINDS = {
     "NAME": ("TEXT", _NAME),
+    "ENTRANT": ("TEXT", f"({{0}} = '' OR ({_NAME}))"),
     "TOKEN": ("TEXT", f"{{0}} GLOB '[A-Za-z0-9]*' AND {_of('A-Za-z0-9._-', 71)}"),
     "JOB_ID": ("TEXT", f"{{0}} NOT GLOB '-*' AND {_of(']A-Za-z0-9_.+:,%[-', 120)}"),
     "DIGEST": ("TEXT", _of("A-Za-z0-9", 64)),
@@ -82,7 +83,8 @@ _FACTS = {
         added_at MOMENT NOT NULL,
         PRIMARY KEY (name, version)
     """,
-    # `milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions.
+    # `milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions. `entrant` is
+    # empty for a submission of the account itself; `parent` is the submission that it continues.
     "submissions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         task NAME NOT NULL,
@@ -94,7 +96,15 @@ _FACTS = {
         note TEXT NOT NULL,
         submitted_at MOMENT NOT NULL,
         milestone TEXT NOT NULL DEFAULT '',
+        entrant ENTRANT NOT NULL DEFAULT '',
+        parent INTEGER REFERENCES submissions (id),
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
+    """,
+    "tags": """
+        submission INTEGER NOT NULL REFERENCES submissions (id),
+        key NAME NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (submission, key)
     """,
     # The keys that users gave their submissions, each with those of one call, `first` to `last`, and a hash of them.
     "keys": """
@@ -278,6 +288,9 @@ _DERIVED = {
 
 _INDEXES = {
     "submissions_by_user": "submissions (user)",
+    "submissions_by_entrant": "submissions (user, entrant) WHERE entrant <> ''",
+    "submissions_by_parent": "submissions (parent) WHERE parent IS NOT NULL",
+    "tags_by_value": "tags (key, value, submission)",
     "runs_by_submission": "runs (submission, gpu)",
     "events_by_run": "events (run)",
     "events_by_runner": "events (runner) WHERE runner IS NOT NULL",
@@ -337,7 +350,9 @@ _VIEWS = (
            (SELECT COUNT(*) FROM retries WHERE run = runs.id AND failed) AS failures,
            runs.trust, runs.emulated, runs.harness_sha256,
            submissions.code_sha256, submissions.note, submissions.milestone, runs.account, runs.options, runs.fresh,
-           runs.repeats,
+           runs.repeats, submissions.entrant, submissions.parent,
+           (SELECT json_group_array(json_array(key, value))
+              FROM (SELECT * FROM tags WHERE submission = submissions.id ORDER BY key)) AS tags,
            submissions.submitted_at AS created_at,
            events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
            events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,

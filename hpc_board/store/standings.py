@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.origin import author_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standing, Version, ranks
 from hpc_board.domain.user_page import UserRank
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.
 _ROWS = """
-SELECT listed.*, scores.submission, submissions.file_name,
+SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant,
        runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
   FROM (SELECT task, task_version, gpu, user, score_s, submitted_at, run
           FROM {table}
@@ -51,10 +52,34 @@ SELECT listed.*, scores.submission, submissions.file_name,
        LIMIT 1)
 """
 
+_ENTRANTS = f"""
+WITH placed AS (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY user, entrant ORDER BY {BEST_FIRST}) AS place
+      FROM (SELECT scores.*, (SELECT entrant FROM submissions WHERE submissions.id = scores.submission) AS entrant
+              FROM scores
+             WHERE {ON_BOARD})),
+     ranked AS (
+    SELECT *, RANK() OVER (ORDER BY score_s) AS rank, LAG(run) OVER (ORDER BY {BEST_FIRST}) AS above_run
+      FROM placed
+     WHERE place = 1)
+SELECT ranked.*, (SELECT file_name FROM submissions WHERE submissions.id = ranked.submission) AS file_name,
+       runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
+  FROM ranked
+ CROSS JOIN runs ON runs.id = ranked.run
+  LEFT JOIN results ON results.run = ranked.run
+  LEFT JOIN results AS above ON above.run = ranked.above_run
+ ORDER BY ranked.score_s, ranked.submitted_at, ranked.run
+"""  # noqa: S608 - our names
+
 _NEWEST_FIRST = "run DESC"
 
 _RECORDS_MAX = 1_000
 """The maximum number of records of a board: each is a point of a page's plot, and a user may send many."""
+
+_OF_AUTHOR = f"""
+{OF_USER} AND (:entrant IS NULL OR EXISTS (
+    SELECT 1 FROM submissions WHERE submissions.id = submission AND submissions.entrant = :entrant))
+"""  # noqa: S608 - our names
 
 _OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
@@ -151,7 +176,7 @@ class Listed(NamedTuple):
     Attributes:
         rows: the standings on the page.
         total: the number of rows on all pages.
-        own: the row of the reader; None among all runs, where a rank counts runs and not users.
+        own: the row of the reader, or of their best entrant; None among all runs, where a rank counts runs.
         milestones: the board's milestones, the fastest first.
         leading: the best run of the board, or its fastest milestone without one.
         cases: the cases of the leading run.
@@ -201,13 +226,19 @@ class StandingsGateway:
             if rows is Rows.USERS:
                 found = _of_users(db, board, limit, offset)
                 total = db.count("bests", ON_BOARD, board._asdict())
+            elif rows is Rows.ENTRANTS:
+                listed = [*db.query(_ENTRANTS, board._asdict())]
+                found = tuple(standing_value(row, row["rank"]) for row in listed[offset:][:limit])
+                total = len(listed)
+                own = next((standing_value(row, row["rank"]) for row in listed if row["user"] == user), None)
             elif rows is Rows.RUNS:
                 found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
                 total = db.count("scores", ON_BOARD, board._asdict())
             else:
-                found = (_newest if rows is Rows.NEWEST else _of_user)(db, board, user, limit, offset)
-                total = db.count("scores", OF_USER, {**board._asdict(), "user": user})
-            if rows is not Rows.RUNS:
+                whose = _whose(board, user)
+                found = (_newest if rows is Rows.NEWEST else _of_user)(db, whose, limit, offset)
+                total = db.count("scores", _OF_AUTHOR, whose)
+            if rows not in (Rows.RUNS, Rows.ENTRANTS):
                 own = _row_of(db, board, user)
             marks = _milestones(db, board)
             first = next(iter(_of_users(db, board, 1, 0)), None)
@@ -310,9 +341,13 @@ class StandingsGateway:
         """
         from hpc_board.store import feed
 
-        given: dict[str, Any] = {"task": task, "gpu": gpu, "user": user}
+        author, entrant = (None, None) if user is None else author_of(user)
+        given: dict[str, Any] = {"task": task, "gpu": gpu, "user": author}
         filters = {column: value for column, value in given.items() if value is not None}
         conditions = [f"feed.{column} = :{column}" for column in filters]
+        if entrant is not None:
+            conditions.append("submissions.entrant = :entrant")
+            filters["entrant"] = plain_text(entrant)
         if before is not None:
             conditions.append("feed.id < :before")
             filters["before"] = row_id(before)
@@ -331,14 +366,20 @@ def _of_users(db: Database, board: BoardKey, limit: int | None, offset: int) -> 
     return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
 
 
-def _of_user(db: Database, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
-    return _page(db, "scores", OF_USER, {**board._asdict(), "user": user}, limit, offset)
+def _whose(board: BoardKey, user: str) -> dict[str, Any]:
+    """Return the values of `_OF_AUTHOR` for a user, or one with an entrant, as in "ada/agent-b"."""
+    author, entrant = author_of(user)
+    return {**board._asdict(), "user": author, "entrant": entrant}
 
 
-def _newest(db: Database, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
-    """Return the newest runs of one user on the board, ranked among these."""
-    given = {**board._asdict(), "user": user, "limit": -1 if limit is None else limit, "offset": offset}
-    rows = list(db.query(_rows("scores", OF_USER, order=_NEWEST_FIRST), given))
+def _of_user(db: Database, whose: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
+    return _page(db, "scores", _OF_AUTHOR, whose, limit, offset)
+
+
+def _newest(db: Database, whose: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
+    """Return the newest runs of one user or entrant on the board, ranked among these."""
+    given = {**whose, "limit": -1 if limit is None else limit, "offset": offset}
+    rows = list(db.query(_rows("scores", _OF_AUTHOR, order=_NEWEST_FIRST), given))
     scores = sorted(row["score_s"] for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)

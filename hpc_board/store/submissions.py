@@ -8,9 +8,11 @@ from functools import partial
 
 import msgspec
 
+from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun
+from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
@@ -58,12 +60,14 @@ SELECT MAX(runs.id)
   LEFT JOIN results ON results.run = runs.id
  WHERE submissions.user = :user AND submissions.task = :task AND submissions.code_sha256 = :sha256
    AND +submissions.task_version = :version AND submissions.mode = :mode AND submissions.milestone = ''
-   AND runs.gpu = :gpu AND runs.options = :options
+   AND runs.gpu = :gpu AND runs.options = :options AND submissions.entrant = :entrant
    AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
    AND CASE WHEN EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id)
        THEN (SELECT NOT cancel_requested FROM events WHERE events.run = runs.id ORDER BY id DESC LIMIT 1)
        ELSE results.verdict IN (SELECT value FROM json_each(:verdicts)) END
 """
+
+_ENTRANTS = "SELECT DISTINCT entrant FROM submissions WHERE user = ? AND entrant <> '' ORDER BY entrant"
 
 _ON_KERNEL = json.dumps([verdict for verdict in Verdict if verdict is Verdict.PASS or verdict.blames_kernel])
 
@@ -124,6 +128,7 @@ class NewSubmission(msgspec.Struct, frozen=True):
     milestone: str = ""
     rerun: Rerun | None = None
     unless_ranked: bool = False
+    origin: Origin = NO_ORIGIN
 
 
 class SubmissionKey(msgspec.Struct, frozen=True):
@@ -157,6 +162,7 @@ class SubmissionGateway:
         key: SubmissionKey | None = None,
         if_new: bool = False,
         clock: Callable[[], datetime] | None = None,
+        budget: Budget | None = None,
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
@@ -166,7 +172,8 @@ class SubmissionGateway:
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
                 emulated, unlike the runs of its standings.
-            Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
+            Refused: `by_rules`, and the rules of the board do not allow all of them at this moment; or the `budget` has
+                no room for them.
             AlreadyStored: submissions with this `key` are stored, or, with `if_new`, a run of an identical file.
         """
         with self._file.writing() as db:
@@ -178,6 +185,8 @@ class SubmissionGateway:
             if if_new and any(repeated is not None for each in new for repeated in _repeated(db, each)):
                 raise AlreadyStored
             _check(db, new, by_rules, deleted)
+            if budget is not None:
+                _check_budget(db, new, budget)
             added = tuple(_add(db, each) for each in new)
             if key is not None:
                 span = {"first": added[0][0].id, "last": added[-1][0].id}
@@ -209,7 +218,7 @@ class SubmissionGateway:
         with self._file.reading() as db:
             sha256 = hashlib.sha256(draft.source.data).hexdigest()
             same = partial(_identical, db, user, draft.task, sha256, draft.mode)
-            found = {gpu.name: same(gpu.name, draft.options) for gpu in draft.gpus}
+            found = {gpu.name: same(gpu.name, draft.options, draft.origin.entrant) for gpu in draft.gpus}
             return {gpu: stored_run(db, number) for gpu, number in found.items() if number is not None}
 
     def check(self, new: Sequence[NewSubmission], *, by_rules: bool, deleted: Collection[str] = ()) -> None:
@@ -225,6 +234,16 @@ class SubmissionGateway:
         """
         with self._file.reading() as db:
             return stored_submission(db, number)
+
+    def budget_left(self, budget: Budget, user: str, entrant: str, now: datetime) -> BudgetLeft:
+        """Return the rest of a budget of a user, or of one of its entrants, at the time `now`."""
+        with self._file.reading() as db:
+            return decisions.budget_left(db, budget, user, entrant, now)
+
+    def entrants(self, user: str) -> tuple[str, ...]:
+        """Return the entrants of a user, by name."""
+        with self._file.reading() as db:
+            return tuple(_entrants(db, user))
 
     def task(self, name: str, version: str) -> Task:
         """Return a task as it was at `version`.
@@ -310,7 +329,7 @@ def _key_row(db: Database, key: SubmissionKey) -> Row | None:
 
 
 def _identical(
-    db: Database, user: str, task: Task, sha256: str, mode: Mode, gpu: str, options: JobOptions
+    db: Database, user: str, task: Task, sha256: str, mode: Mode, gpu: str, options: JobOptions, entrant: str
 ) -> int | None:
     """Return the number of the newest run that `SubmissionGateway.identical` describes."""
     given = {
@@ -321,6 +340,7 @@ def _identical(
         "mode": mode.value,
         "gpu": gpu,
         "options": options_text(options),
+        "entrant": entrant,
         "verdicts": _ON_KERNEL,
     }
     number: int | None = db.value(_IDENTICAL, given)
@@ -330,7 +350,7 @@ def _identical(
 def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
     """Return the number of the newest run of an identical file for each run of a submission to store."""
     same = partial(_identical, db, new.user, new.task, hashlib.sha256(new.code).hexdigest(), new.mode)
-    return [same(run.gpu, run.options) for run in new.runs]
+    return [same(run.gpu, run.options, new.origin.entrant) for run in new.runs]
 
 
 def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: Collection[str]) -> None:
@@ -338,6 +358,8 @@ def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: 
         _check_rules(db, new, deleted)
     for each in new:
         _check_emulation(db, each)
+    for user in dict.fromkeys(each.user for each in new if each.origin.entrant):
+        _check_entrants(db, user, {each.origin.entrant for each in new if each.user == user} - {""})
 
 
 def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection[str]) -> None:
@@ -360,6 +382,40 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection
         decisions.check_gpu_time(db, user, GpuDemand(runs), at)
     for each in new:
         boards.check_takes(db, each.task, each.at, deleted)
+
+
+def _check_budget(db: Database, new: Sequence[NewSubmission], budget: Budget) -> None:
+    """Check that a budget has room for submissions of users and their entrants.
+
+    Raises:
+        Refused: it has none.
+    """
+    groups: dict[tuple[str, str], list[NewSubmission]] = {}
+    for each in new:
+        groups.setdefault((each.user, each.origin.entrant), []).append(each)
+    for (user, entrant), members in groups.items():
+        demand = GpuDemand(tuple(jobs for each in members for jobs in _gpu_jobs(each)))
+        runs = sum(len(each.runs) for each in members)
+        decisions.check_budget(db, budget, user, entrant, runs, demand, members[0].at)
+
+
+def _check_entrants(db: Database, user: str, entrants: Collection[str]) -> None:
+    """Check that a user's account has room for these entrants.
+
+    Raises:
+        InputError: it would have too many.
+    """
+    known = _entrants(db, user)
+    added = set(entrants) - set(known)
+    if added and len(known) + len(added) > ENTRANTS_MAX:
+        raise InputError(
+            f"{user} has {len(known)} entrants, and {', '.join(sorted(added))} would be more than {ENTRANTS_MAX}.",
+            hint="Use one of the entrants, and `--tag` to tell its submissions apart.",
+        )
+
+
+def _entrants(db: Database, user: str) -> list[str]:
+    return [row["entrant"] for row in db.query(_ENTRANTS, [plain_text(user)])]
 
 
 def _gpu_jobs(new: NewSubmission) -> Iterator[GpuJobs]:
@@ -409,8 +465,12 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
             "note": plain_text(new.note),
             "submitted_at": moment,
             "milestone": plain_text(new.milestone),
+            "entrant": new.origin.entrant,
+            "parent": new.origin.parent,
         },
     )
+    if new.origin.tags:
+        db.insert("tags", *({"submission": number, "key": key, "value": value} for key, value in new.origin.tags))
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
     runs = zip(new.runs, repeated, strict=True)

@@ -61,11 +61,19 @@ _SPENT = """
 """
 """The GPU time of `user`: its ends after `since`, and the GPU-seconds that ended with each."""
 
-_FULL = f"""
-SELECT MAX(ended_at)
-  FROM (SELECT ended_at, SUM(gpu_seconds) OVER (ORDER BY ended_at DESC) AS newer_s FROM {_SPENT})
- WHERE newer_s >= :most
+_SPENT_BY_ENTRANT = f"""
+{_SPENT.rstrip().removesuffix(")")} AND EXISTS (
+    SELECT 1 FROM runs JOIN submissions ON submissions.id = runs.submission
+     WHERE runs.id = usage.run AND submissions.entrant = :entrant))
 """  # noqa: S608 - our names
+"""The same of an entrant of the user."""
+
+_REACHED = """
+SELECT MAX(ended_at)
+  FROM (SELECT ended_at, SUM(gpu_seconds) OVER (ORDER BY ended_at DESC) AS newer_s FROM {spent})
+ WHERE newer_s >= :most
+"""
+_FULL = _REACHED.format(spent=_SPENT)
 
 # A run that has a job, and not that of one of its user's runners, goes to no runner any more.
 _GOING = f"""
@@ -78,7 +86,7 @@ SELECT gpu, COUNT(*) AS jobs, TOTAL(gpu_seconds) AS gpu_seconds
          CROSS JOIN runs ON runs.id = in_flight.run
          CROSS JOIN submissions ON submissions.id = runs.submission
          CROSS JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = in_flight.run)
-         WHERE submissions.user = :user AND {_LIMITED})
+         WHERE submissions.user = :user AND (:entrant IS NULL OR submissions.entrant = :entrant) AND {_LIMITED})
  GROUP BY gpu
 """  # noqa: S608 - our names
 
@@ -122,24 +130,30 @@ def told_moment(db: Database, run: int, text: str, last: datetime) -> datetime |
     return plausible_moment(text, moment(db.value(sent, [run])), last)
 
 
-def gpu_seconds(db: Database, user: str, since: datetime) -> float:
+def gpu_seconds(db: Database, user: str, since: datetime, entrant: str | None = None) -> float:
     """Return the GPU-seconds of the user's runs and runners that ended after `since`, as a limit counts them.
 
-    Each counts with all its seconds, once for each of its GPUs.
+    Each counts with all its seconds, once for each of its GPUs. With an `entrant`, these are those of its runs.
     """
-    given = {"user": plain_text(user), "since": time_text(since)}
-    return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM {_SPENT}", given))  # noqa: S608 - our names
+    given = {"user": plain_text(user), "since": time_text(since), "entrant": entrant}
+    spent = _SPENT if entrant is None else _SPENT_BY_ENTRANT
+    return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM {spent}", given))  # noqa: S608 - our names
 
 
-def reached_by(db: Database, user: str, since: datetime, most: float) -> datetime | None:
-    """Return the end with which the user's newest runs and runners since that time reach `most` GPU-seconds."""
-    given = {"user": plain_text(user), "since": time_text(since), "most": most}
-    at = db.value(_FULL, given)
+def reached_by(db: Database, user: str, since: datetime, most: float, entrant: str | None = None) -> datetime | None:
+    """Return the end with which the newest runs and runners of `gpu_seconds` reach `most` of them."""
+    given = {"user": plain_text(user), "since": time_text(since), "most": most, "entrant": entrant}
+    at = db.value(_FULL if entrant is None else _REACHED.format(spent=_SPENT_BY_ENTRANT), given)
     return None if at is None else moment(at)
 
 
-def reserved(db: Database, user: str) -> GpuDemand:
-    """Return the user's runs in flight on GPUs and their held GPUs, with the GPU-seconds that these still may take."""
-    given = {"user": plain_text(user)}
-    runs, held = ([decoded(GpuJobs, row) for row in db.query(each, given)] for each in (_GOING, _HELD))
-    return GpuDemand(tuple(runs), tuple(held))
+def reserved(db: Database, user: str, entrant: str | None = None) -> GpuDemand:
+    """Return the user's runs in flight on GPUs and their held GPUs, with the GPU-seconds that these still may take.
+
+    With an `entrant`, these are its runs.
+    """
+    given = {"user": plain_text(user), "entrant": entrant}
+    # A held GPU is the account's.
+    asked = (_GOING, _HELD) if entrant is None else (_GOING,)
+    runs, *held = (tuple(decoded(GpuJobs, row) for row in db.query(each, given)) for each in asked)
+    return GpuDemand(runs, *held)

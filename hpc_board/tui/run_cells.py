@@ -85,13 +85,13 @@ def cells(line: Line) -> dict[str, Text]:
     is_removed = run.remarks.removal is not None
     return {
         "run": toned(run.id, Tone.MUTED),
-        "user": toned(run.user, Tone.OWN if run.user == line.reader else Tone.PLAIN),
+        "user": toned(run.author, Tone.OWN if run.user == line.reader else Tone.PLAIN),
         "task": toned(run.task),
         "gpu": toned(run.gpu),
         "mode": toned(run.mode, Tone.MUTED),
         "outcome": toned(*state(run)),
         "why": toned(why_now(run, line.step), Tone.MUTED),
-        "file": toned(run.file_name, Tone.MUTED),
+        "file": toned(": ".join(filter(None, (run.origin.entrant, run.file_name))), Tone.MUTED),
         "waited": toned(span(waited(run, line.started, now)), Tone.MUTED),
         "ran": toned(span(ran(run, line.started, now)), Tone.MUTED),
         "score": toned(score_text(run.score_s), Tone.MUTED if is_removed else Tone.PLAIN),

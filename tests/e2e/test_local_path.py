@@ -65,6 +65,28 @@ def test_a_part_of_an_evaluation_is_judged_and_a_benchmark_that_is_slower_stops(
     assert "--stop-if-slower is an option of mode benchmark, not of mode ranked." in refused.stderr
 
 
+def test_two_entrants_are_ranked_and_compared(board: BoardFiles) -> None:
+    parent: tuple[str, ...] = ()
+    for entrant, texts in (("agent-a", (WRONG, SLOW)), ("agent-b", (SLOW, RIGHT))):
+        for step, text in enumerate(texts):
+            words = ("--as", entrant, "--tag", f"step={step}", *parent, "--mode", "ranked")
+            (run,) = board.json("submit", board.kernel(text), *words, "--wait")["runs"]
+            assert (run["entrant"], run["tags"]) == (entrant, {"step": str(step)})
+            parent = "--parent", str(run["submission"])
+    found = board.json("experiment", "agent-a", "agent-b", "--task", "double")
+    (match,) = found["boards"]
+    assert [(side["runs"], side["files"], side["passed"]) for side in match["sides"]] == [(2, 2, 1), (2, 2, 2)]
+    assert [[best["run"] for best in side["by_runs"]] for side in match["sides"]] == [[2], [3, 4]]
+    assert match["score"]["speedup"] > 2
+    assert [each["shares"] for each in found["passes"]] == [[0.5, 1.0], [1.0, 1.0]]
+    (shown,) = board.json("show", "double", "--by", "entrant")["boards"]
+    assert [(row["rank"], row["entrant"], row["run"]) for row in shown["rows"]] == [
+        (1, "agent-b", 4),
+        (2, "agent-a", 2),
+    ]
+    assert board.json("run", "3")["children"] == [4]
+
+
 def test_a_pruned_run_keeps_its_report_its_output_and_its_code(board: BoardFiles) -> None:
     loud = RIGHT.replace("    return", "    print('from the kernel')\n    return")
     board.run("submit", board.kernel(loud), "--mode", "ranked", "--wait")

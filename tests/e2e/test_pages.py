@@ -259,6 +259,7 @@ def two_boards_with_history(home: Home) -> None:
 
 @before("maintenance.md")
 @before("scripts.md")
+@before("experiments.md")
 def a_board_of_three(home: Home) -> None:
     home.task("matmul")
     home.kernel("matmul", "gpu CPU")

@@ -122,6 +122,31 @@ def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
     assert "cases" not in runs.rows()[0]
 
 
+@pytest.mark.usefixtures("recording")
+def test_a_submission_has_an_entrant_tags_and_a_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board()
+    (first,) = board.submit({"one.py": KERNEL}, gpus="CPU")
+    (second,) = board.submit({"two.py": KERNEL}, gpus="CPU", entrant="agent-b", tags={"step": "2"}, parent=first)
+    monkeypatch.setenv("HPC_BOARD_AS", "agent-e")
+    (third,) = board.submit({"three.py": KERNEL}, gpus="CPU", parent=2)
+    (fourth,) = board.submit({"four.py": KERNEL}, gpus="CPU", entrant="")
+    assert [(run.entrant, run.tags, run.parent) for run in (first, second, third, fourth)] == [
+        ("", {}, None),
+        ("agent-b", {"step": "2"}, 1),
+        ("agent-e", {}, 2),
+        ("", {}, None),
+    ]
+    assert [run.id for run in board.runs(entrant="agent-b")] == [2]
+    assert [run.id for run in board.runs(entrant="")] == [1, 4]
+    assert [run.id for run in board.runs(tag="step=2")] == [2]
+    assert [run.id for run in board.runs(tag=["step=2", "a=b"])] == []
+    with pytest.raises(BoardError, match=r"budget exhausted: .*/agent-b has sent 1 of 1 runs within the last week"):
+        board.submit({"five.py": KERNEL}, gpus="CPU", entrant="agent-b", budget="1/week")
+    with pytest.raises(BoardError, match='the entrant "bob/agent-b" is not one of'):
+        board.submit({"five.py": KERNEL}, gpus="CPU", entrant="bob/agent-b")
+    board.cancel([first, second, third, fourth])
+
+
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:
     board = Board()
     texts = board.submit({"text.py": KERNEL}, gpus="CPU")

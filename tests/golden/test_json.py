@@ -127,6 +127,7 @@ CASES = (
     Case("compare", "compare {submission_first} {submission_best}"),
     Case("compare.diff", "compare {submission_best} {submission_first} --gpu H100 --diff"),
     Case("compare.intervals", "compare {submission_narrow_ada} {submission_narrow_bob} --gpu CPU"),
+    Case("experiment", "experiment bob/ cyd/ --task scan"),
     Case("runs", "runs", files_alone=_ADVANCED),
     Case("runs.all", "runs --all", "dean"),
     Case("runs.chosen", "runs --all --task scan --gpu H100 --mode ranked --state pass --note loop --limit 3"),

@@ -21,6 +21,7 @@ from click.testing import Result as Done
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.draft import Draft
+from hpc_board.domain.origin import NO_ORIGIN, Origin
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.files import LOCK_SECONDS
@@ -117,6 +118,8 @@ class Recorded:
         code: bytes = KERNEL.encode(),
         task: str = "vectoradd_py",
         emulated: bool = True,
+        origin: Origin = NO_ORIGIN,
+        at: datetime = AT,
     ) -> Run:
         """Store a run that went through `statuses`, and is finished where there is a `result`.
 
@@ -138,10 +141,11 @@ class Recorded:
                     code=code,
                     mode=mode,
                     note="",
-                    at=AT,
+                    at=at,
                     runs=[
                         NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", emulated and gpu != "CPU", "")
                     ],
+                    origin=origin,
                 )
             )
             for status in statuses:

@@ -34,7 +34,19 @@ _REFERENCE = "reference.py"
 _PLACES = ("host", "node")
 """The facts in a result's provenance that name a machine."""
 
-_PRIVATE = ("account", "job_id", "node", "note", "notes", "options", "removed_by", "removed_reason", "rerun_by")
+_PRIVATE = (
+    "account",
+    "job_id",
+    "node",
+    "note",
+    "notes",
+    "options",
+    "removed_by",
+    "removed_reason",
+    "rerun_by",
+    "entrant",
+    "tags",
+)
 _WITH_PATHS = ("message", "build", "stdout", "stderr", "profile", "kernels", "findings")
 """The columns that an anonymous export lacks, and those whose texts may have the user's name in paths."""
 
@@ -152,6 +164,12 @@ class RunColumns(Columns, frozen=True):
     """options that the user set for the job"""
     duplicate_of: int | None
     """first submission of an identical file for the task, if this is a later one"""
+    entrant: str | None
+    """[entrant](experiments.md) of the account"""
+    tags: tuple[str, ...]
+    """its tags, as `KEY=VALUE`"""
+    parent: int | None
+    """submission that it continues"""
 
 
 class CodeColumns(Columns, frozen=True):
@@ -323,6 +341,7 @@ def run_cells(row: Row) -> dict[str, Value]:
         "removed_reason": removal and removal.reason,
         "rerun_of": rerun and rerun.of_submission,
         "rerun_by": rerun and rerun.by_user,
+        "tags": tuple("=".join(map(_line, tag)) for tag in row["origin"].tags),
     }
     code = {} if row["code"] is None else {"code": row["code"].decode("utf-8", "replace")}
     return {**_cells(found, _RUN_KINDS), **code, **_output_cells(row["outputs"])}
@@ -385,7 +404,7 @@ def anonymous(cells: dict[str, Value], user: str, pseudonym: str) -> dict[str, V
 def _without(name: str, value: Value, in_text: Callable[[str], str]) -> Value:
     """Return a cell without names; `in_text` replaces that of the user in a text."""
     if name in _PRIVATE:
-        return () if name == "notes" else None
+        return () if name in ("notes", "tags") else None
     if name == "provenance" and isinstance(value, str):
         return in_text(json.dumps({key: each for key, each in json.loads(value).items() if key not in _PLACES}))
     return in_text(value) if name in _WITH_PATHS and isinstance(value, str) else value

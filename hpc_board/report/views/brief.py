@@ -74,6 +74,8 @@ class BriefRunView(View, frozen=True):
     """the times of the first eight benchmark cases"""
     repeats: int | UnsetType = UNSET
     """the number of the newest earlier run of an identical file"""
+    entrant: str | UnsetType = UNSET
+    """the entrant of the user's account who made it"""
 
     @classmethod
     def of(cls, run: RunView) -> "BriefRunView":
@@ -101,6 +103,7 @@ class BriefRunView(View, frozen=True):
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             margin=round(max(margins), 2) if margins else UNSET,
             repeats=run.repeats or UNSET,
+            entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {}),
         )
 

@@ -142,6 +142,9 @@ class RunView(View, frozen=True):
         "score_high_s": "interval.high_s",
         "retries": "failures",
         "runner": "status.runner",
+        "entrant": "origin.entrant",
+        "tags": "origin.tags",
+        "parent": "origin.parent",
     }
     id: int
     """the number of the run"""
@@ -205,8 +208,14 @@ class RunView(View, frozen=True):
     fresh: bool
     """true if it was sent with `--fresh`"""
     repeats: int | None
-    """the newest earlier run with its file, task, GPU, mode and options that has a verdict on the kernel, or had none
-    yet"""
+    """the newest earlier run with its file, task, GPU, mode, options and entrant that has a verdict on the kernel, or
+    had none yet"""
+    entrant: str | None
+    """the [entrant](experiments.md) of the user's account who made it; `null` for the account itself"""
+    tags: dict[str, Any]
+    """the tags of the submission"""
+    parent: int | None
+    """the submission that it continues"""
 
     @classmethod
     def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
@@ -246,6 +255,8 @@ class WholeRunView(RunView, frozen=True):
     stderr: str
     usage: RunUsageView | None
     """the memory and the processors that the job used; `null` without a result"""
+    children: list[int]
+    """the newest 100 submissions that continue its own"""
 
     @classmethod
     def with_result(cls, whole: WholeRun, *, samples: bool) -> "WholeRunView":
@@ -260,6 +271,7 @@ class WholeRunView(RunView, frozen=True):
             stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
             history=list(map(StatusView.of, whole.history)),
             usage=RunUsageView.of(usage) if usage else None,
+            children=list(whole.children),
         )
 
 
@@ -349,6 +361,17 @@ class LookView(View, frozen=True):
     """the runners that ended since, newest first"""
 
 
+class BudgetView(View, frozen=True):
+    """The rest of the budget of a submission's entrant, or of its user."""
+
+    runs: int | None
+    """the runs that are left; `null` without a limit"""
+    gpu_seconds: Seconds | None
+    """the GPU-seconds that are left, less the time limits of runs in flight; `null` without a limit"""
+    per: str
+    """the period of the budget: `hour`, `day` or `week`"""
+
+
 class SubmissionView(View, frozen=True):
     """A submission with its runs."""
 
@@ -359,6 +382,8 @@ class SubmissionView(View, frozen=True):
     """true if `--key` or `--if-new` found it, so that nothing was sent"""
     runs: list[WholeRunView]
     """its runs, one for each GPU"""
+    budget: BudgetView | None
+    """the rest of the budget of `--budget`; `null` without one"""
 
 
 class CodeView(View, frozen=True):

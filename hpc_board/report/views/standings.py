@@ -41,6 +41,8 @@ class RowView(View, frozen=True):
     """its upper bound"""
     overlaps_above: bool
     """true for a [statistical tie](results.md#statistical-ties) with the row above"""
+    entrant: str | None
+    """the [entrant](experiments.md) of the run; `null` for the account itself"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
@@ -258,6 +260,8 @@ class FeedView(View, frozen=True):
     gpu: str
     user: str
     """the user of the run"""
+    entrant: str | None
+    """the [entrant](experiments.md) of the run; `null` for the account itself"""
     submission: int
     run: int
     rank: int

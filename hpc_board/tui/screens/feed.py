@@ -147,7 +147,7 @@ class FeedScreen(RunScreen):
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
             "kind": toned(_WORDS[entry.news.kind][0], self._tone(entry)),
-            "user": toned(entry.user, Tone.OWN if own else Tone.PLAIN),
+            "user": toned(entry.author, Tone.OWN if own else Tone.PLAIN),
             "task": toned(entry.task),
             "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
             "score": toned(score_text(entry.news.score_s)),

@@ -23,14 +23,14 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Bars, Paragraph
+from hpc_board.report.blocks import Bars, Facts, Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.plain import BARS_FROM
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
-from hpc_board.report.runs import run_evidence, run_outcome
+from hpc_board.report.runs import origin_facts, run_evidence, run_outcome
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
@@ -72,6 +72,7 @@ class _RunRead(msgspec.Struct, frozen=True):
     started: datetime | None = None
     usual_time: UsualTime = UsualTime({})
     device: Device = Device.CPU
+    children: tuple[int, ...] = ()
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
@@ -281,6 +282,8 @@ class ReportScreen(RunScreen):
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:
                 rest = [Paragraph(_NEXT_RERUN), *rest]
+            if origin := tuple(origin_facts(run, read.children)):
+                rest = [*rest, Facts(origin)]
             has_bars = self.size.width >= BARS_FROM
             self.blocks.show((first, *(block for block in rest if has_bars or not isinstance(block, Bars))))
 
@@ -349,6 +352,7 @@ class ReportScreen(RunScreen):
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
             self._usual_time_of(run),
             self._device(run),
+            found.children,
         )
 
     def _usual_time_of(self, run: Run) -> UsualTime:
@@ -362,7 +366,7 @@ class ReportScreen(RunScreen):
         run, result = event.run, event.result
         self.refresh_bindings()
         self._show_headline(event)
-        self.evidence.show(run_evidence(run, event.history, result))
+        self.evidence.show(run_evidence(run, event.history, result, event.children))
         waits = "" if run.state.ended else " yet; they come with the result"
         processors = processors_of(result) if result else None
         self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)

@@ -1,5 +1,6 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Preview, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, OptionRules, parsed
+from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
@@ -490,7 +492,9 @@ class SubmitScreen(BoardScreen):
         count = sum(each.runner is None for each in previews)
         jobs = ["one job" if count == 1 else f"{count} jobs"] if count else []
         jobs += [f"one run at runner {each.runner}" for each in previews if each.runner is not None]
-        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}: {', '.join(jobs)}."
+        entrant = default_origin(os.environ).entrant or (self._header.origin.entrant if self._header else "")
+        whose = f" as {entrant}" if entrant else ""
+        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}{whose}: {', '.join(jobs)}."
         self._show_status()
 
     def _previews(self, choice: Choice) -> Sequence[Preview]:
@@ -764,7 +768,8 @@ class SubmitScreen(BoardScreen):
 
 def _request(choice: Choice) -> SubmissionRequest:
     source, options = read_source(choice.file or Path()), parsed(choice.options)
-    return SubmissionRequest(source, choice.task, choice.gpus, str(choice.mode), choice.note, options)
+    origin = default_origin(os.environ)
+    return SubmissionRequest(source, choice.task, choice.gpus, str(choice.mode), choice.note, options, origin)
 
 
 def _expected(in_flight: Sequence[Run]) -> dict[str, datetime]:

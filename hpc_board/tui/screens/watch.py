@@ -1,5 +1,6 @@
 """The watch of a file, which is submitted on every save."""
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,6 +18,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
+from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.score_interval import overlaps
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
@@ -256,7 +258,14 @@ class WatchScreen(RunScreen):
         def question() -> Sequence[Run]:
             # Not the file as it is now: a save meanwhile is a submission of its own.
             source = Source(watched.file.name, decoded(seen, shown_path(watched.file)))
-            request = SubmissionRequest(source, watched.task, watched.gpus, str(mode), options=parsed(watched.options))
+            request = SubmissionRequest(
+                source,
+                watched.task,
+                watched.gpus,
+                str(mode),
+                options=parsed(watched.options),
+                origin=default_origin(os.environ),
+            )
             runs = self.board.submissions.submit([request])
             remember_sent(self.memory, self.board.address, (watched.file, seen))
             return runs

@@ -14,7 +14,9 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
+from hpc_board.domain.budget import Budget
 from hpc_board.domain.moderation import GpuDemand, GpuJobs, GpuLimit, GpuUse, Period, Rerun, gpu_limit_refusal
+from hpc_board.domain.origin import Origin
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.runner import Runner
 from hpc_board.errors import InputError, Refused
@@ -25,7 +27,7 @@ from hpc_board.store.listing import RunQuery
 from hpc_board.store.runners import NewRunner, RunnerGateway
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.unit.recorded import KERNEL, Recorded, once_drafted, recorded
-from tests.values import requested
+from tests.values import replace, requested
 
 ADMIN = getpass.getuser()
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -484,3 +486,30 @@ def test_list_of_users_has_their_share_of_the_limit(place: Recorded) -> None:
         "eve": [],
         ADMIN: [],
     }
+
+
+# Budgets of clients
+
+
+def test_a_budget_of_gpu_seconds_counts_ended_runs_and_the_time_limits_of_others(place: Recorded) -> None:
+    ran(place, "bob", 600, origin=Origin("agent-b"))
+    (run,) = sent(place, "bob", origin=Origin("agent-b"))
+    submissions, now, budget = store_of(place).submissions, datetime.now(UTC), Budget(None, 3600)
+    found = [submissions.budget_left(budget, "bob", entrant, now).gpu_seconds for entrant in ("agent-b", "", "agent-a")]
+    assert found == [pytest.approx(1800, abs=1), pytest.approx(1800, abs=1), 3600]
+    new = NewSubmission(
+        board_of(place).tasks.get("vectoradd_py"),
+        "bob",
+        "k.py",
+        b"x",
+        Mode.RANKED,
+        "",
+        now,
+        [NewRun("H100", "here", "", "hb-new", "n", "self-run", False, "", script='{"time_limit_seconds": 1200}')],
+        origin=Origin("agent-b"),
+    )
+    with pytest.raises(Refused, match="you have used 600 of 1,000 GPU-seconds within a day") as refused:
+        submissions.add_all([new], budget=Budget(None, 1000))
+    assert refused.value.hint == "Nothing was sent. The budget of this command is 1000s/day."
+    submissions.add_all([replace(new, origin=Origin("agent-a"))], budget=Budget(None, 1000))
+    assert run.id == 2
