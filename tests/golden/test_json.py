@@ -27,6 +27,7 @@ SCHEMA = json.loads((REPOSITORY / "docs" / "schema.json").read_text())
 WITHOUT_JSON = {
     "admin-export": "its --format json writes JSON",
     "completion": "a shell reads its script",
+    "export": "its --format jsonl writes JSON",
     "help": "its text is for people",
     "mcp": "it speaks MCP, which is JSON",
     "serve": "it answers clients, and logs in JSON",
