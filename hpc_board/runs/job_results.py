@@ -117,7 +117,8 @@ class JobResults(msgspec.Struct, frozen=True):
                     run, RunState.OUT_OF_MEMORY, reason=exceeded, source=last_words(log).removeprefix("; ")
                 )
                 return
-        scored = result.verdict is Verdict.PASS and run.mode in (Mode.BENCHMARK, Mode.RANKED)
+        whole = sum(case.phase == "benchmark" for case in result.cases) == len(task.benchmarks)
+        scored = whole and result.verdict is Verdict.PASS and run.mode in (Mode.BENCHMARK, Mode.RANKED)
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         job_id, runner = run.status.job_id or result.job_id, run.status.runner
         status = Status(RunState.FINISHED, utc_now(), job_id, node, runner=runner)

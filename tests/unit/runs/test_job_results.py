@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hpc_board import scripting
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, RunState
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
@@ -398,3 +399,15 @@ def test_each_process_has_as_many_calls_as_its_own_times_ask_for(world: World, f
     ended = world.store.runs.get(run.id)
     assert fault in ended.status.reason
     assert ended.state is (RunState.ERROR if fault else RunState.FINISHED)
+
+
+def test_a_part_of_a_benchmark_has_no_score(world: World) -> None:
+    task = a_task()
+    run = world.run(Mode.BENCHMARK, task, options=JobOptions(case="1"))
+    world.advance.launch([run])
+    result = right_result(run, task)
+    first = tuple(case for case in result.cases if (case.phase, case.index) == ("benchmark", 0))
+    world.leave(run, job_folder.RESULT, replace(result, mode="benchmark", cases=first).to_json().encode())
+    world.advance()
+    ended = world.store.runs.get(run.id)
+    assert (ended.state, ended.score_s, ended.interval) == (RunState.FINISHED, None, None)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from hpc_board.domain import run as domain_run
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
@@ -52,6 +53,7 @@ class World:
         fresh: bool = False,
         user: str = "ada",
         script: str = "",
+        options: JobOptions = NO_OPTIONS,
     ) -> Run:
         _, (run,) = self.store.submissions.add(
             NewSubmission(
@@ -74,6 +76,7 @@ class World:
                         sha256_of(HARNESS),
                         script=script or script_of(task or a_task(), mode),
                         account="" if user == "ada" else "ada",
+                        options=options,
                         fresh=fresh,
                     ),
                 ],
