@@ -194,7 +194,11 @@ def simulating(
             Edit("measure/window_benchmarks.py", "_SHORT_NS = 20_000.0", "_SHORT_NS = 500_000_000.0"),
             Edit("measure/window_benchmarks.py", "SCATTER_NS_MAX = 5000.0", f"SCATTER_NS_MAX = {scatter_ns_max}"),
             Edit("measure/window_benchmarks.py", "_OUTPUT_SHARE_MAX = 0.1", f"_OUTPUT_SHARE_MAX = {output_share_max}"),
-            Edit("worker/worker.py", 'sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)', "0"),
+            Edit(
+                "worker/worker.py",
+                'sandbox.confine(frame["readable"], [frame["scratch"], *frame["writable"]], scoped=not traced)',
+                "0",
+            ),
             Edit(
                 "judge/judge.py",
                 'sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])',

@@ -241,7 +241,7 @@ MUTATIONS: tuple[Mutation, ...] = (
             Edit(
                 "measure/worker_handle.py",
                 _SENDS,
-                f"time.sleep(0.008 if fill.__name__ == '_empty_caches' else 0); {_SENDS}",
+                f"time.sleep(0.008 if getattr(fill, '__name__', '') == '_empty_caches' else 0); {_SENDS}",
             ),
         ),
     ),
