@@ -1,10 +1,11 @@
 """The tools of coding agents: each is a Struct of its arguments, and answers from a board in few bytes.
 
 The docstring of a tool is its description for agents. No tool has a rule of its own: the board has them, for the
-account that runs the server.
+account that runs the server. Submissions have the entrant and the budget of the server's environment.
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from hpc_board.board import Board
+from hpc_board.domain.budget import BUDGET_VARIABLE, Budget, budget_of, left_text
 from hpc_board.domain.draft import Source, SubmissionRequest
+from hpc_board.domain.origin import default_origin
 from hpc_board.domain.run import Run as StoredRun
 from hpc_board.errors import BoardError, InputError, SchedulerError, WaitExpired
 from hpc_board.files import decoded
@@ -155,9 +159,15 @@ class Submit(Tool, frozen=True):
     def answer(self, board: Board) -> Answer:
         source = Source(self.file_name, decoded(self.code.encode(), "code"))
         gpus = (self.gpu,) if self.gpu else ()
-        request = SubmissionRequest(source, self.task, gpus, self.mode, self.note)
-        found = board.submissions.submit([request], key=self.key, if_new=self.if_new)
-        return _ended(board, [run.id for run in found], self.wait_seconds)
+        origin = default_origin(os.environ)
+        request = SubmissionRequest(source, self.task, gpus, self.mode, self.note, origin=origin)
+        budget = _budget()
+        found = board.submissions.submit([request], key=self.key, if_new=self.if_new, budget=budget)
+        ended = _ended(board, [run.id for run in found], self.wait_seconds)
+        if budget is None:
+            return ended
+        left = left_text(budget, board.submissions.budget_left(budget, found[0].origin.entrant), found[0].author)
+        return replace(ended, next=f"{ended.next} ({left})")
 
 
 class Wait(Tool, frozen=True):
@@ -205,7 +215,7 @@ class Profile(Tool, frozen=True):
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
             again = board.submissions.again(number, mode="profile")
-            number = board.submissions.submit([again], if_new=True)[0].id
+            number = board.submissions.submit([again], if_new=True, budget=_budget())[0].id
         waited = _ended(board, [number], self.wait_seconds)
         found = _view(board, number)
         if found.verdict != "pass":
@@ -392,6 +402,11 @@ def _refresh(board: Board) -> None:
 
 def _view(board: Board, number: int) -> WholeRunView:
     return WholeRunView.with_result(board.runs.whole(number), samples=False)
+
+
+def _budget() -> Budget | None:
+    words = os.environ.get(BUDGET_VARIABLE)
+    return budget_of(words) if words else None
 
 
 def _ended(board: Board, numbers: Sequence[int], wait_seconds: float) -> Answer:

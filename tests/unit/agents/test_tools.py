@@ -182,3 +182,18 @@ def test_agents_have_the_limits_of_their_account(board: Recorded) -> None:
     assert refused.failed
     assert refused.text == f"refused: the owner is {getpass.getuser()}, not eve."
     assert refused.next == "`history` lists your runs."
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_agents_have_the_entrant_and_the_budget_of_their_environment(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPC_BOARD_AS", "agent-b")
+    monkeypatch.setenv("HPC_BOARD_BUDGET", "1/day")
+    arguments = {"task": "vectoradd_py", "code": KERNEL, "wait_seconds": 0}
+    first = answer(board, "submit", **arguments)
+    author = f"{getpass.getuser()}/agent-b"
+    assert (json.loads(first.text)[0]["entrant"], first.failed) == ("agent-b", False)
+    assert first.next == f"wait runs=[1] ({author}: 0 of 1 runs left per day)"
+    for refused in (answer(board, "submit", **arguments), answer(board, "profile", run=1)):
+        assert (refused.failed, f"budget exhausted: {author} has sent 1" in refused.text) == (True, True)
