@@ -26,9 +26,6 @@ from hpc_board.model.lint import INPUTS_MAX, INPUTS_ULP, SUBMISSION
 _COPY_BYTES = 2**24
 _SAMPLE_MAX = 4096
 _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
-_READ_EXACTLY = ("float16", "bfloat16")
-"""Types of which a kernel reads every number exactly, and computes in a finer one."""
-
 _LEAST_NORMAL_FLOAT16 = 2.0**-14
 _TF32_SPLIT = 2.0**42 + 1
 """Dekker's factor: it splits the 53 bits of a float64 after the 11 of TF32."""
