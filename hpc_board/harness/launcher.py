@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hpc_board.harness.build.extensions import Extensions
@@ -428,8 +427,7 @@ class Processes:
         """
         container, folders = self.container, sandbox.seen_by_workers(self._readable)
         if not (container.contained or profiler):
-            extensions = self._extensions_of(home)
-            return self._fork("worker", home, home, printed, printed_bytes_max, extensions)
+            return self._fork("worker", home, home, printed, printed_bytes_max)
         try:
             child = started(
                 [*container.command(home, folders, writable, self._job.device), *profiler],
@@ -455,20 +453,12 @@ class Processes:
         is_submissions = home == self.scratch / WORKER_HOME
         return {EXTENSIONS: str(self._extensions.path)} if self._extensions.path and is_submissions else {}
 
-    def _fork(
-        self,
-        role: str,
-        home: Path,
-        cwd: Path,
-        prints: Sequence[Printed],
-        printed_bytes_max: int,
-        environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> Child:
+    def _fork(self, role: str, home: Path, cwd: Path, prints: Sequence[Printed], printed_bytes_max: int) -> Child:
         assert self._zygote is not None  # noqa: S101 - `start` comes first
         try:
             child = self._zygote.fork(
                 role,
-                environment={**private_folders(home), **environment},
+                environment={**private_folders(home), **self._extensions_of(home)},
                 cwd=cwd,
                 stdout=prints[0],
                 stderr=prints[1],
