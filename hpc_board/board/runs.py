@@ -429,12 +429,14 @@ class Runs:
 
 
 def readable(context: "Context", run: Run, result: Result) -> Result:
-    """Return a result, without its logs and kernels if the user may not read the code of `run`, which they quote."""
+    """Return a result, without its logs, kernels and loops, which quote the code, if the user may not read that."""
     if _may_read(context, run):
         return result
     from dataclasses import replace
 
-    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=(), findings=())
+    return replace(
+        result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=(), findings=(), loops=(), remarks=()
+    )
 
 
 def _may_read(context: "Context", run: Run) -> bool:

@@ -25,6 +25,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
 from hpc_board.model.job_environment import log_name
 from hpc_board.model.kernels import Kernel
+from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.service import answers as service_answers
@@ -133,6 +134,8 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
         profile=output,
         kernels=(Kernel(0, output.text),),
         findings=(SanitizerFinding("memcheck", output.text),),
+        loops=(Loop(3, output.text, 9, 4, 0, 2, 1, 256),),
+        remarks=(Remark(3, True, output.text),),
     )
     run = board.add(result=result, score_s=1e-3, user="daemon")
     other = board.add(result=result, score_s=1e-3, user="daemon")
