@@ -128,6 +128,12 @@ def test_a_frame_has_the_function_s_own_name(function: str, expected: str) -> No
     assert native_frames(f"{function}\nk.cpp:7\n", "k.cpp", "k.cpp") == [f"k.cpp:7 in {expected}"]
 
 
+def test_the_name_of_a_function_may_have_any_length() -> None:
+    # A search of the whole name takes minutes.
+    (frame,) = native_frames(f"f{'.a' * 100_000}!\nk.cpp:7\n", "k.cpp", "k.cpp")
+    assert frame.startswith("k.cpp:7 in f.a.a.a")
+
+
 def test_a_report_of_gigabytes_is_read_in_part() -> None:
     crash = Crash(lambda report: [str(len(report))])
     os.ftruncate(crash.descriptor, 2**33)

@@ -18,6 +18,7 @@ _LINE = re.compile(r"(?P<file>[^\n]{1,500}):(?P<line>\d{1,9})(?: \(discriminator
 _DECORATION = re.compile(r"(?:\([^()]*\)(?: const)?)?(?: \[clone [^\]]*\]|\.[a-z_]+(?:\.\d+)?)*$")
 """The types of a function's arguments, and the compiler's names of its parts: "scale(float*) [clone .cold]"."""
 
+_FUNCTION_CHARACTERS_MAX = 1000
 _CHARACTERS_MAX = 120
 
 
@@ -48,7 +49,8 @@ def native_frames(text: str, file: str, shown_as: str) -> list[str]:
     for function, place in zip(lines[::2], lines[1::2], strict=False):
         match = _LINE.fullmatch(place)
         if match is not None and match["file"].rpartition("/")[2] == file:
-            found.append(_frame(shown_as, match["line"], _DECORATION.sub("", function)))
+            # A name of any length may be the submission's, and the search for its decoration is quadratic.
+            found.append(_frame(shown_as, match["line"], _DECORATION.sub("", function[:_FUNCTION_CHARACTERS_MAX])))
     return found[:FRAMES_MAX]
 
 
