@@ -72,6 +72,18 @@ print(tried({str(tmp_path / "cache" / FOLDER)!r}), tried(os.path.dirname(os.envi
         assert "PermissionError" in judged(tmp_path, number, spies, mode, "eve").stdout.text.split()[0]
 
 
+def test_what_a_killed_run_has_left_is_removed_by_the_next_one_of_anybody(tmp_path: Path) -> None:
+    root = tmp_path / "cache" / FOLDER
+    (root / "killed" / "shut").mkdir(parents=True)
+    (root / "killed" / "shut").chmod(0)
+    (root / "ended").mkdir()
+    (root / "killed.lock").write_bytes(b"held")
+    (root / "ended.lock").touch()
+    judged(tmp_path, 1)
+    assert [(root / name).exists() for name in ("killed", "ended")] == [False, True]
+    assert {path.stat().st_size for path in root.glob("*.lock")} == {0}
+
+
 LOAD_INLINE = """
 import torch
 from torch.utils.cpp_extension import load_inline

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,9 @@ ENTRY_BYTES_MAX = 2**28
 _COMPILES = re.compile(rb"load_inline|cpp_extension")
 _OTHERS_WRITE = 0o022
 _LOCK = ".lock"
+_HELD = b"held"
+"""The contents of a lock from the beginning to the end of a job."""
+
 _BATON = "lock"
 """PyTorch's own lock of a build: one that a killed run has left would have the next one wait for ever."""
 
@@ -57,10 +59,10 @@ class Extensions:
         if self.path is None:
             return
         path, self.path = self.path, None
+        if not _is_kept(path):
+            remove(path)
         with suppress(OSError):
-            path.chmod(0o700)
-            if not keeps_plain_files(path) or _bytes_in(path) > ENTRY_BYTES_MAX:
-                remove(path)
+            os.ftruncate(self._lock, 0)
             self._prune()
         os.close(self._lock)
 
@@ -77,19 +79,28 @@ class Extensions:
                 raise PermissionError(path.name)
             for baton in path.rglob(_BATON):
                 baton.unlink()
-            os.utime(path)
+            # A job that is killed leaves it so, and any number of bytes in the folder.
+            os.pwrite(lock, _HELD, 0)
         except OSError:
             os.close(lock)
             return
         self._lock, self.path = lock, path
 
     def _prune(self) -> None:
-        """Remove the least recently used folders that no job holds, until few enough are left."""
-        paths = sorted((each for each in self._root.iterdir() if each.is_dir()), key=lambda each: each.stat().st_mtime)
-        for path in paths[: max(0, len(paths) - ENTRIES_MAX)]:
-            with suppress(OSError), path.with_suffix(_LOCK).open("rb") as lock:
+        """Remove the folders that no job holds: those of killed jobs, and the least recently used until few are left.
+
+        The time of a folder may be the submission's, that of its lock is not.
+        """
+        locks = [each.with_suffix(_LOCK) for each in self._root.iterdir() if each.is_dir()]
+        locks.sort(key=lambda each: each.stat().st_mtime)
+        excess = len(locks) - ENTRIES_MAX
+        for number, path in enumerate(locks):
+            if number >= excess and not path.stat().st_size:
+                continue
+            with suppress(OSError), path.open("rb+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path)
+                remove(path.with_suffix(""))
+                lock.truncate(0)
 
 
 def _may_keep(job: JobSpec) -> bool:
@@ -99,6 +110,15 @@ def _may_keep(job: JobSpec) -> bool:
         and job.sandbox is None
         and sandbox.landlock_abi() >= 1
     )
+
+
+def _is_kept(path: Path) -> bool:
+    """Return whether the folder is small enough, and can be read, to be kept."""
+    try:
+        path.chmod(0o700)
+        return keeps_plain_files(path) and _bytes_in(path) <= ENTRY_BYTES_MAX
+    except OSError:
+        return False
 
 
 def _is_own(path: Path) -> bool:
