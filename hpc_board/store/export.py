@@ -60,7 +60,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        END AS outputs
 """  # noqa: S608 - our names
 
-_CASES = "SELECT runs.id AS run, runs.submission, runs.user, cases.cases"
+_CASES = "SELECT runs.id AS run, runs.submission, runs.user, runs.file_name, cases.cases"
 
 # Results of former versions have the name `worker_runs`.
 _SAMPLES = """

@@ -173,20 +173,20 @@ class Export(msgspec.Struct, frozen=True):
                 yield from sample_cells(row)
             return
         names = store.pseudonyms() if self.is_anonymous else None
-        for user, cells in self._of_users():
+        for user, file_name, cells in self._of_users():
             # A user whose first submission came a moment ago has no pseudonym.
-            yield cells if names is None else anonymous(cells, user, names.get(user, "user"))
+            yield cells if names is None else anonymous(cells, user, names.get(user, "user"), file_name)
 
-    def _of_users(self) -> Iterator[tuple[str, dict[str, Value]]]:
-        """Yield the cells of each run, or of its cases, with its user."""
+    def _of_users(self) -> Iterator[tuple[str, str, dict[str, Value]]]:
+        """Yield the cells of each run, or of its cases, with its user and the name of its file."""
         store = self.store.export
         if self.what == RUNS:
             for row in store.runs(self.chosen, with_code=self.with_code, with_output=self.with_output):
-                yield row["user"], run_cells(row)
+                yield row["user"], row["file_name"], run_cells(row)
             return
         for row in store.cases(self.chosen):
             for case in row["cases"]:
-                yield row["user"], case_cells(row["run"], case)
+                yield row["user"], row["file_name"], case_cells(row["run"], case)
 
     def _write_page(self, sink: IO[bytes]) -> Written:
         """Write the boards of present versions as one file for a browser: no external resource, all data escaped."""

@@ -47,8 +47,8 @@ _PRIVATE = (
     "entrant",
     "tags",
 )
-_WITH_PATHS = ("message", "build", "stdout", "stderr", "profile", "kernels", "findings")
-"""The columns that an anonymous export lacks, and those whose texts may have the user's name in paths."""
+_WITH_PATHS = ("message", "build", "stdout", "stderr", "profile", "kernels", "findings", "provenance")
+"""The columns that an anonymous export lacks, and those whose texts may have the names of user and file."""
 
 
 class Kind(StrEnum):
@@ -389,25 +389,35 @@ def task_cells(task: Task, added_at: datetime, *, whole: bool) -> dict[str, Valu
     return _cells(found, _TASK_KINDS)
 
 
-def anonymous(cells: dict[str, Value], user: str, pseudonym: str) -> dict[str, Value]:
+def anonymous(cells: dict[str, Value], user: str, pseudonym: str, file_name: str) -> dict[str, Value]:
     """Return the cells of a run or a case of `user` without names of people and machines.
 
-    In paths, the user's name becomes the pseudonym. The submitted file stays as it is.
+    In paths, the user's name becomes the pseudonym, and messages and output name the file `submission`. The submitted
+    file stays as it is.
     """
     of_user = re.compile(rf"(?<=/){re.escape(user)}(?![\w.-])")
-    found = {name: _without(name, value, lambda text: of_user.sub(pseudonym, text)) for name, value in cells.items()}
-    if "user" in found:
-        found |= {"user": pseudonym, "file_name": f"submission{PurePath(str(cells['file_name'])).suffix}"}
-    return found
+    of_file, other = re.compile(rf"(?<![\w.-]){re.escape(file_name)}(?!\w)"), f"submission{PurePath(file_name).suffix}"
+
+    def in_text(text: str) -> str:
+        return of_file.sub(other, of_user.sub(pseudonym, text))
+
+    found = {name: _without(name, value, in_text) for name, value in cells.items()}
+    return found | ({"user": pseudonym, "file_name": other} if "user" in found else {})
 
 
 def _without(name: str, value: Value, in_text: Callable[[str], str]) -> Value:
-    """Return a cell without names; `in_text` replaces that of the user in a text."""
+    """Return a cell without names; `in_text` replaces those of the user and the file in a text."""
     if name in _PRIVATE:
         return () if name in ("notes", "tags") else None
-    if name == "provenance" and isinstance(value, str):
-        return in_text(json.dumps({key: each for key, each in json.loads(value).items() if key not in _PLACES}))
-    return in_text(value) if name in _WITH_PATHS and isinstance(value, str) else value
+    if name not in _WITH_PATHS or not isinstance(value, str):
+        return value
+    if _OUTPUT_KINDS.get(name) is not Kind.JSON:
+        return in_text(value)
+    found = json.loads(value)
+    if name == "provenance":
+        found = {key: each for key, each in found.items() if key not in _PLACES}
+    # An escape may be a letter of a name.
+    return json.dumps(json.loads(in_text(json.dumps(found, ensure_ascii=False))))
 
 
 _RUN_KINDS, _OUTPUT_KINDS = kinds_of(RunColumns), kinds_of(OutputColumns)

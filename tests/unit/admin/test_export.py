@@ -586,16 +586,22 @@ def test_an_anonymous_export_names_nobody(board: Recorded) -> None:
     first, _ = remarked(board)
     output(board, "ada")
     output(board, "véra")
+    crash = Case("test", 0, "size: 1", Verdict.CRASH, "killed at kernel.py:9 in custom_kernel")
+    board.add(result=result_of(Verdict.CRASH, crash, message=crash.message), user="véra")
     rows = table(board, "--anonymous", "--with-output")
     text = json.dumps(rows, ensure_ascii=False)
-    assert [row["user"] for row in rows] == ["user-1", "user-2", "user-2", "user-3"]
+    assert [row["user"] for row in rows] == ["user-1", "user-2", "user-2", "user-3", "user-3"]
     assert [
         word for word in ("/véra", "/ada", "root", "n1", "kernel.py", "four values", "computed") if word in text
     ] == []
-    assert rows[-1]["stdout"] == "read /scratch/user-3/x by véra\n"
+    assert rows[3]["stdout"] == "read /scratch/user-3/x by véra\n"
+    assert json.loads(rows[3]["provenance"])["compiler"] == "/home/user-3/bin/nvcc"
+    assert rows[4]["message"] == "killed at submission.py:9 in custom_kernel"
     assert (rows[0]["removed"], rows[0]["removed_at"] is None, rows[1]["rerun_of"]) == (True, False, first)
     assert rows[0]["file_name"] == "submission.py"
-    assert [row["run"] for row in table(board, "--anonymous", "--what", "cases")] == [1, 2, 3, 4]
+    cases = table(board, "--anonymous", "--what", "cases")
+    assert [row["run"] for row in cases] == [1, 2, 3, 4, 5]
+    assert cases[-1]["message"] == rows[4]["message"]
 
 
 def test_only_runs_that_have_ended_are_exported_on_demand(board: Recorded) -> None:
