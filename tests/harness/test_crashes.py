@@ -134,8 +134,11 @@ def test_the_name_of_a_function_may_have_any_length() -> None:
     assert frame.startswith("k.cpp:7 in f.a.a.a")
 
 
-def test_a_report_of_gigabytes_is_read_in_part() -> None:
+def test_the_memory_of_a_report_is_bounded() -> None:
     crash = Crash(lambda report: [str(len(report))])
-    os.ftruncate(crash.descriptor, 2**33)
+    assert os.write(crash.descriptor, bytes(100_000)) == 16384
+    for grow in (lambda: os.ftruncate(crash.descriptor, 2**33), lambda: os.write(crash.descriptor, b"more")):
+        with pytest.raises(PermissionError):
+            grow()
     assert crash.words() == " at 16384"
     crash.close()

@@ -4,6 +4,7 @@ The worker has a descriptor of anonymous memory. Python's `faulthandler` writes 
 the handler in a compiled one (`build/crash.cpp`) the places in its library.
 """
 
+import fcntl
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -62,7 +63,10 @@ class Crash:
     """The memory in which a worker reports its crash; `frames_of` returns the frames in such a report."""
 
     def __init__(self, frames_of: Callable[[str], Sequence[str]]) -> None:
-        self.descriptor = os.memfd_create("crash", os.MFD_CLOEXEC)
+        self.descriptor = os.memfd_create("crash", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, _REPORT_BYTES_MAX)
+        # Its memory outlives the worker.
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._frames_of = frames_of
 
     def words(self) -> str:
