@@ -37,7 +37,7 @@ def write_case_inputs(board: "Board", number: int, case: int, path: Path, *, pyt
     task = board.tasks.get(whole.run.task)
     _check(whole, task, case)
     gpu = local_gpu(board.gpus.get(whole.run.gpu).device, python)
-    if path.exists():
+    if path.is_symlink() or path.exists():
         raise InputError(f"{shown_path(path)} already exists", hint="Choose another name.")
     limits = Limits.of_task(task.limits, gpu.device)
     seconds = limits.load_seconds + 2 * limits.judge_seconds + _END_SECONDS
@@ -47,8 +47,8 @@ def write_case_inputs(board: "Board", number: int, case: int, path: Path, *, pyt
         )
         if fault := msgspec.json.decode(told, type=dict[str, str])["fault"]:
             raise BoardError(f"the inputs of test {case} were not made: {printable(fault)}", hint=_hint(gpu.device))
-        with user_errors(path):
-            shutil.copyfile(job.folder / INPUTS, path)
+        with user_errors(path), (job.folder / INPUTS).open("rb") as made, path.open("xb") as file:
+            shutil.copyfileobj(made, file)
 
 
 def _hint(device: Device) -> str:

@@ -86,8 +86,11 @@ def test_the_inputs_of_a_public_test_are_a_file(board: Recorded, tmp_path: Path)
         "x",
     ]
     assert head["__metadata__"]["case"] == "size: 3; seed: 7"
-    again = call(board, "run", "1", "--case", "1", "--inputs", str(path))
-    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    for existing in (path, link):
+        again = inputs(board, 1, existing)
+        assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
 @of_files
