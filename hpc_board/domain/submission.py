@@ -32,7 +32,6 @@ class Submission(msgspec.Struct, frozen=True):
     note: str = ""
     milestone: str = ""
     entrant: str = ""
-    parent: int | None = None
 
 
 def unknown_submission(number: int) -> InputError:

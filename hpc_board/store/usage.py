@@ -56,24 +56,21 @@ UPDATE usage SET (seconds, gpu_seconds) = (SELECT idle_s, gpus * idle_s FROM idl
  WHERE runner = :runner AND run IS NULL
 """
 
-_SPENT = """
-(SELECT ended_at, gpu_seconds FROM usage WHERE user = :user AND limited = 1 AND ended_at > :since)
-"""
+_SPENT = "SELECT ended_at, gpu_seconds FROM usage WHERE user = :user AND limited = 1 AND ended_at > :since"
 """The GPU time of `user`: its ends after `since`, and the GPU-seconds that ended with each."""
 
 _SPENT_BY_ENTRANT = f"""
-{_SPENT.rstrip().removesuffix(")")} AND EXISTS (
+{_SPENT} AND EXISTS (
     SELECT 1 FROM runs JOIN submissions ON submissions.id = runs.submission
-     WHERE runs.id = usage.run AND submissions.entrant = :entrant))
+     WHERE runs.id = usage.run AND submissions.entrant = :entrant)
 """  # noqa: S608 - our names
 """The same of an entrant of the user."""
 
 _REACHED = """
 SELECT MAX(ended_at)
-  FROM (SELECT ended_at, SUM(gpu_seconds) OVER (ORDER BY ended_at DESC) AS newer_s FROM {spent})
+  FROM (SELECT ended_at, SUM(gpu_seconds) OVER (ORDER BY ended_at DESC) AS newer_s FROM ({spent}))
  WHERE newer_s >= :most
 """
-_FULL = _REACHED.format(spent=_SPENT)
 
 # A run that has a job, and not that of one of its user's runners, goes to no runner any more.
 _GOING = f"""
@@ -137,13 +134,13 @@ def gpu_seconds(db: Database, user: str, since: datetime, entrant: str | None = 
     """
     given = {"user": plain_text(user), "since": time_text(since), "entrant": entrant}
     spent = _SPENT if entrant is None else _SPENT_BY_ENTRANT
-    return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM {spent}", given))  # noqa: S608 - our names
+    return float(db.value(f"SELECT coalesce(SUM(gpu_seconds), 0) FROM ({spent})", given))  # noqa: S608 - our names
 
 
 def reached_by(db: Database, user: str, since: datetime, most: float, entrant: str | None = None) -> datetime | None:
     """Return the end with which the newest runs and runners of `gpu_seconds` reach `most` of them."""
     given = {"user": plain_text(user), "since": time_text(since), "most": most, "entrant": entrant}
-    at = db.value(_FULL if entrant is None else _REACHED.format(spent=_SPENT_BY_ENTRANT), given)
+    at = db.value(_REACHED.format(spent=_SPENT if entrant is None else _SPENT_BY_ENTRANT), given)
     return None if at is None else moment(at)
 
 

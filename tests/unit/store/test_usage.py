@@ -209,7 +209,7 @@ def test_runs_in_flight_reserve_their_time_limits_on_each_gpu(store: Store) -> N
 def test_gpu_time_is_found_by_an_index_alone(store: Store) -> None:
     given = {"user": "ada", "since": "", "most": 1}
     with store.file.reading() as db:
-        for statement in (f"SELECT SUM(gpu_seconds) FROM {usage._SPENT}", usage._FULL):  # noqa: S608 - our names
+        for statement in (usage._SPENT, usage._REACHED.format(spent=usage._SPENT)):
             steps = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", given))
             assert "usage USING COVERING INDEX usage_by_user (user=? AND limited=? AND ended_at>?)" in steps
 
