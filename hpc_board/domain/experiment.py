@@ -76,9 +76,9 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class PassShare(msgspec.Struct, frozen=True):
-    """The share of tries with `samples` files each that have one that passes: the mean over boards, for both sides."""
+    """The share of tries with `k` files each that have one that passes: the mean over boards, for both sides."""
 
-    samples: int
+    k: int
     shares: tuple[float, float]
 
 

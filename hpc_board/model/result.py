@@ -267,7 +267,7 @@ def device_peak(result: Result) -> Peak | None:
 
 
 def case_share(case: Case, peak: Peak | None) -> Share | None:
-    """Return the share of the device's peak that a case's median reaches; None if either is unknown."""
+    """Return the share of the device's peak that a case reaches; None if either is unknown."""
     if case.timing is None or case.work is None or peak is None:
         return None
     return share_of_peak(case.work, peak, case.timing.time_ns)

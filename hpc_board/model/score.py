@@ -8,15 +8,15 @@ from hpc_board.model.task import Ranking
 
 
 def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
-    """Return the score in seconds from the medians of the benchmark cases; None without a score to rank.
+    """Return the score in seconds from the times of the benchmark cases; None without a score to rank.
 
-    Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
+    Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a time of zero gives no score,
     since one zero would pull a geometric mean to zero.
     """
-    medians = [case.timing.time_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
-    if not medians or min(medians) <= 0:
+    times = [case.timing.time_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
+    if not times or min(times) <= 0:
         return None
-    return score_of(medians, ranking_by)
+    return score_of(times, ranking_by)
 
 
 def least_score_s(cases: Sequence[Case], count: int, floor_s: float, ranking_by: Ranking) -> float:

@@ -105,7 +105,7 @@ def _pass_blocks(found: Experiment) -> Iterator[Block]:
         yield table(
             [0, 1],
             (Column("SIDE", flexible=True, least=10), lambda side: found.names[side]),
-            *((Column(f"PASS@{each.samples}", right=True), _percent_of(each.shares)) for each in passes),
+            *((Column(f"PASS@{each.k}", right=True), _percent_of(each.shares)) for each in passes),
         )
         yield Paragraph("PASS@k is the chance that one of k files passes, estimated from all files.", Tone.QUIET)
 

@@ -65,8 +65,8 @@ class MatchView(View, frozen=True):
 class PassShareView(View, frozen=True):
     """The estimated chance that one of several files passes, pass@k."""
 
-    samples: int
-    """the number of files, k"""
+    k: int
+    """the number of files"""
     shares: list[float]
     """the chances of the two sides, the mean over boards"""
 

@@ -1,7 +1,7 @@
 """The JSON of results: cases with their times, and logs."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
@@ -16,7 +16,7 @@ class ShareView(View, frozen=True):
     resource: str
     """`memory` or `arithmetic`: the resource that limits the case"""
     share: float
-    """the share of the peak that the least work takes of the median"""
+    """the share of the peak that the case reaches, by its least work"""
     rate: float
     """the peak: bytes or operations per second; of a CPU as `admin check` has measured it"""
     reached: float
@@ -192,9 +192,10 @@ class LoopView(View, frozen=True):
 class RemarkView(View, frozen=True):
     """A compiler's remark on the vectorization of a profiled C++ submission."""
 
+    ATTRIBUTES: ClassVar = {"vectorized": "is_vectorized"}
     line: int
     """the line of the file"""
-    is_vectorized: bool
+    vectorized: bool
     """whether the code there is vectorized"""
     text: str
     """the width of its vectors, or the reason why it has none"""

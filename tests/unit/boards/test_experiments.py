@@ -102,7 +102,7 @@ def test_a_course_has_its_bests_over_runs_and_over_time(board: Recorded) -> None
         (3, 3, 3, 270.0),
         (3, 3, 2, 570.0),
     ]
-    assert [each.samples for each in found.passes] == [1, 2]
+    assert [each.k for each in found.passes] == [1, 2]
     assert [each.shares for each in found.passes] == [pytest.approx((1.0, 2 / 3)), (1.0, 1.0)]
     assert match.difference is not None
     assert match.difference.speedup == pytest.approx(2.0)
@@ -234,7 +234,7 @@ def test_the_json_has_all_of_it_and_python_returns_it(board: Recorded, monkeypat
     assert match["sides"][1]["by_time"][-1] == {"run": 6, "score_s": 2e-3, "runs": 3, "seconds": 570.0}
     assert match["score"]["speedup"] == pytest.approx(2.0)
     assert found["speedup"]["ratio"] == pytest.approx(2.0)
-    assert found["passes"][0]["samples"] == 1
+    assert found["passes"][0]["k"] == 1
     monkeypatch.setenv("HOME", str(board.folder))
     told = Board(board.settings).experiment("agent-a", "agent-b", task="vectoradd_py", gpus="CPU")
     assert json.loads(json.dumps(told)) == found
