@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from hpc_board.harness.build.builder import compiler_log, compiler_room, job_toolchain
@@ -27,6 +28,9 @@ TOOL = "objdump"
 _REMARKS = "-fopt-info-vec-optimized-missed=remarks"
 _LISTED = "listing"
 _BYTES_MAX = 32 * 2**20
+_OVERLAPPING = 4
+"""The most instructions of all loops of a function, as a multiple of its own: contrived loops overlap without end."""
+
 _REMARK = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d{1,6}):\d+: (?P<kind>optimized|missed): +(?P<text>.+)")
 _VECTORIZED = re.compile(r"(?:loop|basic block part) vectorized using (\d+) byte vectors")
 _FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:")
@@ -188,13 +192,14 @@ def _innermost(body: Sequence[_Instruction]) -> list[Sequence[_Instruction]]:
         first = index_of.get(-1 if each.jumps_to is None else each.jumps_to, last + 1)
         if first <= last:
             spans[first] = last
-    inner, least = list[Sequence[_Instruction]](), len(body)
+    returns = [0, *accumulate(each.name.startswith("ret") for each in body)]
+    inner, least, left = list[Sequence[_Instruction]](), len(body), _OVERLAPPING * len(body)
     for first, last in sorted(spans.items(), reverse=True):
-        part = body[first : last + 1]
         # Code behind a return that jumps back into the function is no loop.
-        if last < least and not any(each.name.startswith("ret") for each in part):
-            inner.append(part)
+        if last < least and returns[first] == returns[last + 1] and last - first < left:
+            inner.append(body[first : last + 1])
             least = last
+            left -= last - first + 1
     return inner
 
 

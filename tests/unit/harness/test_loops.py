@@ -80,3 +80,13 @@ def test_remarks_and_loops_are_bounded() -> None:
 @pytest.mark.parametrize("text", ["", "\0" * 99, "submission.cpp:1:1: missed: not vectorized: x", " 12:\tjmp 12"])
 def test_other_texts_have_no_remark_and_no_loop(text: str) -> None:
     assert (remarks_in(text, "submission.cpp"), loops_in(text, "submission.cpp")) == ([], [])
+
+
+@pytest.mark.parametrize("between", ["ret", "nop"])
+def test_loops_that_overlap_are_counted_within_bounds(between: str) -> None:
+    # Each of them whole takes minutes.
+    count = 20_000
+    body = [f" {4 * each:x}:\taddps  %xmm0,%xmm1" for each in range(count)] + [f" {4 * count:x}:\t{between}"]
+    jumps = [f" {8 * count + 4 * each:x}:\tjne    {4 * each:x} <f>" for each in range(count)]
+    found = loops_in("\n".join(["0 <f>:", "/x/k.cpp:3", *body, *jumps]), "k.cpp")
+    assert len(found) == (0 if between == "ret" else 7)
