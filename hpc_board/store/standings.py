@@ -76,9 +76,8 @@ _NEWEST_FIRST = "run DESC"
 _RECORDS_MAX = 1_000
 """The maximum number of records of a board: each is a point of a page's plot, and a user may send many."""
 
-_OF_AUTHOR = f"""
-{OF_USER} AND (:entrant IS NULL OR EXISTS (
-    SELECT 1 FROM submissions WHERE submissions.id = submission AND submissions.entrant = :entrant))
+_OF_ENTRANT = f"""
+{OF_USER} AND EXISTS (SELECT 1 FROM submissions WHERE submissions.id = submission AND submissions.entrant = :entrant)
 """  # noqa: S608 - our names
 
 _OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
@@ -235,9 +234,12 @@ class StandingsGateway:
                 found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
                 total = db.count("scores", ON_BOARD, board._asdict())
             else:
-                whose = _whose(board, user)
-                found = (_newest if rows is Rows.NEWEST else _of_user)(db, whose, limit, offset)
-                total = db.count("scores", _OF_AUTHOR, whose)
+                whose, given = _whose(board, user)
+                if rows is Rows.NEWEST:
+                    found = _newest(db, whose, given, limit, offset)
+                else:
+                    found = _page(db, "scores", whose, given, limit, offset)
+                total = db.count("scores", whose, given)
             if rows not in (Rows.RUNS, Rows.ENTRANTS):
                 own = _row_of(db, board, user)
             marks = _milestones(db, board)
@@ -366,20 +368,17 @@ def _of_users(db: Database, board: BoardKey, limit: int | None, offset: int) -> 
     return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
 
 
-def _whose(board: BoardKey, user: str) -> dict[str, Any]:
-    """Return the values of `_OF_AUTHOR` for a user, or one with an entrant, as in "ada/agent-b"."""
+def _whose(board: BoardKey, user: str) -> tuple[str, dict[str, Any]]:
+    """Return the condition on the runs of a user, or of one with an entrant, as in "ada/agent-b", and its values."""
     author, entrant = author_of(user)
-    return {**board._asdict(), "user": author, "entrant": entrant}
+    # An index alone counts the runs of a user.
+    return OF_USER if entrant is None else _OF_ENTRANT, {**board._asdict(), "user": author, "entrant": entrant}
 
 
-def _of_user(db: Database, whose: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
-    return _page(db, "scores", _OF_AUTHOR, whose, limit, offset)
-
-
-def _newest(db: Database, whose: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _newest(db: Database, whose: str, given: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
     """Return the newest runs of one user or entrant on the board, ranked among these."""
-    given = {**whose, "limit": -1 if limit is None else limit, "offset": offset}
-    rows = list(db.query(_rows("scores", _OF_AUTHOR, order=_NEWEST_FIRST), given))
+    bounded = {**given, "limit": -1 if limit is None else limit, "offset": offset}
+    rows = list(db.query(_rows("scores", whose, order=_NEWEST_FIRST), bounded))
     scores = sorted(row["score_s"] for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
