@@ -117,6 +117,13 @@ async def test_a_narrow_list_of_cases_has_the_room_that_its_rows_need() -> None:
         assert "1007" in page(pilot.app)
 
 
+async def test_the_cases_of_a_waiting_run_are_said_to_appear_as_the_job_starts_them() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "2")
+        assert "No cases yet; each appears when the job starts it." in page(pilot.app)
+
+
 async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_its_result() -> None:
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:

@@ -367,7 +367,7 @@ class ReportScreen(RunScreen):
         self.refresh_bindings()
         self._show_headline(event)
         self.evidence.show(run_evidence(run, event.history, result, event.children))
-        waits = "" if run.state.ended else " yet; they come with the result"
+        waits = "" if run.state.ended else " yet; each appears when the job starts it"
         processors = processors_of(result) if result else None
         self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
         logs = run_logs(result, event.log)
