@@ -221,6 +221,14 @@ async def test_reference_and_starter_are_read_as_text() -> None:
         assert "Vector addition" in text_of(pilot.app)
 
 
+async def test_a_task_with_one_benchmark_has_no_plural() -> None:
+    vectoradd = replace(TASKS[-1], benchmarks=TASKS[-1].benchmarks[:1])
+    async with app_on(FakeBoard(tasks=(*TASKS[:-1], vectoradd))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end")
+        assert "4 tests, 1 benchmark, ranked by" in text_of(pilot.app)
+
+
 async def test_a_reference_that_a_service_keeps_is_said_to_be_there() -> None:
     files = tuple(replace(file, text=None if file.text is None else "") for file in TASKS[-1].files)
     kept = replace(TASKS[-1], files=files, published_version="a" * 64)
