@@ -39,7 +39,8 @@ def test_all_languages_of_a_task_are_told_in_a_narrow_column(accepted: tuple[Lan
 def test_the_last_day_of_a_task_is_a_warning() -> None:
     assert time_left(NOW + timedelta(hours=7), NOW) == ("7 h", Tone.WAITING)
     assert time_left(NOW + timedelta(days=9), NOW) == ("9 d", Tone.PLAIN)
-    assert time_left(NOW, NOW) == ("over", Tone.MUTED)
+    assert time_left(NOW, NOW) == ("0 s", Tone.WAITING)
+    assert time_left(NOW, NOW + timedelta(seconds=1)) == ("over", Tone.MUTED)
     assert time_left(None, NOW) == ("-", Tone.MUTED)
 
 
