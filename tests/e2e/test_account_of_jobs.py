@@ -104,5 +104,5 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
             assert "ok files appear on the other side" in told
         told = admin(files, environ, rules(OWNER, JOBS), "prune", "--older-than", "0d")
         assert told.startswith("Removed 6 job folders")
-        assert {path.name for path in jobs.iterdir()} == {"cache", "harness", "runs"}
+        assert {path.name for path in jobs.iterdir()} == {"cache", "cpu-peaks.json", "harness", "runs"}
         assert not list((jobs / "runs").iterdir())

@@ -300,12 +300,12 @@ def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> Non
 
 
 def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
-    names = ("original", "user", "task", "version", "sha256", "mode", "gpu", "options")
+    names = ("original", "user", "entrant", "task", "version", "sha256", "mode", "gpu", "options")
     given = dict.fromkeys(names, "x") | {"gpus": "[]", "verdicts": "[]"}
     for statement in (submissions._SENT, submissions._IDENTICAL):
         with place.store.file.reading() as db:
             plan = db.execute(f"EXPLAIN QUERY PLAN {statement}", given).fetchall()
-        index = r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\? AND code_sha256=\?\)"
+        index = r"SEARCH submissions USING INDEX \w+ \(code_sha256=\? AND task=\? AND user=\?\)"
         assert re.search(index, " ".join(row[3] for row in plan))
 
 

@@ -42,7 +42,8 @@ def kernel(path: Path) -> Callable[[Any, Any], Any]:
         function: Callable[[Any], Any] = module(path).custom_kernel
         return lambda data, _: function(data)
     folder = Path(mkdtemp())
-    (folder / toolchain.HEADER).write_text(toolchain.header_text())
+    for own in (toolchain.HEADER, toolchain.CRASH):
+        (folder / own).write_text(toolchain.own_source(own))
     (folder / path.name).write_bytes(path.read_bytes())
     tools = toolchain.toolchain(Language.CPP, "", os.environ)
     subprocess.run(toolchain.command(tools, (), path.name), cwd=folder, check=True)
