@@ -437,7 +437,10 @@ class Supervisor:
             timed = RowBenchmarks if self._job.device == "cpu" else ClaimBenchmarks
             bench = self._bench_of_benchmarks(judge, seconds)
             self._benchmarks = found = timed(bench, crew, self._say, peak)
-            found.run(None if first is None else crew.worker(first), workers, self._is_enough)
+            try:
+                found.run(None if first is None else crew.worker(first), workers, self._is_enough)
+            finally:
+                self._provenance.update(found.facts())
         if self._benchmarks.is_stopped:
             best = self._job.own_best
             score = duration_text(1e9 * best["score_s"])

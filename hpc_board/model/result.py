@@ -1,5 +1,6 @@
 """Results: the harness's findings about one run, as they travel from the node in `result.json`."""
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -106,9 +107,10 @@ class Timing(Value):
     `time_ns` is the time that counts, from `low_ns` to `high_ns` in 8 of 10 measurements; the bounds are None if they
     are unknown, as for times that a task's own eval reports. `samples` is the number of timed samples of several
     workers, one after the other, and `worker_samples` that of each. `mean_ns`, `best_ns` and `worst_ns` are theirs,
-    `std_ns` is the sample standard deviation (n - 1), and `err_ns` the standard error of the mean. `reference_ns` is
-    the median of the reference's calls in between, None without such calls. `noisy`: the GPU had lowered its clocks for
-    its own protection in most calls.
+    `std_ns` is the sample standard deviation (n - 1), and `err_ns` the standard error of the mean; a sample counts for
+    at least `bound_ns` in these five. `reference_ns` is the time of the reference by the same statistic, with its
+    interval, None without such calls. `throttled`: the GPU had lowered its clocks for its own protection in most calls.
+    `repeats` is the number of workers that measured the case again, since its interval was wide.
 
     On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
     and `time_ns` is the lower quartile of the samples, but at least `bound_ns`, a lower bound that does not depend on
@@ -132,7 +134,7 @@ class Timing(Value):
     samples_ns: tuple[float, ...]
     worker_samples: tuple[int, ...] = ()
     reference_ns: float | None = None
-    noisy: bool = False
+    throttled: bool = False
     low_ns: float | None = None
     high_ns: float | None = None
     bound_ns: float | None = None
@@ -140,6 +142,9 @@ class Timing(Value):
     kernel_clock_ns: float | None = None
     busy_processors: float = 0.0
     slack_ns: float | None = None
+    reference_low_ns: float | None = None
+    reference_high_ns: float | None = None
+    repeats: int = 0
 
     @property
     def interval(self) -> float:
@@ -162,6 +167,30 @@ class Timing(Value):
     def speedup(self) -> float | None:
         """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
         return self.reference_ns / self.time_ns if self.reference_ns and self.time_ns else None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether the bound counts, and not the samples: each is shorter."""
+        return bool(self.samples) and self.bound_ns == self.best_ns == self.worst_ns
+
+    @property
+    def reference_is_wide(self) -> bool:
+        """Return whether the interval of the reference is too wide to be omitted."""
+        if not self.reference_ns or self.reference_low_ns is None or self.reference_high_ns is None:
+            return False
+        return self.reference_high_ns - self.reference_low_ns > WIDE_INTERVAL * self.reference_ns
+
+    @property
+    def speedup_bounds(self) -> tuple[float, float] | None:
+        """Return the 80 % confidence interval of the speedup; None unless both intervals are known."""
+        known = self.low_ns, self.high_ns, self.reference_low_ns, self.reference_high_ns
+        if not all(known) or not self.speedup:
+            return None
+        low_ns, high_ns, reference_low_ns, reference_high_ns = (each or 0.0 for each in known)
+        reference_ns = self.reference_ns or 0.0
+        less = math.hypot(math.log(reference_ns / reference_low_ns), math.log(high_ns / self.time_ns))
+        more = math.hypot(math.log(reference_high_ns / reference_ns), math.log(self.time_ns / low_ns))
+        return self.speedup * math.exp(-less), self.speedup * math.exp(more)
 
     @property
     def worker_samples_ns(self) -> tuple[tuple[float, ...], ...]:

@@ -116,7 +116,7 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
             yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
-        throttled = sum(bool(case.timing and case.timing.noisy) for case in result.cases)
+        throttled = sum(bool(case.timing and case.timing.throttled) for case in result.cases)
         if throttled:
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
             yield Paragraph(words, Tone.BAD)

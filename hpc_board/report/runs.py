@@ -345,7 +345,7 @@ def _case_blocks(
             yield _tests_table(others, told=told)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
-            yield from map(Paragraph, advice(others, processors))
+            yield from (Paragraph(each.text) for each in advice(others, processors))
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)

@@ -2,12 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.result import BUSY_PROCESSORS, Case, Result, Timing
-from hpc_board.model.score import error_text, interval_text
+import msgspec
+
+from hpc_board.model.result import BUSY_PROCESSORS, Case, Result, Timing, Verdict
+from hpc_board.model.score import duration_text, error_text, interval_text
 
 _ERROR_MAX = 0.1
 _CASES_NAMED_MAX = 3
 _CHANGES = "first-touch page faults, threads that wait for each other, changing clock speeds"
+
+BUSY, WIDE, ALONE, STANDARD_ERROR = "busy", "wide_interval", "alone", "standard_error"
+THROTTLED, REFERENCE, REPEATS = "throttled", "reference", "measured_again"
+"""The kinds of advice."""
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """A remark on the times of a run: its kind, and a text with a remedy."""
+
+    kind: str
+    text: str
 
 
 def scatter_name(cases: Sequence[Case]) -> str:
@@ -33,38 +46,85 @@ def processors_of(result: Result) -> int | None:
     return told if isinstance(told, int) and told > 0 else None
 
 
-def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
-    """Yield a sentence with a remedy for each cause of noisy times."""
+def result_advice(result: Result) -> tuple[Advice, ...]:
+    """Return the remarks on a result's times, for the report and for JSON; none unless all cases passed."""
+    if any(case.verdict is not Verdict.PASS for case in result.cases):
+        return ()
+    return tuple(advice([case for case in result.cases if case.phase != "test"], processors_of(result)))
+
+
+def is_noisy(timing: Timing) -> bool:
+    """Return whether the time of a case is uncertain, so that there is advice on it."""
+    return timing.is_wide or timing.is_busy or timing.throttled or timing.reference_is_wide or _has_error(timing)
+
+
+def _has_error(timing: Timing) -> bool:
+    return not in_rows(timing) and timing.err_ns > _ERROR_MAX * timing.mean_ns > 0
+
+
+def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
+    """Yield a remark with a remedy for each cause of noisy times."""
     used = max((case.timing.busy_processors for case in cases if case.timing), default=0.0)
     if used >= BUSY_PROCESSORS:
         whole = f" of {processors}" if processors else ""
-        yield (
+        yield Advice(
+            BUSY,
             f"Busy machine: other work used {used:.1f}{whole} processors during timing. Rerun it when the node is "
-            "idle, or ask the board's admin for whole nodes (`exclusive: true`)."
+            "idle, or ask the board's admin for whole nodes (`exclusive: true`).",
         )
     timed = [(case, case.timing) for case in cases if case.timing]
-    wide = [(timing.interval, case.index + 1) for case, timing in timed if timing.is_wide and not timing.is_busy]
+    quiet = [(case, timing) for case, timing in timed if timing.is_wide and not timing.is_busy]
+    wide = [(timing.interval, case.index + 1) for case, timing in quiet if not timing.is_bounded]
     if wide:
-        yield (
+        yield Advice(
+            WIDE,
             f"Noisy timing: interval of {_named(wide, '')}, without other work on the machine. Possible causes: "
-            f"{_CHANGES}. Rerun it to confirm."
+            f"{_CHANGES}. Rerun it to confirm.",
         )
-    errors = [
-        (timing.err_ns / timing.mean_ns, case.index + 1)
-        for case, timing in timed
-        if not in_rows(timing) and timing.err_ns > _ERROR_MAX * timing.mean_ns > 0
-    ]
+    alone = [(timing.interval, case.index + 1) for case, timing in quiet if timing.is_bounded]
+    if alone:
+        yield Advice(
+            ALONE,
+            f"Lower bound: interval of {_named(alone, '')}, from a call in a row to one alone, which takes longer and "
+            "counts. More work in a call, or fewer threads, narrows it.",
+        )
+    errors = [(timing.err_ns / timing.mean_ns, case.index + 1) for case, timing in timed if _has_error(timing)]
     if errors:
-        yield (
+        yield Advice(
+            STANDARD_ERROR,
             f"Noisy timing: standard error of {_named(errors, '±')} (busy machine or unstable kernel). "
-            "Rerun it to confirm."
+            "Rerun it to confirm.",
         )
-    throttled = [str(case.index + 1) for case, timing in timed if timing.noisy]
+    throttled = [str(case.index + 1) for case, timing in timed if timing.throttled]
     if throttled:
-        yield (
+        yield Advice(
+            THROTTLED,
             f"Throttled GPU: thermal or power limits lowered its clocks in most calls of {_benchmarks(throttled)}. "
-            "Rerun it to confirm."
+            "Rerun it to confirm.",
         )
+    disturbed = [(case.index + 1, timing) for case, timing in timed if timing.reference_is_wide]
+    if disturbed:
+        times = [f"{number}, {_reference_text(timing)}" for number, timing in disturbed[:_CASES_NAMED_MAX]]
+        more = len(disturbed) - len(times)
+        yield Advice(
+            REFERENCE,
+            f"Noisy reference: its time in benchmark {'; '.join(times)}{f'; and {more} more' if more else ''}. The "
+            "speedup is as uncertain; the score is not. Rerun it to confirm.",
+        )
+    repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
+    if repeated:
+        most = max(repeated)[0]
+        yield Advice(
+            REPEATS,
+            f"Measured again: {_benchmarks([number for _, number in repeated])}, by "
+            f"{'one more process' if most == 1 else f'up to {most} more processes'}, since "
+            f"{'other work used the machine' if used >= BUSY_PROCESSORS else 'the times differed'}.",
+        )
+
+
+def _reference_text(timing: Timing) -> str:
+    bounds = interval_text(timing.reference_low_ns or 0.0, timing.reference_high_ns or 0.0)
+    return f"{duration_text(timing.reference_ns or 0.0)} ({bounds})"
 
 
 def _benchmarks(numbers: Sequence[str]) -> str:

@@ -304,7 +304,7 @@ def _ranked(old_best: int) -> Iterable[Sent]:
     yield replace(again, rerun_of=old_best)
     for user, bounds_ns in (("ada", (1.9e6, 2.1e6, 2.4e6)), ("bob", (2.2e6, 2.3e6, 2.6e6)), ("cyd", (2.9e6, 3e6, 3e6))):
         yield Sent(user, "narrow", "ranked", [_sorted(bounds_ns)], name=f"narrow_{user}", code="# sort\n")
-    busy = _sorted((1.5e6, 2.5e6, 5.5e6), busy_processors=1.5, noisy=True)
+    busy = _sorted((1.5e6, 2.5e6, 5.5e6), busy_processors=1.5, throttled=True)
     yield Sent("ada", "narrow", "ranked", [busy], name="busy", code="# sort again\n")
     for user, gpu, mean_ns in (("bob", "H100", 20_000.0), ("ada", "A100", 22_000.0)):
         yield Sent(user, "histo", "ranked", [_counted(gpu, mean_ns)], name=f"histo_{user}", code=HISTOGRAM)

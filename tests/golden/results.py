@@ -87,7 +87,7 @@ def timed(index: int, spec: str, time_ns: float, *, reference_ns: float | None =
         "samples_ns": samples,
         "worker_samples": [3, 3],
         "reference_ns": reference_ns,
-        "noisy": False,
+        "throttled": False,
     }
     work = {"memory_bytes": time_ns * 2000, "operations": time_ns * 100}
     return case("benchmark", index, spec, timing={**times, **more}, work=work)
@@ -107,7 +107,7 @@ def in_rows(index: int, spec: str, bounds_ns: tuple[float, float, float], **more
         "samples_ns": list(bounds_ns),
         "worker_samples": [1, 1, 1],
         "reference_ns": 4 * 2.0e6,
-        "noisy": False,
+        "throttled": False,
         "low_ns": low_ns,
         "high_ns": high_ns,
         "bound_ns": 5e5,
@@ -130,7 +130,7 @@ def reported(index: int, spec: str, mean_ns: float) -> dict[str, Any]:
         "samples_ns": [],
         "worker_samples": [],
         "reference_ns": None,
-        "noisy": False,
+        "throttled": False,
     }
     return case("benchmark", index, spec, timing=times)
 

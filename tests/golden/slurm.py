@@ -88,7 +88,7 @@ else:
             mean = 2000.0 + index
             timing = {
                 "samples": 3, "mean_ns": mean, "time_ns": mean, "std_ns": 10.0, "err_ns": 5.0, "best_ns": 1990.0,
-                "worst_ns": 2010.0, "samples_ns": [], "worker_samples": [], "reference_ns": None, "noisy": False,
+                "worst_ns": 2010.0, "samples_ns": [], "worker_samples": [], "reference_ns": None, "throttled": False,
             }
             timed = phase == "benchmarks" and mode != "profile"
             cases.append({

@@ -1,19 +1,22 @@
 """The rows of calls of a benchmark: what a kernel's row may take beside the kernel is known of one as long."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hpc_board.harness.measure import claim_benchmarks
+from hpc_board.harness.measure import claim_benchmarks, passes
 from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
+from hpc_board.harness.measure.passes import Passes
+from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
+from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
-from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import Case, Timing, Verdict
 
 REFERENCE_NS = 300e6
 ROW_NS, CALL_NS = 1e6, 1e4
@@ -119,3 +122,146 @@ def test_calls_that_leave_work_to_other_processes_are_not_believed(monkeypatch: 
     assert case.verdict is Verdict.TIMING_INCONSISTENT
     assert case.message.startswith("the timed calls delegated work: ")
     assert " threads and 2 processes before them, " in case.message
+
+
+class RowBench(Bench):
+    """A bench whose rows take `row_ns` for a call, and calls alone `alone_ns`, each of them a little less."""
+
+    def __init__(self, row_ns: float, alone_ns: float, references_ns: Sequence[float] = ()) -> None:
+        super().__init__()
+        self.steps_ns: dict[str, float] = {}
+        self._row_ns = row_ns
+        self._alone_ns = alone_ns
+        self._references = iter(references_ns)
+        self.alone = 0
+        self.references = 0
+
+    def blocks(self, _index: int) -> int:
+        """The blocks of an answer: they never limit a row here."""
+        return 1
+
+    def empty_row(self, _worker: Worker, _index: int, count: int) -> Called:
+        """A row without a kernel takes no time."""
+        return Called(count, 0.0, 0.0)
+
+    def call(
+        self,
+        worker: Worker,
+        _index: int,
+        seeds: list[int],
+        *,
+        timed: bool = False,
+        first: Callable[[], None] | None = None,
+        **_: Any,
+    ) -> Called:
+        """The answer to as many calls, after the row without a kernel."""
+        if first:
+            first()
+        count = len(seeds)
+        if worker.claims_ns == REFERENCE_NS:
+            self.references += 1
+            reference_ns = count * next(self._references, 1e6)
+            return Called(count, reference_ns, reference_ns)
+        if count > 1 or not timed:
+            return Called(count, 0.0, count * self._row_ns)
+        self.alone += 1
+        return Called(1, 0.0, self._alone_ns - 100 * self.alone)
+
+
+def timed_in_rows(bench: Any, workers: int) -> Timing:
+    """The times of the case, as RowBenchmarks has them."""
+    crew: Any = Crew(0)
+    first: Any = Worker(1e6)
+    (case,) = RowBenchmarks(bench, crew, lambda *_, **__: None).run(first, workers)
+    assert case.timing is not None
+    return case.timing
+
+
+@pytest.mark.parametrize(("alone_ns", "of_one_worker"), [(350e3, 9), (100e3, 3)])
+def test_as_many_calls_are_made_alone_by_one_worker_as_by_three_where_these_count(
+    alone_ns: float, of_one_worker: int
+) -> None:
+    benches = [RowBench(151e3, alone_ns) for _ in range(2)]
+    for bench in benches:
+        bench.limits = replace(LIMITS, interval=10)
+    by_one, by_three = (timed_in_rows(bench, workers).time_ns for bench, workers in zip(benches, (1, 3), strict=True))
+    assert [bench.alone for bench in benches] == [of_one_worker, 9]
+    assert by_one == by_three
+
+
+@pytest.mark.parametrize(
+    ("references_ns", "rows", "bounds_ns"),
+    [
+        ([9e6, 2.8e6, 2.8e6, 2.8e6, 7.4e6], 4, (2.8e6, 2.8e6)),
+        ([9e6, 7.4e6, 2.8e6, 2.8e6, 2.8e6, 7.4e6], 5, (2.8e6, 2.8e6)),
+        ([9e6, *[7.4e6, 2.8e6] * 4], 7, (2.8e6, 7.4e6)),
+    ],
+)
+def test_a_reference_whose_rows_differ_has_more_of_them_and_its_interval(
+    references_ns: list[float], rows: int, bounds_ns: tuple[float, float]
+) -> None:
+    bench = RowBench(151e3, 100e3, references_ns)
+    found = timed_in_rows(bench, 1)
+    assert bench.references == rows
+    assert (found.reference_ns, found.reference_low_ns, found.reference_high_ns) == (2.8e6, *bounds_ns)
+
+
+class Rows:
+    """The rows of a case, one of each process."""
+
+    failure = None
+    note = ""
+
+    def __init__(self) -> None:
+        self.rows_ns: list[float] = []
+
+    def timing(self, _floor_seconds: float) -> Timing | None:
+        """The statistics of the rows."""
+        return of_rows([[each] for each in self.rows_ns], [], [], floor_ns=0, bound_ns=0, busy=0)
+
+
+class Scripted(Passes[Any, Rows]):
+    """The rows of a script, each of which takes `seconds`."""
+
+    def __init__(self, rows_ns: Sequence[float], seconds: float) -> None:
+        parts: Any = Bench(), Crew(0), lambda *_, **__: None
+        super().__init__(*parts)
+        self._rows = iter(rows_ns)
+        self._seconds = seconds
+        self.now = 0.0
+
+    def _measurements(self) -> Rows:
+        return Rows()
+
+    def _measure(self, worker: object, index: int, measured: Rows, *, again: bool) -> None:
+        del worker, index, again
+        measured.rows_ns.append(next(self._rows))
+        self.now += self._seconds
+
+
+WIDE = [1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("rows_ns", "seconds", "stops_after", "repeats", "facts"),
+    [
+        ([1.0, 1.0, 1.0], 1, 9, 0, {}),
+        ([*WIDE, *[1.0] * 6], 1, 9, 4, {"repeat_seconds": 4, "repeats_ended": "narrow"}),
+        (WIDE * 2, 1, 9, 5, {"repeat_seconds": 5, "repeats_ended": "5 repeats"}),
+        (WIDE * 2, 12, 9, 2, {"repeat_seconds": 24, "repeats_ended": "time limit"}),
+        (WIDE * 2, 1, 4, 1, {"repeat_seconds": 1, "repeats_ended": "stopped"}),
+    ],
+)
+def test_repeats_are_counted_with_the_reason_for_their_end(
+    monkeypatch: pytest.MonkeyPatch,
+    rows_ns: list[float],
+    seconds: float,
+    stops_after: int,
+    repeats: int,
+    facts: dict[str, object],
+) -> None:
+    scripted = Scripted(rows_ns, seconds)
+    monkeypatch.setattr(passes, "time", SimpleNamespace(monotonic=lambda: scripted.now))
+    (case,) = scripted.run(None, 3, lambda _: scripted.now >= stops_after * seconds)
+    assert case.timing is not None
+    assert (case.timing.repeats, scripted.facts()) == (repeats, facts)

@@ -232,7 +232,11 @@ class CaseColumns(Columns, frozen=True):
     worst_ns: float | None
     """the longest one"""
     reference_ns: float | None
-    """median of the reference, timed in between"""
+    """time of the reference by the same statistic, timed in between"""
+    reference_low_ns: float | None
+    """lower bound of the 80 % confidence interval of `reference_ns`"""
+    reference_high_ns: float | None
+    """its upper bound"""
     speedup: float | None
     """ratio of `reference_ns` to `time_ns`"""
     bound_ns: float | None
@@ -245,8 +249,10 @@ class CaseColumns(Columns, frozen=True):
     """on a GPU the error of the judge's window"""
     busy_processors: float | None
     """processors that other work used meanwhile"""
-    noisy: bool | None
+    throttled: bool | None
     """whether the GPU had lowered its clocks for its own protection in most calls"""
+    repeats: int | None
+    """number of further processes that measured the case again, since its interval was wide"""
 
 
 class SampleColumns(Columns, frozen=True):

@@ -1,8 +1,10 @@
 """The passes of a ranked run's benchmarks: each worker measures every case, until the interval is narrow enough."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.crew import AnyWorker, Crew
@@ -60,6 +62,9 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         self._workers = 1
         self._is_enough: Enough | None = None
         self.is_stopped = False
+        self._repeats: Counter[int] = Counter()
+        self._repeat_seconds = 0.0
+        self._repeats_ended = "failed"
 
     def _measurements(self) -> AnyMeasured:
         raise NotImplementedError
@@ -89,22 +94,40 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
             self._pass(waiting, every, f" (process {number} of {workers})" if workers > 1 else "")
             if self._failed():
                 return self.cases()
-        for number in range(1, _MORE_PASSES + 1):
-            wide = [index for index in every if self._is_wide(index)]
-            if not wide or time.monotonic() >= end or self.is_stopped:
-                break
+        number = 0
+        while not (ended := self._repeats_end(wide := list(filter(self._is_wide, every)), number, end)):
+            number += 1
+            start = time.monotonic()
             how = f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}"
             self._pass(None, wide, how, again=True)
             if self._failed():
                 return self.cases()
+            self._repeat_seconds += time.monotonic() - start
+        self._repeats_ended = ended
         self._conclude()
         return self.cases()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the provenance of the repeats: their seconds, and why there were no more; nothing without any."""
+        if not self._repeat_seconds:
+            return {}
+        return {"repeat_seconds": round(self._repeat_seconds, 3), "repeats_ended": self._repeats_ended}
 
     def _failed(self) -> bool:
         return any(each.failure for each in self._measured.values())
 
     def _timing(self, index: int) -> Timing | None:
         return self._measured[index].timing(self._limits.floor_seconds)
+
+    def _repeats_end(self, wide: Sequence[int], number: int, end: float) -> str:
+        """Return the reason to measure no case again after this number of repeats; "" without one."""
+        if not wide:
+            return "narrow"
+        if self.is_stopped:
+            return "stopped"
+        if time.monotonic() >= end:
+            return "time limit"
+        return f"{_MORE_PASSES} repeats" if number == _MORE_PASSES else ""
 
     def _is_wide(self, index: int) -> bool:
         """Return whether more workers have to measure a case."""
@@ -132,6 +155,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
                     measured.failure = error
                     return
                 self._latest = index
+                self._repeats[index] += again
                 self.is_stopped = self._is_enough is not None and self._is_enough(self.cases())
                 if self.is_stopped:
                     return
@@ -162,6 +186,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
             if found is None and failure is None:
                 continue
             verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, measured.note)
+            found = found and replace(found, repeats=self._repeats[index])
             last = self._bench.generated.get(index)
             work, details = last.work if last else None, failure.mismatch if failure else None
             cases.append(Case(self._bench.phase.name, index, spec, verdict, message, found, work, details))

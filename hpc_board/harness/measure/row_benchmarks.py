@@ -8,6 +8,7 @@ estimator, its error, and the possible gain of a submission that lies.
 
 import math
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,13 +21,19 @@ from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
 from hpc_board.harness.wire.form import BLOCKS_MAX
-from hpc_board.model.measurement import least_of_row_ns, lower_quartile
+from hpc_board.model.measurement import least_of_row_ns, lower_quartile, quartile_interval
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing, Verdict
 from hpc_board.model.score import duration_text
 
 _RESIZES_MAX = 6
 _ALONE_CALLS = 3
+_ALONE_CALLS_BOUND = 9
+"""Number of calls alone of all workers together where these count: in each mode, the fastest is one of as many."""
+
+_REFERENCE_ROWS = 3
+"""Number of rows of the reference, of all workers together; twice as many where they differ."""
+
 _REFERENCE_SHARE = 4
 _ROW_JUDGE_SECONDS = 1.0
 """Time limit for making the inputs of a row and checking its outputs."""
@@ -68,6 +75,11 @@ class _Measured:
     failure: CallFailed | None = None
 
     @property
+    def references_ns(self) -> list[float]:
+        """Return the time of a call in each row of the reference."""
+        return [_trusted_ns(each) / each.calls for each in self.reference]
+
+    @property
     def rows(self) -> list[Called]:
         """Return the rows of all workers."""
         return [row for each in self.passes for row in each]
@@ -79,14 +91,19 @@ class _Measured:
             return _ONE_BY_ONE if any(self._fullness(row) < 1 for row in self.rows) else ""
         if not self.rows:
             return ""
-        in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
-        if self.bound_ns() <= in_row_ns:
+        if not self.is_bounded:
             return ""
+        in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
         return _TOGETHER.format(
             counts=duration_text(self.bound_ns()),
             whose="their processor time" if self._worked_ns() < self._alone_ns() else "single calls",
             in_row=duration_text(in_row_ns),
         )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether the time is that of the bound, and not that of the rows."""
+        return self.bound_ns() > lower_quartile(list(map(self.call_ns, self.rows)))
 
     def call_ns(self, row: Called) -> float:
         """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead."""
@@ -138,7 +155,7 @@ class _Measured:
             return None
         return of_rows(
             [list(map(self.call_ns, each)) for each in self.passes if each],
-            [_trusted_ns(each) / each.calls for each in self.reference],
+            self.references_ns,
             [row.claimed_ns / row.calls for row in self.rows],
             floor_ns=1e9 * floor_seconds,
             bound_ns=self.bound_ns(),
@@ -169,8 +186,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
         for _ in range(self._limits.warmup_calls):
             # Written out, so that the task's check sees the answer as it is.
             self._bench.call(worker, index, [secret_seed()])
-        if not again:
-            self._call_reference(index, measured)
+        self._call_reference(index, measured, again=again)
         measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
             measured.calls = self._calls(index, measured.call_ns(measured.alone[-1]), measured)
@@ -184,6 +200,10 @@ class RowBenchmarks(Passes[Worker, _Measured]):
             measured.one_by_one, measured.calls = True, 1
             rows.clear()
             self._fill(worker, index, measured, rows, count)
+        for _ in range(0 if again or measured.calls == 1 else -(-_ALONE_CALLS_BOUND // self._workers) - _ALONE_CALLS):
+            if not measured.is_bounded:
+                break
+            measured.alone.append(self._row(worker, index, measured, 1))
 
     def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], count: int) -> None:
         """Add rows until `count` exist, each with as many calls as fill its time."""
@@ -231,14 +251,29 @@ class RowBenchmarks(Passes[Worker, _Measured]):
             most = min(most, _ROW_JUDGE_SECONDS / measured.judge_seconds)
         return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
 
-    def _call_reference(self, index: int, measured: _Measured) -> None:
-        """Add a row of the reference; the first of all is not counted, since it may have to warm up."""
+    def _call_reference(self, index: int, measured: _Measured, *, again: bool) -> None:
+        """Add rows of the reference, more if they differ.
+
+        The first of all is not counted, since it may have to warm up. Other load of the machine may disturb all rows of
+        one moment, so each worker begins with some.
+        """
         if not self._crew.has_reference:
             return
+        start = time.monotonic()
+        count = 0 if again else -(-_REFERENCE_ROWS // self._workers)
         with self._crew.alone(), of_the_task():
             if not measured.reference:
                 self._reference_row(index, measured)
-            measured.reference.append(self._reference_row(index, measured))
+            for number in range(2 * max(1, count)):
+                late = time.monotonic() - start > self._limits.baseline_seconds
+                if number >= count and (late or not self._reference_differs(measured)):
+                    break
+                measured.reference.append(self._reference_row(index, measured))
+
+    def _reference_differs(self, measured: _Measured) -> bool:
+        times_ns = measured.references_ns
+        low_ns, high_ns = quartile_interval(times_ns)
+        return len(times_ns) > 1 and high_ns - low_ns > self._limits.interval * lower_quartile(times_ns)
 
     def _reference_row(self, index: int, measured: _Measured) -> Called:
         try:

@@ -23,26 +23,36 @@ _SHARE_OF_PEAK = 0.5
 """A floor is half of the time at peak: data sheets are incomplete, and a floor must never be wrong."""
 
 
-def timing(passes: Sequence[Sequence[float]], reference_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
+def timing(
+    passes: Sequence[Sequence[float]],
+    reference_ns: Sequence[float] = (),
+    *,
+    bound_ns: float = 0.0,
+    throttled: bool = False,
+) -> Timing:
     """Return the statistics of each worker's samples, for at least one worker; `reference_ns` is the reference's.
 
-    The time is the median of the workers' own medians; all other values are of all samples together. The error is that
-    of the mean, std / sqrt(n).
+    The time is the median of the workers' own medians; all other values are of all samples together, each of which
+    counts for at least `bound_ns`. The error is that of the mean, std / sqrt(n).
     """
     samples_ns = [sample for each in passes for sample in each]
-    deviation = statistics.stdev(samples_ns) if len(samples_ns) > 1 else 0.0
+    counted_ns = [max(bound_ns, sample) for sample in samples_ns]
+    deviation = statistics.stdev(counted_ns) if len(counted_ns) > 1 else 0.0
+    bounds_ns = median_interval(reference_ns) if len(reference_ns) > 1 else (None, None)
     return Timing(
         samples=len(samples_ns),
-        mean_ns=statistics.fmean(samples_ns),
-        time_ns=statistics.median(statistics.median(each) for each in passes if each),
+        mean_ns=statistics.fmean(counted_ns),
+        time_ns=max(bound_ns, statistics.median(statistics.median(each) for each in passes if each)),
         std_ns=deviation,
         err_ns=deviation / math.sqrt(len(samples_ns)),
-        best_ns=min(samples_ns),
-        worst_ns=max(samples_ns),
+        best_ns=min(counted_ns),
+        worst_ns=max(counted_ns),
         samples_ns=tuple(samples_ns),
         worker_samples=tuple(len(each) for each in passes if each),
         reference_ns=statistics.median(reference_ns) if reference_ns else None,
-        noisy=noisy,
+        reference_low_ns=bounds_ns[0],
+        reference_high_ns=bounds_ns[1],
+        throttled=throttled,
     )
 
 
@@ -58,14 +68,19 @@ def of_rows(
 ) -> Timing:
     """Return the statistics of the rows of each worker, each as the time of one call.
 
-    The time that counts is the lower quartile of all rows, or `floor_ns` or `bound_ns` if that is more. If calls alone
-    give `bound_ns`, the interval reaches from the rows to that.
+    The time that counts is the lower quartile of all rows, or `floor_ns` or `bound_ns` if that is more; that of the
+    reference is the lower quartile of its rows. If calls alone give `bound_ns`, the interval reaches from the rows to
+    that.
     """
     bound_ns = max(floor_ns, bound_ns)
     samples_ns = [sample for each in passes for sample in each]
     found, (low_ns, high_ns) = lower_quartile(samples_ns), quartile_interval(samples_ns)
+    references_ns = quartile_interval(reference_ns) if len(reference_ns) > 1 else (None, None)
     return replace(
-        timing(passes, reference_ns),
+        timing(passes, bound_ns=bound_ns),
+        reference_ns=lower_quartile(reference_ns) if reference_ns else None,
+        reference_low_ns=references_ns[0],
+        reference_high_ns=references_ns[1],
         time_ns=max(found, bound_ns),
         low_ns=max(low_ns, floor_ns),
         high_ns=max(high_ns, bound_ns),
@@ -84,7 +99,7 @@ def of_two_clocks(
     floor_ns: float,
     slack_ns: float = 0.0,
     busy: float = 0.0,
-    noisy: bool = False,
+    throttled: bool = False,
 ) -> Timing:
     """Return the statistics of the calls of each worker by its own clock, which the windows of the judge bound.
 
@@ -105,16 +120,23 @@ def of_two_clocks(
             # The overhead of one process is uncertain; those of several differ as their times do.
             low_ns, high_ns = low_ns - slack_ns, high_ns + slack_ns
     time_ns = max(floor_ns, statistics.median(medians_ns))
+    least_ns = max(floor_ns, bound_ns) if claims else floor_ns
     return replace(
-        timing(claims or windows, reference_ns, noisy=noisy),
+        timing(claims or windows, reference_ns, bound_ns=least_ns, throttled=throttled),
         time_ns=time_ns,
         low_ns=max(floor_ns, min(time_ns, low_ns)),
         high_ns=max(time_ns, high_ns),
-        bound_ns=max(floor_ns, bound_ns) if claims else floor_ns,
+        bound_ns=least_ns,
         kernel_clock_ns=statistics.median(map(statistics.median, claims)) if claims else None,
         slack_ns=allowed_ns,
         busy_processors=busy,
     )
+
+
+def is_wide(times_ns: Sequence[float], share: float) -> bool:
+    """Return whether several times of the same work are too far apart: by more than `share` of their median."""
+    low_ns, high_ns = median_interval(times_ns)
+    return high_ns - low_ns > share * statistics.median(times_ns)
 
 
 def enough(times_ns: Sequence[float], seconds: float, limits: Limits, workers: int, *, throttled: int = 0) -> bool:

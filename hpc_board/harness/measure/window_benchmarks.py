@@ -21,7 +21,7 @@ from hpc_board.harness.measure.gpu_bench import GpuBench, Made
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
-from hpc_board.harness.measure.timing import enough, of_two_clocks
+from hpc_board.harness.measure.timing import enough, is_wide, of_two_clocks
 from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, NoWindow, secret_seed
 from hpc_board.model.measurement import calls_needed
 from hpc_board.model.peaks import Peak
@@ -161,7 +161,7 @@ class _Measured:
             slack_ns=self.slack_ns,
             floor_ns=1e9 * floor_seconds,
             busy=statistics.median(self.busy or [0.0]),
-            noisy=self.throttled,
+            throttled=self.throttled,
         )
 
 
@@ -183,7 +183,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         by_host = [str(index + 1) for index, each in self._measured.items() if each.by_host]
         loose = [str(index + 1) for index, each in self._measured.items() if each.is_loose]
         drifts_ns = [each.drift_ns for each in self._measured.values() if each.drift_ns is not None]
-        facts: dict[str, Any] = {"clock": JUDGE if by_host else AUDITED}
+        facts: dict[str, Any] = {**super().facts(), "clock": JUDGE if by_host else AUDITED}
         if drifts_ns:
             facts["clock_drift_ns"] = max(drifts_ns, key=abs)
         if self._drift_fault:
@@ -302,13 +302,15 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         if not self._crew.has_reference:
             return
         with of_the_task():
-            for number in range(1 + _REFERENCE_CALLS):
+            for number in range(1 + 2 * _REFERENCE_CALLS):
                 window = self._gpu.window(self._trusted, index, secret_seed())
                 claim = self._bench.call(self._trusted, index, [secret_seed()], timed=True)
                 if number > 0:
                     measured.reference_ns.append(claim.claimed_ns)
                     windows_ns += [] if window.by_host else [overhead.call_ns(window) - overhead.output_ns]
                 if number > 0 and time.monotonic() - start > self._limits.baseline_seconds:
+                    break
+                if number >= _REFERENCE_CALLS and not is_wide(measured.reference_ns, self._limits.interval):
                     break
         if windows_ns:
             measured.excess_ns = statistics.median(windows_ns) - statistics.median(measured.reference_ns)

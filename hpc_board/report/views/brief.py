@@ -14,7 +14,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.tasks import first_sentence
 from hpc_board.report.views import Moment, Nanoseconds, Seconds, View
 from hpc_board.report.views.results import CaseView
-from hpc_board.report.views.runs import LookView, RunView, SubmissionView
+from hpc_board.report.views.runs import LookView, RunView, SubmissionView, WholeRunView
 from hpc_board.report.views.tasks import TaskView
 
 _NAMES_BYTES_MAX = 40
@@ -72,6 +72,8 @@ class BriefRunView(View, frozen=True):
     """the meaning of a ranked run that passed on its leaderboard"""
     times_ns: list[Nanoseconds] | UnsetType = UNSET
     """the times of the first eight benchmark cases"""
+    advice: list[str] | UnsetType = UNSET
+    """the kinds of the remarks on its times"""
     repeats: int | UnsetType = UNSET
     """the number of the newest earlier run of an identical file"""
     entrant: str | UnsetType = UNSET
@@ -102,6 +104,7 @@ class BriefRunView(View, frozen=True):
             verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             margin=round(max(margins), 2) if margins else UNSET,
+            advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,
             repeats=run.repeats or UNSET,
             entrant=run.entrant or UNSET,
             **(_of_failed(failed[0]) if failed else {}),

@@ -7,7 +7,8 @@ from msgspec import UNSET, UnsetType
 
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.text import printable
-from hpc_board.report.views import Lines, Nanoseconds, View, view_of
+from hpc_board.report.times import is_noisy, result_advice
+from hpc_board.report.views import Lines, Nanoseconds, View, view_of, views_of
 
 
 class ShareView(View, frozen=True):
@@ -79,7 +80,7 @@ class CaseView(View, frozen=True):
     samples: int | UnsetType = UNSET
     """the number of timed samples: rows of calls on a CPU, else calls"""
     mean_ns: Nanoseconds | UnsetType = UNSET
-    """their mean"""
+    """their mean; a sample counts for at least `bound_ns` here and in the four statistics below"""
     time_ns: Nanoseconds | UnsetType = UNSET
     """the time that counts, at least `bound_ns`: on a CPU the lower quartile of its rows, on a GPU the median"""
     std_ns: Nanoseconds | UnsetType = UNSET
@@ -91,9 +92,15 @@ class CaseView(View, frozen=True):
     worst_ns: Nanoseconds | UnsetType = UNSET
     """the longest one"""
     reference_ns: Nanoseconds | UnsetType | None = UNSET
-    """the median of the reference, timed in between"""
-    noisy: bool | UnsetType = UNSET
+    """the time of the reference by the same statistic, timed in between"""
+    reference_low_ns: Nanoseconds | UnsetType | None = UNSET
+    """the lower bound of its 80 % confidence interval"""
+    reference_high_ns: Nanoseconds | UnsetType | None = UNSET
+    """its upper bound"""
+    throttled: bool | UnsetType = UNSET
     """true if the GPU had lowered its clocks for its own protection in most calls"""
+    repeats: int | UnsetType = UNSET
+    """the number of further processes that measured it again, since its interval was wide"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
     """the lower bound of the 80 % confidence interval of `time_ns`; `null` if the task's own eval measured it"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
@@ -110,6 +117,13 @@ class CaseView(View, frozen=True):
     """on a GPU the error of the judge's window, the largest gain of a false claim; 0 without a claim or a window"""
     speedup: float | UnsetType | None = UNSET
     """the ratio of `reference_ns` to `time_ns`"""
+    speedup_low: float | UnsetType | None = UNSET
+    """the lower bound of its 80 % confidence interval; `null` unless both intervals are known"""
+    speedup_high: float | UnsetType | None = UNSET
+    """its upper bound"""
+    noisy: bool | UnsetType = UNSET
+    """true if the interval of the time or of the reference is wide, other work used the machine, or the GPU was
+    throttled: the run has `advice` on it"""
     samples_ns: list[Nanoseconds] | UnsetType = UNSET
     """the time of every call, with `--samples`, and in `task test`"""
     worker_samples: list[int] | UnsetType = UNSET
@@ -125,9 +139,11 @@ class CaseView(View, frozen=True):
     @classmethod
     def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
         """Return the object of a case; `samples` adds the time of every call."""
-        numbers: dict[str, Any] = dict.fromkeys((*_TIMING, *_SAMPLES), UNSET)
+        numbers: dict[str, Any] = dict.fromkeys((*_TIMING, *_JUDGED, *_SAMPLES), UNSET)
         if timing := case.timing:
             numbers |= {name: getattr(timing, name) for name in _TIMING}
+            judged = (*(timing.speedup_bounds or (None, None)), is_noisy(timing))
+            numbers |= zip(_JUDGED, judged, strict=True)
             if samples:
                 numbers |= {name: list(getattr(timing, name)) for name in _SAMPLES}
         mismatch = UNSET if case.mismatch is None else view_of(MismatchView, case.mismatch)
@@ -223,9 +239,10 @@ class SanitizerFindingView(View, frozen=True):
 
 
 _FIELDS = CaseView.__struct_fields__
-_TIMING = _FIELDS[_FIELDS.index("samples") : _FIELDS.index("samples_ns")]
+_TIMING = _FIELDS[_FIELDS.index("samples") : _FIELDS.index("speedup_low")]
 """The fields of a case that are attributes of its `Timing`."""
 
+_JUDGED = ("speedup_low", "speedup_high", "noisy")
 _SAMPLES = ("samples_ns", "worker_samples")
 
 
@@ -238,6 +255,20 @@ def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
         of_peak = UNSET if share is None else view_of(ShareView, share)
         found.append(CaseView.of(case, samples=samples, of_peak=of_peak))
     return found
+
+
+class AdviceView(View, frozen=True):
+    """A remark on the times of a run, as the report has it."""
+
+    kind: str
+    """`busy`, `wide_interval`, `alone`, `standard_error`, `throttled`, `reference` or `measured_again`"""
+    text: str
+    """the remark, with a remedy"""
+
+
+def advice_of(result: Result) -> list[AdviceView]:
+    """Return the remarks on the times of a result."""
+    return views_of(AdviceView, result_advice(result))
 
 
 def log_text(log: Log) -> str:

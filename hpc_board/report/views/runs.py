@@ -24,11 +24,13 @@ from hpc_board.report.views import (
     views_of,
 )
 from hpc_board.report.views.results import (
+    AdviceView,
     CaseView,
     KernelView,
     LoopView,
     RemarkView,
     SanitizerFindingView,
+    advice_of,
     cases_of,
     dense_text,
     log_text,
@@ -246,6 +248,8 @@ class WholeRunView(RunView, frozen=True):
     findings: list[SanitizerFindingView]
     loops: list[LoopView]
     remarks: list[RemarkView]
+    advice: list[AdviceView]
+    """remarks on its times, those of the report"""
     history: list[StatusView]
     """the states that the run was in, oldest first"""
     provenance: dict[str, Any]
@@ -465,6 +469,8 @@ class TrialView(View, frozen=True):
     score_s: Seconds | None
     cases: list[CaseView]
     """the cases, with the time of every call"""
+    advice: list[AdviceView]
+    """remarks on the times, those of the report"""
     message: str
     provenance: dict[str, Any]
     """facts on the machine and the tools"""
@@ -497,6 +503,7 @@ def _output_keys(result: Result | None) -> dict[str, Any]:
     return {
         "profile": dense_text(result.profile) if result else "",
         **{name: log_text(getattr(result, name)) if result else "" for name in logs},
+        "advice": advice_of(result) if result else [],
         "kernels": views_of(KernelView, result.kernels if result else ()),
         "findings": views_of(SanitizerFindingView, result.findings if result else ()),
         "loops": views_of(LoopView, result.loops if result else ()),

@@ -204,7 +204,7 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
         timing, room = case.timing, max(2, width - 3)
         bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))
         counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
-        parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
+        parts += [_times(timing, width), *(coded(each.text, Tone.WAITING) for each in advice([case], processors))]
         if len(timing.samples_ns) > 1:
             parts.append(drawn([histogram(timing.samples_ns, timing.time_ns, room, bars, counted)]))
     return Group(*parts)

@@ -81,6 +81,7 @@ def test_a_brief_ranked_run_has_at_most_450_bytes(board: Recorded) -> None:
     found, size = brief(board, "run", "2")
     assert (found["score_s"], found["score_low_s"], found["rank"]) == (0.002123, 0.001988, 1)
     assert found["times_ns"] == [2_123_000.0] * 8
+    assert found["advice"] == ["wide_interval"]
     assert found["verdict_line"].startswith("Rank 1 of 1 on CPU: 2.12 ms")
     assert size <= 450
 

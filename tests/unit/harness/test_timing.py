@@ -156,15 +156,43 @@ def test_of_rows_the_lower_quartile_counts_and_no_less_than_the_floor_and_calls_
     found = of_rows(rows, [30.0, 20.0, 90.0], [1.0, 2.0], floor_ns=1, bound_ns=0, busy=0.5)
     assert found.time_ns == pytest.approx(10.625)
     assert (found.low_ns, found.high_ns) == (10, 12)
-    assert (found.worker_samples, found.reference_ns, found.kernel_clock_ns, found.is_busy) == ((3, 3), 30, 1.5, True)
+    assert (found.worker_samples, found.reference_ns, found.kernel_clock_ns, found.is_busy) == ((3, 3), 25, 1.5, True)
+    assert (found.reference_low_ns, found.reference_high_ns, found.reference_is_wide) == (20, 90, True)
     slow = of_rows(rows, [], [1.0], floor_ns=1, bound_ns=20, busy=0)
     assert (slow.time_ns, slow.low_ns, slow.high_ns, slow.bound_ns, slow.is_busy) == (20, 10, 20, 20, False)
+    assert (slow.best_ns, slow.worst_ns, slow.is_bounded, found.is_bounded) == (20, 60, False, False)
     tiny = of_rows(rows, [], [1.0], floor_ns=100, bound_ns=0, busy=0)
     assert (tiny.time_ns, tiny.low_ns, tiny.high_ns) == (100, 100, 100)
 
 
+TIMES = st.lists(st.lists(st.floats(1, 1e9), min_size=1, max_size=9), min_size=1, max_size=5)
+
+
+@given(TIMES, st.floats(0, 1e9))
+def test_the_time_lies_between_the_best_and_the_worst_and_within_its_interval(
+    rows: list[list[float]], b: float
+) -> None:
+    for found in (of_rows(rows, [], [], floor_ns=0, bound_ns=b, busy=0), two_clocks(rows, [[max(1.0, b)]])):
+        assert found.best_ns <= found.time_ns <= found.worst_ns
+        assert (found.low_ns or 0) <= found.time_ns <= (found.high_ns or 0)
+
+
+def test_a_time_by_calls_alone_is_not_above_the_longest_that_a_call_takes() -> None:
+    found = of_rows([[151_000.0, 153_000.0, 280_151.0]], [], [], floor_ns=0, bound_ns=349_858.0, busy=0)
+    assert (found.time_ns, found.best_ns, found.worst_ns, found.mean_ns) == (349_858.0,) * 4
+    assert found.is_bounded
+    assert found.samples_ns == (151_000.0, 153_000.0, 280_151.0)
+
+
+def test_the_interval_of_a_speedup_has_those_of_both_times() -> None:
+    found = of_rows([[100.0, 100.0, 125.0]], [400.0, 400.0, 800.0], [], floor_ns=0, bound_ns=0, busy=0)
+    assert found.speedup == pytest.approx(4)
+    assert found.speedup_bounds == pytest.approx((4 / 1.25, 8))
+    assert of_rows([[100.0]], [400.0], [], floor_ns=0, bound_ns=0, busy=0).speedup_bounds is None
+
+
 def two_clocks(claims: list[list[float]], windows: list[list[float]], slack_ns: float = 1.0) -> Timing:
-    return of_two_clocks(claims, windows, [30.0], slack_ns=slack_ns, floor_ns=1, busy=0, noisy=False)
+    return of_two_clocks(claims, windows, [30.0], slack_ns=slack_ns, floor_ns=1, busy=0, throttled=False)
 
 
 def test_a_claim_within_the_bound_of_the_windows_counts() -> None:

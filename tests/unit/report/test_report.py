@@ -39,7 +39,9 @@ from hpc_board.report.run_words import outcome, short_specs, state_text, verdict
 from hpc_board.report.runs import outcome_line, run_outcome, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
 from hpc_board.report.tasks import gpus_table
-from tests.unit.recorded import AT, result_of, status_of, timed_case
+from hpc_board.report.times import result_advice
+from hpc_board.report.views.results import advice_of, cases_of
+from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.values import replace
 
 HERE = Cluster("here", "local")
@@ -815,3 +817,26 @@ def test_a_failure_of_all_cases_is_told_in_the_outcome_and_ends_its_traceback() 
     text = text_of(run_outcome(finished(two), two))
     assert "(size: 1; seed: 0)\n" in text
     assert "1  exception  KeyError: 'boom'     1\n" in text
+
+
+def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
+    wide = row_case(low_ns=1.5e6, time_ns=2e6, high_ns=2.66e6)
+    assert wide.timing is not None
+    told = dict.fromkeys(("best_ns", "worst_ns", "bound_ns", "time_ns"), 349_858.0)
+    cases = (
+        wide,
+        replace(wide, index=1, timing=replace(wide.timing, busy_processors=0.5, repeats=3)),
+        replace(wide, index=2, timing=replace(wide.timing, low_ns=151e3, high_ns=349_858.0, **told)),
+        replace(wide, index=3, timing=replace(wide.timing, low_ns=1.99e6, high_ns=2.01e6, throttled=True)),
+        replace(wide, index=4, timing=replace(wide.timing, low_ns=1.99e6, high_ns=2.01e6)),
+    )
+    result = result_of(Verdict.PASS, *cases)
+    found = result_advice(result)
+    assert [each.kind for each in found] == ["busy", "wide_interval", "alone", "throttled", "measured_again"]
+    text = " ".join(text_of(run_report(finished(result), result)).split())
+    assert [each.text for each in found if each.text not in text] == []
+    assert "interval of 58 % for benchmark 1" in text
+    assert "interval of 57 % for benchmark 3, from a call in a row to one alone, which takes longer" in text
+    assert "Measured again: benchmark 2, by up to 3 more processes, since other work used the machine." in text
+    assert [case.noisy for case in cases_of(result)] == [True, True, True, True, False]
+    assert [advice.text for advice in advice_of(result)] == [each.text for each in found]
