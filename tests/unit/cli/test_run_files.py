@@ -65,7 +65,7 @@ def test_files_come_home_whole_with_the_texts_of_the_result(board: Recorded, tmp
 
 def test_json_lists_paths_sizes_and_hashes(board: Recorded, tmp_path: Path) -> None:
     run, _ = profiled(board)
-    found = read(board, "run", str(run.id), "--files", tmp_path / "home", "--json")
+    found = read(board, "run", str(run.id), "--files", tmp_path / "home")
     report = next(each for each in found["files"] if each["path"].endswith("ncu-rep"))
     assert report == {
         "path": str(tmp_path / "home" / f"run-{run.id}" / "case-1.ncu-rep"),
@@ -81,7 +81,7 @@ def test_links_and_names_of_others_stay_in_the_job_folder(board: Recorded, tmp_p
     (folder / "profile" / "reference.py").write_text("secret")
     (folder / "profile" / ".hidden.json").write_text("secret")
     os.mkfifo(folder / "profile" / "pipe.json")
-    read(board, "run", str(run.id), "--files", tmp_path / "home", "--json")
+    read(board, "run", str(run.id), "--files", tmp_path / "home")
     got = names_in(tmp_path / "home" / f"run-{run.id}")
     assert {name for name in got if not name.startswith(("case-1", "slurm-"))} == {"build.txt", "profile.txt"}
     door = board.door
