@@ -18,12 +18,13 @@ from hpc_board.errors import InputError, SchedulerError, StorageError, WaitExpir
 
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
+    from hpc_board.domain.comparison import Compared
     from hpc_board.domain.run import WholeRun
     from hpc_board.domain.standing import Page
     from hpc_board.domain.standing import Standing as Row
     from hpc_board.model.result import Case as JudgedCase
 
-__all__ = ["Board", "Case", "Run", "Runner", "Runs", "Standing", "Standings"]
+__all__ = ["Advice", "Board", "Case", "Comparison", "Run", "Runner", "Runs", "Standing", "Standings", "Task"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -32,8 +33,9 @@ class Case(msgspec.Struct, frozen=True):
     """A case of a run: a test, or a benchmark with its times in seconds.
 
     `spec` has the arguments of the case, "size: 1024; seed: 3". `low_s` and `high_s` are the bounds of the 80 %
-    confidence interval of `time_s`, on a CPU. `of_tolerance` is the largest ratio of an error to the tolerance of the
-    task's check, `cause` the cause of wrong values that they prove; docs/results.md has both.
+    confidence interval of `time_s`, and likewise those of `reference_s` and `speedup`; None where they are unknown.
+    `noisy` says that the run has advice on these times. `of_tolerance` is the largest ratio of an error to the
+    tolerance of the task's check, `cause` the cause of wrong values that they prove; docs/results.md has both.
     """
 
     phase: str
@@ -47,6 +49,18 @@ class Case(msgspec.Struct, frozen=True):
     speedup: float | None = None
     of_tolerance: float | None = None
     cause: str | None = None
+    reference_low_s: float | None = None
+    reference_high_s: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    noisy: bool = False
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """A remark on the times of a run, with a remedy, as its report has it."""
+
+    kind: str
+    text: str
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -55,7 +69,9 @@ class Run(msgspec.Struct, frozen=True):
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
     docs/results.md has the states and verdicts. `runner` is the number of the runner that judges it, None for a job of
     its own. `repeats` is the number of the newest earlier run of an identical file; `reused` is true in the answer to a
-    submission that sent no new run. `entrant` is empty for the account itself.
+    submission that sent no new run. `entrant` is empty for the account itself. `started_at` is the time at which the
+    board noticed the start, and `ended_at` the end by the clock of the node. `build`, `stdout`, `stderr` and `profile`
+    are empty if you may not read them.
     """
 
     id: int
@@ -83,11 +99,50 @@ class Run(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] = {}
     parent: int | None = None
     cases: tuple[Case, ...] = ()
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    advice: tuple[Advice, ...] = ()
+    build: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    profile: str = ""
+    provenance: Mapping[str, Any] = {}
+    usage: Mapping[str, Any] = {}
 
     @property
     def passed(self) -> bool:
         """Return whether the kernel passed."""
         return self.verdict == "pass"
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The difference of the scores of two submissions on one GPU, as `hpc-board compare` shows it.
+
+    `run` and `other` are the numbers of the runs, the older first. `speedup` is the ratio of their times, with its 95 %
+    confidence interval, and `shown` says that the measurements show a difference; None without times of the same cases.
+    """
+
+    gpu: str
+    run: int
+    other: int
+    speedup: float | None
+    low: float | None
+    high: float | None
+    shown: bool
+    text: str
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task: its text, its cases, and the files that participants may read, the reference among them, by name."""
+
+    name: str
+    description: str
+    languages: tuple[str, ...]
+    gpus: tuple[str, ...]
+    deadline: datetime | None
+    tests: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    files: Mapping[str, str]
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -123,6 +178,10 @@ class Standing(msgspec.Struct, frozen=True):
     entrant: str = ""
 
 
+_LOGS = ("build", "stdout", "stderr", "profile")
+_NOT_IN_ROWS = {"cases", "advice", "provenance", "usage", *_LOGS}
+
+
 class _Table(tuple[T, ...]):
     """A tuple of values that is a table, too."""
 
@@ -132,8 +191,11 @@ class _Table(tuple[T, ...]):
         return f"{type(self).__name__}({list(self)!r})"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each value, without its cases."""
-        return [{key: cell for key, cell in msgspec.structs.asdict(each).items() if key != "cases"} for each in self]
+        """Return a dictionary for each value, without its cases, advice, texts and facts."""
+        return [
+            {key: cell for key, cell in msgspec.structs.asdict(each).items() if key not in _NOT_IN_ROWS}
+            for each in self
+        ]
 
     def to_pandas(self) -> Any:
         """Return the rows as a DataFrame of pandas.
@@ -218,6 +280,38 @@ class Board:
         """Return the names of the GPUs."""
         with self._session():
             return tuple(gpu.name for gpu in self._board.gpus.all())
+
+    def task(self, name: str) -> Task:
+        """Return a task.
+
+        Raises:
+            InputError: there is no such task.
+        """
+        from hpc_board.model.task import case_text
+
+        with self._session():
+            found = self._board.tasks.get(name)
+            return _of(
+                Task,
+                found,
+                languages=tuple(str(each) for each in found.languages or (found.language,)),
+                gpus=tuple(gpu.name for gpu in self._board.gpus.allowed(found)),
+                tests=tuple(map(case_text, found.tests)),
+                benchmarks=tuple(map(case_text, found.benchmarks)),
+                files={each.name: each.text for each in found.files if each.text is not None},
+            )
+
+    def template(self, task: str, language: str | None = None) -> str:
+        """Return the template of submissions for a task, by default in the task's language.
+
+        Raises:
+            InputError: there is no such task, or no template for this language.
+        """
+        from hpc_board.catalog.template import starter
+
+        with self._session():
+            found = self._board.tasks.get(task)
+            return starter(found, language, self._board.gpus.allowed(found))
 
     def submit(
         self,
@@ -480,6 +574,26 @@ class Board:
                     raise answer.error
             return self._runs_numbered(numbers)
 
+    def code(self, run: Run) -> str:
+        """Return the file of a run.
+
+        Raises:
+            Refused: it belongs to another user.
+        """
+        with self._session():
+            return self._board.submissions.code(run.submission)[1].decode(errors="replace")
+
+    def compare(self, one: Run, other: Run, gpus: str | Sequence[str] = ()) -> tuple[Comparison, ...]:
+        """Compare the submissions of two runs, on each GPU given, or on each that has times of both.
+
+        Raises:
+            InputError: they cannot be compared, for the reason in the message.
+        """
+        names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+        with self._session():
+            found = self._board.submissions.compare(one.submission, other.submission, names)
+            return tuple(map(_comparison, found))
+
     def diff(self, one: Run, other: Run) -> str | None:
         """Return the unified diff of the files of two runs, the older first; None if you may not read both."""
         from hpc_board.board.code_diff import code_diff
@@ -547,6 +661,13 @@ class Board:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
 
 
+def _comparison(found: "Compared") -> Comparison:
+    (one, other), score = found.runs, found.comparison.score
+    if score is None:
+        return Comparison(found.gpu, one.id, other.id, None, None, None, shown=False, text="")
+    return _of(Comparison, score, gpu=found.gpu, run=one.id, other=other.id)
+
+
 def _of(type_: type[T], value: object, **others: Any) -> T:
     """Return `others` and the attributes of a value that have the names of the other fields."""
     names = (name for name in type_.__struct_fields__ if name not in others)
@@ -554,7 +675,13 @@ def _of(type_: type[T], value: object, **others: Any) -> T:
 
 
 def _run(found: "WholeRun") -> Run:
+    from hpc_board.domain.run import RunState
+    from hpc_board.domain.usage import usage_of
+    from hpc_board.report.times import result_advice
+
     run, result = found.run, found.result
+    usage = usage_of(result) if result else None
+    started = [status.at for status in found.history if status.state is RunState.RUNNING]
     return _of(
         Run,
         run,
@@ -574,15 +701,26 @@ def _run(found: "WholeRun") -> Run:
         tags=dict(run.origin.tags),
         parent=run.origin.parent,
         cases=tuple(map(_case, result.cases)) if result else (),
+        started_at=started[-1] if started else None,
+        advice=tuple(Advice(each.kind, each.text) for each in result_advice(result)) if result else (),
+        provenance=dict(result.provenance) if result else {},
+        usage=msgspec.structs.asdict(usage) if usage else {},
+        **{name: getattr(result, name).text if result else "" for name in _LOGS},
     )
 
 
+_TIMES = ("time", "low", "high", "reference", "reference_low", "reference_high")
+
+
 def _case(case: "JudgedCase") -> Case:
-    times: dict[str, float | None] = {}
+    from hpc_board.report.times import is_noisy
+
+    found: dict[str, Any] = {}
     if timing := case.timing:
-        nanoseconds = (timing.time_ns, timing.low_ns, timing.high_ns, timing.reference_ns)
-        seconds = (None if each is None else each / 1e9 for each in nanoseconds)
-        times = dict(zip(("time_s", "low_s", "high_s", "reference_s"), seconds, strict=True), speedup=timing.speedup)
+        nanoseconds = {name: getattr(timing, f"{name}_ns") for name in _TIMES}
+        found = {f"{name}_s": None if each is None else each / 1e9 for name, each in nanoseconds.items()}
+        low, high = timing.speedup_bounds or (None, None)
+        found |= {"speedup": timing.speedup, "speedup_low": low, "speedup_high": high, "noisy": is_noisy(timing)}
     wrong = case.mismatch
     return Case(
         case.phase,
@@ -591,7 +729,7 @@ def _case(case: "JudgedCase") -> Case:
         case.message,
         of_tolerance=wrong.of_tolerance if wrong else case.margin,
         cause=str(wrong.cause) if wrong and wrong.cause else None,
-        **times,
+        **found,
     )
 
 

@@ -16,14 +16,16 @@ from hpc_board import Board, BoardError, WaitExpired, scripting
 from hpc_board.board import parts
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import InputError
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.scripting import Runs
 from hpc_board.tui.local_files import known_files, sent_as
 from hpc_board.tui.preferences import Memory, state_file
 from tests.conftest import short_folder, skip_without
 from tests.e2e.installation import install
 from tests.service import serving
 from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, timed_case
+from tests.values import replace
 
 PAGE = (REPOSITORY / "docs" / "scripts.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -145,6 +147,51 @@ def test_a_submission_has_an_entrant_tags_and_a_parent(monkeypatch: pytest.Monke
     with pytest.raises(BoardError, match='the entrant "bob/agent-b" is not one of'):
         board.submit({"five.py": KERNEL}, gpus="CPU", entrant="bob/agent-b")
     board.cancel([first, second, third, fourth])
+
+
+def test_a_run_has_its_advice_logs_usage_and_the_bounds_of_its_times(recording: Recorded) -> None:
+    noisy, steady = row_case(busy=0.8), row_case(1, low_ns=2.0e6, time_ns=2.1e6, high_ns=2.15e6)
+    cases = [
+        replace(case, timing=replace(case.timing, reference_ns=7.4e6, reference_low_ns=2.8e6, reference_high_ns=7.6e6))
+        for case in (noisy, steady)
+        if case.timing is not None
+    ]
+    result = result_of(Verdict.PASS, *cases)
+    told = {**result.provenance, "cpu_seconds": 12.5}
+    result = replace(result, build=Log("built"), stdout=Log("said"), profile=Log("profiled"), provenance=told)
+    own = recording.add(result=result, score_s=2.1e-3)
+    run = Board().run(own.id)
+    assert [each.kind for each in run.advice] == ["busy", "reference"]
+    assert "Noisy reference: its time in benchmark 1, 7.40 ms (2.80 to 7.60 ms); 2, 7.40 ms" in run.advice[1].text
+    assert (run.build, run.stdout, run.stderr, run.profile) == ("built", "said", "", "profiled")
+    assert run.provenance == result.provenance
+    assert (run.usage["cpu_seconds"], run.usage["memory_peak_bytes"]) == (12.5, None)
+    case = run.cases[1]
+    assert (case.reference_low_s, case.reference_high_s, case.noisy) == (2.8e-3, 7.6e-3, True)
+    assert case.speedup == pytest.approx(7.4 / 2.1)
+    assert (case.speedup_low or 0, case.speedup_high or 0) == pytest.approx((1.333, 3.725), abs=0.001)
+    assert run.ended_at is None or run.ended_at >= run.submitted_at
+    assert "build" not in Runs([run]).rows()[0]
+
+
+def test_a_task_its_template_the_code_of_a_run_and_a_comparison_are_at_hand(recording: Recorded) -> None:
+    slow = row_case(low_ns=2.0e6, time_ns=2.1e6, high_ns=2.15e6)
+    fast = row_case(low_ns=1.0e6, time_ns=1.05e6, high_ns=1.1e6)
+    runs = [recording.add(result=result_of(Verdict.PASS, each), score_s=1e-3) for each in (slow, fast)]
+    board = Board()
+    task = board.task("vectoradd_py")
+    assert "reference.py" in task.files
+    assert task.description
+    assert task.tests[0].startswith("size:")
+    assert "def custom_kernel" in board.template("vectoradd_py")
+    with pytest.raises(InputError):
+        board.template("vectoradd_py", "COBOL")
+    one, other = (board.run(each.id) for each in runs)
+    assert "custom_kernel" in board.code(one)
+    (found,) = board.compare(one, other)
+    assert (found.run, found.other, found.shown) == (one.id, other.id, True)
+    assert found.speedup == pytest.approx(2)
+    assert (found.low or 0) < 2 < (found.high or 0)
 
 
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:
