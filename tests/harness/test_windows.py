@@ -109,7 +109,10 @@ def test_a_call_that_is_queued_is_timed_while_its_process_is_stopped(tmp_path: P
     assert case.timing.time_ns == max(case.timing.kernel_clock_ns, case.timing.bound_ns or 0.0)
     (log,) = tmp_path.glob("**/windows.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert Counter(line["made"] for line in lines)["call"] == 6 + 3 + 8, "the reference's, trials and an audit"
+    # The reference is called up to 5 times more if the scatter of its times is wide.
+    assert 0 <= Counter(line["made"] for line in lines)["call"] - (6 + 3 + 8) <= 5, (
+        "the reference's, trials and an audit"
+    )
     assert all(line["window_ns"] > 0 and line["copied_ns"] >= 0 and not line["by_host"] for line in lines)
     assert {line["verdict"] for line in lines} == {"pass"}
     assert len({line["process"] for line in lines}) == 2
@@ -407,7 +410,7 @@ FAILS = (
         (
             unallocated("OutOfMemoryError('full')"),
             Verdict.OUT_OF_MEMORY,
-            "there is no memory for the call: OutOfMemoryError",
+            "the memory of a call cannot be allocated, out of memory: OutOfMemoryError",
         ),
         (FAILS, Verdict.DEVICE_ERROR, "the call cannot be timed: RuntimeError: CUDA error: GPU is lost"),
     ],

@@ -410,7 +410,7 @@ class _Judge:
         try:
             self._windows.share(frame["size"], fds[0])
         except OutOfMemoryError as error:
-            return self._failed("there is no memory for the call", error)
+            return self._failed("the memory of a call cannot be allocated", error)
         return {"type": "filled"}
 
     def _window(self, frame: Frame, fds: list[int]) -> Frame:
