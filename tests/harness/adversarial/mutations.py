@@ -76,7 +76,7 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)"
+_CHECK = "last, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)"
 _SLEEPS_EXCUSED = Edit("processes/tree.py", "self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW", "False")
 _EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ran_since(before))", "waited_ns")
 _BOUND = "return least_of_row_ns(self._worked_ns(), self._alone_ns())"
@@ -101,7 +101,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "p17_call_counter",
         "measure/bench.py",
         _CHECK,
-        f'{_CHECK} if not timed else ("", False)',
+        f'{_CHECK} if not timed else (Checked(Verdict.PASS, ""), False)',
         _passes,
     ),
     _off(
