@@ -33,6 +33,7 @@ from hpc_board.cli.output import (
     write_plot,
 )
 from hpc_board.domain.gpus import none_allowed
+from hpc_board.domain.origin import author_of
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
@@ -229,6 +230,8 @@ def history(
     chosen = _gpu_names_of(board, name, gpus)
     whose = user or board.user
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
+    if not any(page.rows for page in pages):
+        _require_known(board, whose)
     task = board.tasks.get(name).name
     records = {page.gpu: board.standings.records(name, page.gpu, version=version) for page in pages}
     if plot is not None:
@@ -249,6 +252,15 @@ def history(
         return
     shown = [page for page in pages if page.rows] or pages
     print_blocks(*(block for page in shown for block in history_report(task, page, whose, records[page.gpu])))
+
+
+def _require_known(board: Board, user: str) -> None:
+    """Require that a user, or the account of an entrant, has a rank or a run.
+
+    Raises:
+        InputError: neither is visible; the hint offers the nearest name.
+    """
+    board.standings.of_user(author_of(user)[0])
 
 
 def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, as_json: bool) -> None:
@@ -393,6 +405,8 @@ def feed(
         return board.standings.feed(task=name, gpu=gpu, user=user, before=newer[-1].id if newer else before, limit=size)
 
     entries = listed_rows(older, limit, _ROWS, as_json=as_json)
+    if user and not entries:
+        _require_known(board, user)
     if as_json:
         from hpc_board.report.views.standings import FeedView
 

@@ -180,9 +180,11 @@ def check_budget(
     whose, author = entrant or None, author_text(user, entrant)
     used = _runs_since(db, budget, user, whose, now)
     if budget.runs is not None and used + runs > budget.runs:
-        these = "" if runs == 1 else f", and these are {runs}"
+        sent = "1 run" if used == 1 else f"{used:,} runs"
+        these = "" if runs == 1 else f"; these are {runs}"
         raise Refused(
-            f"budget exhausted: {author} has sent {used} of {budget.runs} runs within the last {budget.per}{these}.",
+            f"budget exhausted: {author} has sent {sent} within the last {budget.per}, and the budget "
+            f"is {budget.runs:,}{these}.",
             hint="Nothing was sent. `--budget` or $HPC_BOARD_BUDGET set the budget of this command.",
         )
     is_limited = budget.gpu_seconds is not None and demand.runs

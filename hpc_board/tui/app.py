@@ -718,6 +718,7 @@ class BoardApp(App[None]):
             )
             self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:
+            self.clear_notifications()
             self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
 

@@ -97,8 +97,13 @@ def test_a_users_ranks_are_those_of_the_present_boards_that_count(board: Recorde
         ["TASK", "GPU", "RANK", "USERS", "SCORE", "SPEEDUP"],
         ["vectoradd_py", "CPU", "5", "5", "44.0", "µs"],
     ]
-    refused = call(board, "show", "--user", "adda")
-    assert (refused.exit_code, 'unknown user "adda". Did you mean "ada"?' in refused.stderr) == (2, True)
+    for words in (
+        ("show", "--user", "adda"),
+        ("history", "vectoradd_py", "--user", "adda/x"),
+        ("feed", "--user", "adda"),
+    ):
+        refused = call(board, *words)
+        assert (refused.exit_code, 'unknown user "adda". Did you mean "ada"?' in refused.stderr) == (2, True)
 
 
 def narrow(board: Recorded, description: str) -> None:
