@@ -255,7 +255,8 @@ class TriedView(View, frozen=True):
     @classmethod
     def of(cls, tried: Tried) -> "TriedView":
         """Return the object of a template or a milestone."""
-        return view_of(cls, tried, cases=views_of(TriedCaseView, tried.lint.cases), message=tried.lint.message)
+        cases = [TriedCaseView.of(case) for case in tried.lint.cases]
+        return view_of(cls, tried, cases=cases, message=tried.lint.message)
 
 
 class TaskCheckView(View, frozen=True):
@@ -299,7 +300,7 @@ class TaskCheckView(View, frozen=True):
             findings=views_of(DiagnosticView, findings),
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=views_of(LeftOutView, lint.left_out),
-            submissions=views_of(TriedView, tried),
+            submissions=[TriedView.of(each) for each in tried],
         )
 
 
