@@ -19,6 +19,7 @@ from hpc_board.errors import InputError, SchedulerError, StorageError, WaitExpir
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
     from hpc_board.domain.comparison import Compared
+    from hpc_board.domain.origin import Tags
     from hpc_board.domain.run import WholeRun
     from hpc_board.domain.standing import Page
     from hpc_board.domain.standing import Standing as Row
@@ -126,8 +127,8 @@ class Comparison(msgspec.Struct, frozen=True):
     run: int
     other: int
     speedup: float | None
-    low: float | None
-    high: float | None
+    speedup_low: float | None
+    speedup_high: float | None
     shown: bool
     text: str
 
@@ -352,7 +353,7 @@ class Board:
         from hpc_board.domain.budget import BUDGET_VARIABLE, budget_of
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
-        from hpc_board.domain.origin import Origin, default_origin, tags_of
+        from hpc_board.domain.origin import Origin, default_origin
         from hpc_board.runs.drafts import read_source
         from hpc_board.tui.local_files import remember_submission
 
@@ -374,7 +375,7 @@ class Board:
             sources = [read_source(path) for path in paths]
         origin = Origin(
             default_origin(os.environ).entrant if entrant is None else entrant,
-            tags_of(f"{key}={value}" for key, value in (tags or {}).items()),
+            _tags(tags),
             parent.submission if isinstance(parent, Run) else parent,
         )
         requests = [SubmissionRequest(source, task, names, mode, note, options, origin) for source in sources]
@@ -485,7 +486,7 @@ class Board:
         *,
         key: str = "",
         note: str = "",
-        tag: str | Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
         entrant: str | None = None,
         task: str | None = None,
         gpu: str | None = None,
@@ -494,14 +495,12 @@ class Board:
     ) -> Runs:
         """Return your runs, or the newest `limit` ones: of a key, with `note` in a note, of a task, a GPU and a mode.
 
-        `tag` is a tag such as "model=small", or several, all of which the submission has; `entrant` is that of the
-        runs, "" for your account itself.
+        The submission has all of the `tags`; `entrant` is that of the runs, "" for your account itself.
 
         Raises:
             InputError: there is no such task, GPU or mode, or the limit is negative.
         """
         from hpc_board.board.parts import in_parts
-        from hpc_board.domain.origin import tags_of
         from hpc_board.runs.drafts import mode_called
 
         if limit is not None and limit < 0:
@@ -514,7 +513,7 @@ class Board:
                 self._board.runs.list,
                 key=key,
                 note=note,
-                tags=tags_of([tag] if isinstance(tag, str) else tag),
+                tags=_tags(tags),
                 entrant=entrant,
                 task=name,
                 gpu=on,
@@ -606,7 +605,7 @@ class Board:
         one: str,
         other: str,
         *,
-        tag: str | Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
         task: str | None = None,
         gpus: str | Sequence[str] = (),
     ) -> dict[str, Any]:
@@ -616,13 +615,11 @@ class Board:
             InputError: a side has no such runs, or both have no board in common.
         """
         from hpc_board.board.experiments import experiment
-        from hpc_board.domain.origin import tags_of
         from hpc_board.report.views.experiments import ExperimentView
 
-        tags = tags_of([tag] if isinstance(tag, str) else tag)
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         with self._session():
-            found = experiment(self._board, one, other, tags=tags, task=task, gpus=names)
+            found = experiment(self._board, one, other, tags=_tags(tags), task=task, gpus=names)
         return dict(msgspec.to_builtins(ExperimentView.of(found)))
 
     def standings(self, task: str, gpus: str | Sequence[str] = (), *, by: str = "account") -> Standings:
@@ -661,11 +658,25 @@ class Board:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
 
 
+def _tags(tags: Mapping[str, str] | None) -> "Tags":
+    from hpc_board.domain.origin import tags_of
+
+    return tags_of(f"{key}={value}" for key, value in (tags or {}).items())
+
+
 def _comparison(found: "Compared") -> Comparison:
     (one, other), score = found.runs, found.comparison.score
     if score is None:
         return Comparison(found.gpu, one.id, other.id, None, None, None, shown=False, text="")
-    return _of(Comparison, score, gpu=found.gpu, run=one.id, other=other.id)
+    return _of(
+        Comparison,
+        score,
+        gpu=found.gpu,
+        run=one.id,
+        other=other.id,
+        speedup_low=score.low,
+        speedup_high=score.high,
+    )
 
 
 def _of(type_: type[T], value: object, **others: Any) -> T:
@@ -727,7 +738,7 @@ def _case(case: "JudgedCase") -> Case:
         case.spec,
         str(case.verdict),
         case.message,
-        of_tolerance=wrong.of_tolerance if wrong else case.margin,
+        of_tolerance=wrong.of_tolerance if wrong else case.of_tolerance,
         cause=str(wrong.cause) if wrong and wrong.cause else None,
         **found,
     )

@@ -5,7 +5,7 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpc_board.admin.export.columns import TABLES, CodeColumns, Columns, OutputColumns, kinds_of
+from hpc_board.admin.export.columns import COLUMNS, CodeColumns, Columns, OutputColumns, kinds_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "data.md"
 
@@ -23,7 +23,7 @@ def page_with_columns(page: str) -> str:
 
 
 def _sections() -> Iterator[str]:
-    for name, struct in TABLES.items():
+    for name, struct in COLUMNS.items():
         yield _section(f"Table `{name}`", struct)
         if name == "runs":
             yield _section("Table `runs` with `--with-code`", CodeColumns)

@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.board.parts import in_parts
 from hpc_board.domain.comparison import Difference, measured_score, score_difference
-from hpc_board.domain.experiment import Best, Experiment, Match, by_board, course, newest_versions
+from hpc_board.domain.experiment import Best, Experiment, Match, by_board, newest_versions, trajectory
 from hpc_board.domain.origin import Tags, author_of, author_text, tags_of
 from hpc_board.domain.run import Run
 from hpc_board.errors import InputError
@@ -63,10 +63,10 @@ def experiment(
         )
     matches = []
     for key in common:
-        courses = course(sides[0].name, first[key]), course(sides[1].name, second[key])
-        bests = courses[0].best, courses[1].best
+        trajectories = trajectory(sides[0].name, first[key]), trajectory(sides[1].name, second[key])
+        bests = trajectories[0].best, trajectories[1].best
         difference = None if None in bests else _difference(board, key[0], bests)
-        matches.append(Match(key[0], versions[key[0]], key[1], courses, difference))
+        matches.append(Match(key[0], versions[key[0]], key[1], trajectories, difference))
     return Experiment((sides[0].name, sides[1].name), tuple(matches))
 
 

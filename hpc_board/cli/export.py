@@ -22,15 +22,13 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
+from hpc_board.domain.export import FORMATS, HTML, JSON, PARQUET, RUNS, TABLE_FORMATS, TABLES
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
 from hpc_board.report.usage import statistics_report
 from hpc_board.report.views import view_of
 from hpc_board.report.views.usage import StatisticsView
-
-_FORMATS = ("csv", "jsonl", "parquet")
-_TABLES = ("runs", "cases", "samples", "tasks")
 
 
 class Since(click.ParamType[datetime]):
@@ -62,8 +60,8 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
         click.option("--format", "form", type=click.Choice(forms), required=True, help=formats),
         click.option(
             "--what",
-            type=click.Choice(_TABLES),
-            default=_TABLES[0],
+            type=click.Choice(TABLES),
+            default=RUNS,
             show_default=True,
             help="Table: the runs, their cases, the samples of these, or the tasks.",
         ),
@@ -113,7 +111,7 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
         "hpc-board export --format jsonl --ended-only --with-code --with-output --since 30d -o runs.jsonl",
     ),
 )
-@_table_options(_FORMATS, "Format of the table.")
+@_table_options(TABLE_FORMATS, "Format of the table.")
 @click.pass_obj
 def export_own(open_: Open, /, **options: Any) -> None:
     """Export your runs as a table.
@@ -132,7 +130,7 @@ def export_own(open_: Open, /, **options: Any) -> None:
         "hpc-board admin export --format parquet --what cases --ended-only --anonymous -o cases.parquet",
     )
 )
-@_table_options((*_FORMATS, "json", "html"), "Runs as csv, jsonl, parquet or json; boards as html.")
+@_table_options(FORMATS, "Runs as csv, jsonl, parquet or json; boards as html.")
 @click.pass_obj
 def export(open_: Open, /, **options: Any) -> None:
     """Export the runs of all users, or the boards as an HTML page.
@@ -145,7 +143,7 @@ def export(open_: Open, /, **options: Any) -> None:
 
 
 def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[str, ...], **options: Any) -> None:
-    long = form == "parquet" or options["with_code"] or options["with_output"]
+    long = form == PARQUET or options["with_code"] or options["with_output"]
     if output == "-" and sys.stdout.isatty() and long:
         raise click.UsageError("this format is not printed to a terminal; use -o FILE.")
     wanted = board.admin.export(form, gpus=listed(gpus), **options)
@@ -155,11 +153,11 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
         sys.stdout.buffer.flush()
         return
     # The page is public; the other formats have the runs of closed boards, too.
-    with new_file(Path(output), force=force, most=0o666 if form == "html" else 0o600) as file:
+    with new_file(Path(output), force=force, most=0o666 if form == HTML else 0o600) as file:
         written = wanted.write(file)
     counts = [
-        (written.rows, options["what"].removesuffix("s"), form != "html"),
-        (written.boards, "board", form in ("json", "html")),
+        (written.rows, options["what"].removesuffix("s"), form != HTML),
+        (written.boards, "board", form in (JSON, HTML)),
     ]
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:

@@ -128,27 +128,12 @@ _fields = click.option("--fields", metavar="KEYS", help="Print only these keys o
 
 
 class JsonCommand(click.Command):
-    """A command with the options for JSON: the form of `--json` is optional, and click would take the next word."""
+    """A command with the options for JSON; `--json` has no value in the next word, as an option of click would have."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._with_json_form(args))
-
-    def _with_json_form(self, words: list[str]) -> list[str]:
-        """Return the words with the default form behind each `--json` that is not the value of another option."""
-        options = [each for each in self.params if isinstance(each, click.Option)]
-        plain = [each for each in options if not each.is_flag and not each.count and each.flag_activation_value is None]
-        valued = {name for option in plain for name in option.opts}
-        found: list[str] = []
-        is_value = False
-        for word in words:
-            if word == "--" and not is_value:
-                break
-            found.append("--json=full" if word == "--json" and not is_value else word)
-            # The first of several short options that takes a value has the rest of the word, if any.
-            first = next((index for index, letter in enumerate(word) if f"-{letter}" in valued), None)
-            is_short = word.startswith("-") and not word.startswith("--") and first == len(word) - 1
-            is_value = not is_value and (word in valued or is_short)
-        return [*found, *words[len(found) :]]
+        end = args.index("--") if "--" in args else len(args)
+        given = [f"--json={_JSON_FORMS[0]}" if word == "--json" else word for word in args[:end]]
+        return super().parse_args(ctx, given + args[end:])
 
 
 def json_option(target: Any) -> Any:

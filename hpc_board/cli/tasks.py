@@ -215,12 +215,14 @@ def check(
             checked = results[-1]
             if len(results) > 1:
                 click.echo()
-            print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.tried, checked.findings))
+            print_blocks(
+                *check_report(checked.task, checked.functions, checked.lint, checked.submissions, checked.findings)
+            )
     if as_json:
         from hpc_board.report.views.tasks import TaskCheckView
 
         objects = [
-            TaskCheckView.of(each.task, each.functions, each.lint, each.tried, each.findings, passed=each.passed)
+            TaskCheckView.of(each.task, each.functions, each.lint, each.submissions, each.findings, passed=each.passed)
             for each in results
         ]
         print_json(objects[0] if len(objects) == 1 else objects)

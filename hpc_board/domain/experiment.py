@@ -20,7 +20,7 @@ SAMPLED = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
 """The modes that decide whether a file is right."""
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)
-"""The numbers of samples for which a share of passes is estimated."""
+"""The numbers of samples for which pass@k is estimated."""
 
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """Half widths of the 95 % interval of Student's t by degrees of freedom, from one on; more have the last."""
@@ -38,8 +38,8 @@ class Best(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Course(msgspec.Struct, frozen=True):
-    """The course of one side on one board.
+class Trajectory(msgspec.Struct, frozen=True):
+    """The trajectory of one side on one board.
 
     Attributes:
         name: the name of the side.
@@ -71,27 +71,27 @@ class Match(msgspec.Struct, frozen=True):
     task: str
     version: str
     gpu: str
-    courses: tuple[Course, Course]
+    trajectories: tuple[Trajectory, Trajectory]
     difference: Difference | None = None
 
 
-class PassShare(msgspec.Struct, frozen=True):
-    """The share of tries with `k` files each that have one that passes: the mean over boards, for both sides."""
+class PassAtK(msgspec.Struct, frozen=True):
+    """The probability that one of `k` files passes: the mean over boards, for both sides."""
 
     k: int
-    shares: tuple[float, float]
+    rates: tuple[float, float]
 
 
-class Speedup(msgspec.Struct, frozen=True):
+class MeanSpeedup(msgspec.Struct, frozen=True):
     """The geometric mean over boards of the first side's best time to the second's, and its 95 % interval.
 
     The interval is that of the boards as a sample of all such boards; it is None for a single one.
     """
 
     boards: int
-    ratio: float
-    low: float | None = None
-    high: float | None = None
+    speedup: float
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
 
 class Experiment(msgspec.Struct, frozen=True):
@@ -101,19 +101,17 @@ class Experiment(msgspec.Struct, frozen=True):
     matches: tuple[Match, ...]
 
     @property
-    def passes(self) -> tuple[PassShare, ...]:
-        """Return the shares of passes for as many samples as each side has on each board."""
-        most = min(course.files for match in self.matches for course in match.courses)
-        return tuple(
-            PassShare(count, (self._share(0, count), self._share(1, count))) for count in COUNTS if count <= most
-        )
+    def pass_at_k(self) -> tuple[PassAtK, ...]:
+        """Return the estimates of pass@k for as many samples as each side has on each board."""
+        most = min(each.files for match in self.matches for each in match.trajectories)
+        return tuple(PassAtK(count, (self._rate(0, count), self._rate(1, count))) for count in COUNTS if count <= most)
 
-    def _share(self, side: int, count: int) -> float:
-        courses = [match.courses[side] for match in self.matches]
-        return statistics.fmean(pass_share(each.files, each.passed, count) for each in courses)
+    def _rate(self, side: int, count: int) -> float:
+        trajectories = [match.trajectories[side] for match in self.matches]
+        return statistics.fmean(pass_at_k(each.files, each.passed, count) for each in trajectories)
 
     @property
-    def speedup(self) -> Speedup | None:
+    def mean(self) -> MeanSpeedup | None:
         """Return the speedup of the second side over the boards on which both have a time; None without one."""
         differences = [match.difference for match in self.matches if match.difference is not None]
         if not differences:
@@ -121,12 +119,12 @@ class Experiment(msgspec.Struct, frozen=True):
         logs = [math.log(each.speedup) for each in differences]
         mean, count = statistics.fmean(logs), len(logs)
         if count == 1:
-            return Speedup(1, math.exp(mean), differences[0].low, differences[0].high)
+            return MeanSpeedup(1, math.exp(mean), differences[0].low, differences[0].high)
         half = _STUDENT[min(count - 2, len(_STUDENT) - 1)] * statistics.stdev(logs) / math.sqrt(count)
-        return Speedup(count, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+        return MeanSpeedup(count, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def pass_share(samples: int, passed: int, count: int) -> float:
+def pass_at_k(samples: int, passed: int, count: int) -> float:
     """Return the estimated probability that one of `count` samples passes, pass@k.
 
     It is the unbiased estimator of Chen et al., "Evaluating Large Language Models Trained on Code" (2021): one less the
@@ -153,8 +151,8 @@ def newest_versions(runs: Iterable[Run]) -> Mapping[str, str]:
     return {run.task: run.task_version for run in sorted(runs, key=lambda each: each.id)}
 
 
-def course(name: str, runs: Sequence[Run]) -> Course:
-    """Return the course of a side with these ended runs on one board, at least one, oldest first."""
+def trajectory(name: str, runs: Sequence[Run]) -> Trajectory:
+    """Return the trajectory of a side with these ended runs on one board, at least one, oldest first."""
     begin = runs[0].created_at
     timed = [
         Best(run.id, run.score_s, number, (_end(run) - begin).total_seconds())
@@ -169,7 +167,7 @@ def course(name: str, runs: Sequence[Run]) -> Course:
             and (run.verdict is Verdict.PASS or run.verdict.blames_kernel)
         ):
             blamed[run.code_sha256] = blamed.get(run.code_sha256, False) or run.verdict is not Verdict.PASS
-    return Course(
+    return Trajectory(
         name=name,
         runs=len(runs),
         seconds=max((_end(run) - begin).total_seconds() for run in runs),

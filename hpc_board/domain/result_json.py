@@ -106,12 +106,14 @@ def times_of(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_plain(cases: Iterable[Any]) -> None:
-    """Give times their present names, and replace the details of wrong values by plain ones of bounded size.
+    """Give numbers their present names, and replace the details of wrong values by plain ones of bounded size.
 
     Raises:
         ValueError: they are malformed.
     """
     for index, case in enumerate(cases):
+        if isinstance(case, dict) and "margin" in case:
+            case["of_tolerance"] = case.pop("margin")
         if isinstance(case, dict) and isinstance(case.get("timing"), dict):
             case["timing"] = times_of(case["timing"])
         if isinstance(case, dict) and case.get("mismatch") is not None:

@@ -140,7 +140,7 @@ class Lint:
 
 
 @dataclass(frozen=True)
-class Tried:
+class CheckedSubmission:
     """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none."""
 
     name: str

@@ -213,8 +213,8 @@ class Case(Value):
     """One case of one phase ("test" or "benchmark"): its verdict, and its times if it was timed.
 
     `work` is the minimum work of a right call, if the task declares it and the case was timed. `mismatch` has the
-    details of wrong values; `margin` is the largest ratio of an error in a right output to the check's tolerance, None
-    if the tolerance is unknown or the inputs are secret.
+    details of wrong values; `of_tolerance` is the largest ratio of an error in a right output to the check's
+    tolerance, None if the tolerance is unknown or the inputs are secret.
     """
 
     phase: str
@@ -225,7 +225,7 @@ class Case(Value):
     timing: Timing | None = None
     work: Work | None = None
     mismatch: Mismatch | None = None
-    margin: float | None = None
+    of_tolerance: float | None = None
 
 
 class Log(Value):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.lint import MARGIN_MAX, PROBES, UNMADE, CheckedCase, Lint, Probed, Tried
+from hpc_board.model.lint import MARGIN_MAX, PROBES, UNMADE, CheckedCase, CheckedSubmission, Lint, Probed
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
@@ -17,16 +17,20 @@ _FAILURES = ("unusable", "lost", "raises", "out_of_memory", "refuses_reference")
 
 
 def check_report(
-    task: Task, functions: Sequence[str], lint: Lint, tried: Sequence[Tried], findings: Sequence[Diagnostic]
+    task: Task,
+    functions: Sequence[str],
+    lint: Lint,
+    submissions: Sequence[CheckedSubmission],
+    findings: Sequence[Diagnostic],
 ) -> tuple[Block, ...]:
-    """Return the report of a checked task; `functions` are those of its reference, `tried` its submissions."""
+    """Return the report of a checked task; `functions` are those of its reference."""
     blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
     if lint.cases:
         blocks += [Heading("Probes"), _probes_table(task, lint.cases)]
-    if any(case.probed for each in tried for case in each.lint.cases):
-        blocks += [Heading("Submissions of the task"), _tried_table(tried)]
-    left_out = [*_left_out(lint, ""), *((each.name, one_line(each.left_out)) for each in tried if each.left_out)]
-    left_out += [row for each in tried for row in _left_out(each.lint, f"{each.name}, ")]
+    if any(case.probed for each in submissions for case in each.lint.cases):
+        blocks += [Heading("Submissions of the task"), _submissions_table(submissions)]
+    left_out = [*_left_out(lint, ""), *((each.name, one_line(each.left_out)) for each in submissions if each.left_out)]
+    left_out += [row for each in submissions for row in _left_out(each.lint, f"{each.name}, ")]
     if left_out:
         blocks += [Heading("Left out"), Facts(tuple(left_out))]
     if lint.printed and any(finding.subject in _FAILURES for finding in findings):
@@ -87,10 +91,10 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
     return Table(columns, tuple(rows), "No probes.")
 
 
-def _tried_table(tried: Sequence[Tried]) -> Table:
+def _submissions_table(submissions: Sequence[CheckedSubmission]) -> Table:
     """Return a row for each submission and each verdict on it."""
     rows: list[tuple[str, ...]] = []
-    for each in tried:
+    for each in submissions:
         outcomes: dict[str, list[tuple[CheckedCase, Probed]]] = {}
         for case in each.lint.cases:
             for probed in case.probed:

@@ -1,11 +1,11 @@
-"""An experiment as blocks: the courses of both sides, their differences, and plots of their bests."""
+"""An experiment as blocks: the trajectories of both sides, their differences, and plots of their bests."""
 
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
-from hpc_board.domain.experiment import Best, Course, Experiment, Match
+from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import count_text, score_text, speedup_text
@@ -29,33 +29,33 @@ class Over(StrEnum):
     RUNS = "runs"
     TIME = "time"
 
-    def bests(self, course: Course) -> tuple[Best, ...]:
-        """Return the bests of a course in the order of the axis."""
-        return course.by_runs if self is Over.RUNS else course.by_time
+    def bests(self, trajectory: Trajectory) -> tuple[Best, ...]:
+        """Return the bests of a trajectory in the order of the axis."""
+        return trajectory.by_runs if self is Over.RUNS else trajectory.by_time
 
     def place(self, best: Best) -> float:
         """Return the place of a best on the axis."""
         return float(best.runs) if self is Over.RUNS else best.seconds
 
-    def end(self, course: Course) -> float:
-        """Return the end of a course on the axis."""
-        return float(course.runs) if self is Over.RUNS else course.seconds
+    def end(self, trajectory: Trajectory) -> float:
+        """Return the end of a trajectory on the axis."""
+        return float(trajectory.runs) if self is Over.RUNS else trajectory.seconds
 
 
 def experiment_report(found: Experiment) -> tuple[Block, ...]:
-    """Return an experiment: bests over runs and time, courses, differences with intervals, and shares of passes."""
+    """Return an experiment: bests over runs and time, trajectories, differences with intervals, and pass@k."""
     plots = [plot for over in Over if (plot := experiment_plot(found, over))]
     return (
         Heading(f"{found.names[0]} vs. {found.names[1]}: {count_text(len(found.matches), 'board')}"),
         *(text_plot(plot, _PLOT_COLUMNS, _PLOT_ROWS) for plot in plots),
-        _courses_table(found),
+        _trajectories_table(found),
         *_difference_blocks(found),
         *_pass_blocks(found),
     )
 
 
-def _courses_table(found: Experiment) -> Table:
-    rows = [(match, course) for match in found.matches for course in match.courses]
+def _trajectories_table(found: Experiment) -> Table:
+    rows = [(match, trajectory) for match in found.matches for trajectory in match.trajectories]
     return table(
         rows,
         (Column("TASK", flexible=True, least=12), lambda row: one_line(row[0].task)),
@@ -80,7 +80,7 @@ def _seconds(seconds: float) -> str:
 def _difference_blocks(found: Experiment) -> Iterator[Block]:
     one, other = found.names
     matches = [match for match in found.matches if match.difference is not None]
-    if not matches or (speedup := found.speedup) is None:
+    if not matches or (mean := found.mean) is None:
         yield Paragraph("No board has a time of both; only runs in mode benchmark or ranked have one.")
         return
     yield table(
@@ -90,10 +90,10 @@ def _difference_blocks(found: Experiment) -> Iterator[Block]:
         (Column("SPEEDUP", right=True, stays=True), lambda row: speedup_text(row[1].speedup)),
         (Column("CHANGE", flexible=True, least=14, wraps=True), lambda row: row[1].text),
     )
-    if speedup.boards > 1:
-        bounds = f"{speedup_text(speedup.low)} to {speedup_text(speedup.high)}"
+    if mean.boards > 1:
+        bounds = f"{speedup_text(mean.speedup_low)} to {speedup_text(mean.speedup_high)}"
         yield Paragraph(
-            f"Geometric mean of {speedup.boards} boards: {other} is {speedup_text(speedup.ratio)} as fast as {one} "
+            f"Geometric mean of {mean.boards} boards: {other} is {speedup_text(mean.speedup)} as fast as {one} "
             f"({bounds}, 95 % confidence interval over boards)."
         )
     else:
@@ -101,17 +101,17 @@ def _difference_blocks(found: Experiment) -> Iterator[Block]:
 
 
 def _pass_blocks(found: Experiment) -> Iterator[Block]:
-    if passes := found.passes:
+    if passes := found.pass_at_k:
         yield table(
             [0, 1],
             (Column("SIDE", flexible=True, least=10), lambda side: found.names[side]),
-            *((Column(f"PASS@{each.k}", right=True), _percent_of(each.shares)) for each in passes),
+            *((Column(f"PASS@{each.k}", right=True), _percent_of(each.rates)) for each in passes),
         )
         yield Paragraph("PASS@k is the chance that one of k files passes, estimated from all files.", Tone.QUIET)
 
 
-def _percent_of(shares: tuple[float, float]) -> Callable[[int], str]:
-    return lambda side: f"{100 * shares[side]:.0f} %"
+def _percent_of(rates: tuple[float, float]) -> Callable[[int], str]:
+    return lambda side: f"{100 * rates[side]:.0f} %"
 
 
 def experiment_plot(found: Experiment, over: Over) -> Plot | None:
@@ -164,11 +164,11 @@ def _place_text(place: float, over: Over) -> str:
 
 def _curve(matches: Sequence[Match], side: int, over: Over) -> _Points:
     """Return the steps of a side: its best on a single board, or the mean of those relative to the best of both."""
-    courses = [match.courses[side] for match in matches]
-    leads = [min(course.best.score_s for course in match.courses if course.best) for match in matches]
+    trajectories = [match.trajectories[side] for match in matches]
+    leads = [min(each.best.score_s for each in match.trajectories if each.best) for match in matches]
     if len(matches) == 1:
         leads = [1.0]
-    bests = [over.bests(course) for course in courses]
+    bests = [over.bests(trajectory) for trajectory in trajectories]
     begin = max(over.place(each[0]) for each in bests)
     places = sorted({begin, *(over.place(best) for each in bests for best in each if over.place(best) > begin)})
     step = -(-len(places) // _POINTS_MAX)
@@ -177,7 +177,7 @@ def _curve(matches: Sequence[Match], side: int, over: Over) -> _Points:
         held = [[best for best in each if over.place(best) <= place][-1].score_s for each in bests]
         logs = [math.log(score_s / lead) for score_s, lead in zip(held, leads, strict=True)]
         points.append((place, math.exp(statistics.fmean(logs))))
-    end = max(begin, *(over.end(course) for course in courses))
+    end = max(begin, *(over.end(trajectory) for trajectory in trajectories))
     last = math.exp(
         statistics.fmean(math.log(each[-1].score_s / lead) for each, lead in zip(bests, leads, strict=True))
     )

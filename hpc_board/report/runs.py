@@ -239,7 +239,7 @@ def _result_blocks(
     run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str, best: LeaderRun | None
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
-    yield from _margin_blocks(result)
+    yield from _of_tolerance_blocks(result)
     yield from kernel_lines(result.kernels, json_command(run))
     yield from loop_lines(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))
@@ -267,21 +267,21 @@ def _result_blocks(
         yield message_log(run, "message", result.message)
 
 
-def _margin_blocks(result: Result) -> Iterator[Paragraph]:
+def _of_tolerance_blocks(result: Result) -> Iterator[Paragraph]:
     """Yield the largest error of a run that passed as a share of the tolerance, if it is known."""
-    known = [(case.margin, case) for case in result.cases if case.margin is not None]
+    known = [(case.of_tolerance, case) for case in result.cases if case.of_tolerance is not None]
     if known and result.verdict is Verdict.PASS:
-        margin, case = max(known, key=lambda each: each[0])
-        yield Paragraph(f"The {margin_text(margin)} ({case.phase} {case.index + 1}).")
+        ratio, case = max(known, key=lambda each: each[0])
+        yield Paragraph(f"The {of_tolerance_text(ratio)} ({case.phase} {case.index + 1}).")
 
 
-def margin_text(margin: float) -> str:
+def of_tolerance_text(ratio: float) -> str:
     """Return the largest error of a right output in words."""
-    return f"largest error is {_margin_figures(margin)} of the tolerance"
+    return f"largest error is {_ratio_text(ratio)} of the tolerance"
 
 
-def _margin_figures(margin: float) -> str:
-    return "under 0.001" if 0 < margin < 0.001 else figures(margin, 2)
+def _ratio_text(ratio: float) -> str:
+    return "under 0.001" if 0 < ratio < 0.001 else figures(ratio, 2)
 
 
 def raised_at(run: Run, result: Result) -> str:
@@ -437,7 +437,7 @@ def _tests_table(cases: Sequence[Case], *, told: bool) -> Table:
         ),
         (
             Column("OF TOLERANCE", right=True, leaves=1, optional=True),
-            lambda group: "" if group[0][0].margin is None else _margin_figures(group[0][0].margin),
+            lambda group: "" if group[0][0].of_tolerance is None else _ratio_text(group[0][0].of_tolerance),
         ),
         (
             Column("CASE", flexible=True, optional=True),

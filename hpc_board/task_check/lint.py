@@ -21,9 +21,9 @@ from hpc_board.model.lint import (
     PROBES,
     UNMADE,
     CheckedCase,
+    CheckedSubmission,
     Lint,
     Probed,
-    Tried,
 )
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, Task, Template, language_of
@@ -60,13 +60,13 @@ class Bounds(msgspec.Struct, frozen=True):
 class Checked(msgspec.Struct, frozen=True):
     """A checked task: the functions that its reference defines, the facts, and the diagnostics.
 
-    `tried` are its templates and milestones.
+    `submissions` are its templates and milestones.
     """
 
     task: Task
     functions: tuple[str, ...]
     lint: Lint
-    tried: tuple[Tried, ...]
+    submissions: tuple[CheckedSubmission, ...]
     findings: tuple[Diagnostic, ...]
 
     @property
@@ -84,15 +84,15 @@ def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
     functions, found = _defined(task)
     if not found:
         found += list(_of_files(task, functions))
-    lint, tried = Lint(), tuple[Tried, ...]()
+    lint, submissions = Lint(), tuple[CheckedSubmission, ...]()
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
         deadline = time.monotonic() + bounds.seconds
         lint = _lint_in_job(task, bounds, say)
         if not lint.message and not any(case.failure for case in lint.cases):
-            tried = tuple(_tries(task, bounds, deadline, say))
-        found += [*findings(lint, task.accepts, tried), *findings_of_tried(tried), *sizes(task)]
+            submissions = tuple(_checked_submissions(task, bounds, deadline, say))
+        found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions), *sizes(task)]
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
-    return Checked(task, functions, lint, tried, tuple(ordered))
+    return Checked(task, functions, lint, submissions, tuple(ordered))
 
 
 def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
@@ -191,17 +191,17 @@ def seconds_at_most(task: Task, bounds: Bounds) -> int:
     return bounds.seconds + math.ceil(begun) + 60
 
 
-def _tries(task: Task, bounds: Bounds, deadline: float, say: Say) -> Iterator[Tried]:
+def _checked_submissions(task: Task, bounds: Bounds, deadline: float, say: Say) -> Iterator[CheckedSubmission]:
     """Yield the results of the task's templates and milestones, in jobs of their own."""
     gpu = local_gpu(bounds.device, bounds.python)
     for name, source, template in _submissions(task):
         left = math.floor(deadline - time.monotonic())
         if not runs_template(gpu, template):
-            yield Tried(name, Lint(), f"{template} does not run on this machine's {gpu.name}")
+            yield CheckedSubmission(name, Lint(), f"{template} does not run on this machine's {gpu.name}")
         elif left <= 0:
-            yield Tried(name, Lint(), "the time limit was reached")
+            yield CheckedSubmission(name, Lint(), "the time limit was reached")
         else:
-            yield _try(name, source, task, bounds, gpu, left, say)
+            yield _checked_submission(name, source, task, bounds, gpu, left, say)
 
 
 def _submissions(task: Task) -> Iterator[tuple[str, Source, Template]]:
@@ -213,17 +213,19 @@ def _submissions(task: Task) -> Iterator[tuple[str, Source, Template]]:
         yield f"milestone {each.name}", Source(each.file_name, each.text), Template.of(language)
 
 
-def _try(name: str, source: Source, task: Task, bounds: Bounds, gpu: Gpu, seconds: int, say: Say) -> Tried:
+def _checked_submission(
+    name: str, source: Source, task: Task, bounds: Bounds, gpu: Gpu, seconds: int, say: Say
+) -> CheckedSubmission:
     with local_job(task, gpu, file_name=source.file_name, code=source.data) as job:
         lint = _outcome(job, "try", task, bounds, seconds, lambda step: say(f"{name}: {step}"))
     if lint.of_machine:
-        return Tried(name, Lint(), printable(lint.message).partition("\n")[0])
-    return Tried(name, lint)
+        return CheckedSubmission(name, Lint(), printable(lint.message).partition("\n")[0])
+    return CheckedSubmission(name, lint)
 
 
-def findings_of_tried(tried: Sequence[Tried]) -> Iterator[Diagnostic]:
+def findings_of_submissions(submissions: Sequence[CheckedSubmission]) -> Iterator[Diagnostic]:
     """Yield the diagnostics of templates and milestones: a wrong answer of one is an error."""
-    for each in tried:
+    for each in submissions:
         failed = [case for case in each.lint.cases if case.failure]
         if failed:
             yield _error("raises", f"{each.name}: {_places(failed)}: {failed[0].failure}", _RAISES)
@@ -250,13 +252,13 @@ def findings_of_tried(tried: Sequence[Tried]) -> Iterator[Diagnostic]:
             yield Diagnostic(Severity.WARNING, "narrow_margin", message, hint)
 
 
-def _has_room(tried: Sequence[Tried]) -> bool:
+def _has_room(submissions: Sequence[CheckedSubmission]) -> bool:
     """Return whether a submission that rounds in its own way passes all its cases with a margin."""
     return any(
         each.lint.cases
         and all(probed.verdict == Verdict.PASS for case in each.lint.cases for probed in case.probed)
         and min((probed.margin or 1 for case in each.lint.cases for probed in case.probed), default=1) >= _ROOM
-        for each in tried
+        for each in submissions
     )
 
 
@@ -295,10 +297,11 @@ def _is_prime(number: int) -> bool:
 _RAISES = "Fix the exception; the traceback shows the line."
 
 
-def findings(lint: Lint, accepts: Sequence[str], tried: Sequence[Tried] = ()) -> Iterator[Diagnostic]:
+def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSubmission] = ()) -> Iterator[Diagnostic]:
     """Yield the diagnostics that follow from the facts about a task that `accepts` some wrong answers.
 
-    `tried` are its submissions. An error lets submissions cheat, or fails all of them; the author may intend a warning.
+    `submissions` are its templates and milestones. An error lets submissions cheat, or fails all of them; the author
+    may intend a warning.
     The subject is a code for scripts.
     """
     if lint.message:
@@ -357,7 +360,7 @@ def findings(lint: Lint, accepts: Sequence[str], tried: Sequence[Tried] = ()) ->
         if expected == "pass" and refused:
             places = _places([case for case, _ in refused])
             message = f"{probe.title} is rejected on {places}: {_first_line(refused[0][1])}"
-            severity = Severity.WARNING if name == INPUTS_ULP and _has_room(tried) else Severity.ERROR
+            severity = Severity.WARNING if name == INPUTS_ULP and _has_room(submissions) else Severity.ERROR
             yield Diagnostic(severity, f"refuses_{name}", message, probe.advice)
         elif expected == "refused":
             wrong = [(case, each.verdict == Verdict.PASS) for case, each in seen if not each.same]

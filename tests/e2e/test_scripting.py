@@ -140,8 +140,8 @@ def test_a_submission_has_an_entrant_tags_and_a_parent(monkeypatch: pytest.Monke
     ]
     assert [run.id for run in board.runs(entrant="agent-b")] == [2]
     assert [run.id for run in board.runs(entrant="")] == [1, 4]
-    assert [run.id for run in board.runs(tag="step=2")] == [2]
-    assert [run.id for run in board.runs(tag=["step=2", "a=b"])] == []
+    assert [run.id for run in board.runs(tags={"step": "2"})] == [2]
+    assert [run.id for run in board.runs(tags={"step": "2", "a": "b"})] == []
     with pytest.raises(
         BoardError, match=r"budget exhausted: .*/agent-b has sent 1 run within the last week, and the budget is 1"
     ):
@@ -193,7 +193,7 @@ def test_a_task_its_template_the_code_of_a_run_and_a_comparison_are_at_hand(reco
     (found,) = board.compare(one, other)
     assert (found.run, found.other, found.shown) == (one.id, other.id, True)
     assert found.speedup == pytest.approx(2)
-    assert (found.low or 0) < 2 < (found.high or 0)
+    assert (found.speedup_low or 0) < 2 < (found.speedup_high or 0)
 
 
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:

@@ -1,4 +1,4 @@
-"""The causes of wrong values by the real harness: kernels in C++ and with PyTorch, and the margin of right ones."""
+"""The causes of wrong values by the real harness: kernels in C++ and with PyTorch, and errors of right ones."""
 
 from pathlib import Path
 from typing import Any
@@ -125,12 +125,12 @@ def test_a_wrong_value_of_pytorch_has_its_cause(
 def assert_cause(case: Case, cause: Cause | None, caused: int) -> None:
     assert case.verdict in (Verdict.WRONG_VALUE, Verdict.WRONG_NONFINITE), case.message
     assert case.mismatch is not None
-    assert (case.mismatch.cause, case.mismatch.caused, case.margin) == (cause, caused, None)
+    assert (case.mismatch.cause, case.mismatch.caused, case.of_tolerance) == (cause, caused, None)
 
 
 def test_a_right_output_has_its_margin_and_a_wrong_one_the_ratio(tmp_path: Path) -> None:
     case = a_case(tmp_path, of_torch("out = 100 * data * (1 + 3e-6)"), "k.py")
-    assert case.margin == pytest.approx(0.3, abs=0.02)
+    assert case.of_tolerance == pytest.approx(0.3, abs=0.02)
     case = a_case(tmp_path / "wrong", of_torch("out = 100 * data; out[5] *= 1 + 4e-5"), "k.py")
     assert case.mismatch is not None
     assert case.mismatch.of_tolerance == pytest.approx(4, abs=0.1)
@@ -140,5 +140,5 @@ def test_a_right_output_has_its_margin_and_a_wrong_one_the_ratio(tmp_path: Path)
 def test_secret_inputs_have_neither_margin_nor_cause(tmp_path: Path, line: str) -> None:
     case = a_case(tmp_path, of_torch(line), "k.py", mode=Mode.BENCHMARK)
     mismatch = case.mismatch
-    assert case.margin is None
+    assert case.of_tolerance is None
     assert mismatch is None or (mismatch.cause, mismatch.caused, mismatch.of_tolerance) == (None, 0, None)

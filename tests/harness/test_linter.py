@@ -312,7 +312,7 @@ def tried(template: str, reference: str = FLOAT32, **changes: Any) -> Checked:
 
 def test_a_template_is_called_with_several_seeds_and_has_a_margin() -> None:
     found = tried(ROUNDED)
-    (template,) = found.tried
+    (template,) = found.submissions
     answers = [case.probed[0] for case in template.lint.cases]
     assert [(each.verdict, each.seeds) for each in answers] == [("pass", 1 + SECRET_SEEDS)] * 2
     assert all(each.margin in (4, 8) for each in answers)
@@ -320,7 +320,7 @@ def test_a_template_is_called_with_several_seeds_and_has_a_margin() -> None:
 
 
 def test_a_template_with_the_bits_of_the_reference_has_no_margin() -> None:
-    (template,) = tried(EXACT).tried
+    (template,) = tried(EXACT).submissions
     assert [(case.probed[0].same, case.probed[0].margin) for case in template.lint.cases] == [(True, None)] * 2
 
 
@@ -356,7 +356,7 @@ def test_a_template_that_is_no_submission_yet_is_a_warning(template: str, words:
 
 
 def test_a_template_for_a_gpu_is_left_out_on_a_cpu() -> None:
-    (found,) = checked(SOUND, templates={"Triton": EXACT}).tried
+    (found,) = checked(SOUND, templates={"Triton": EXACT}).submissions
     assert found.left_out == "Triton does not run on this machine's CPU"
 
 
@@ -372,7 +372,7 @@ int custom_kernel(const hpc_tensor *in, int, hpc_tensor *out, int, const int64_t
 """
     languages = (Language.PY, Language.CPP)
     found = checked(ARRAYS, templates={"C++": scaled}, languages=languages)
-    assert [case.probed[0].verdict for case in found.tried[0].lint.cases] == ["pass", "pass"]
+    assert [case.probed[0].verdict for case in found.submissions[0].lint.cases] == ["pass", "pass"]
     broken = checked(ARRAYS, templates={"C++": scaled.replace("return 0;", "return 0")}, languages=languages)
     assert "compile_error" in said(broken, "submission_fails")
 
@@ -412,7 +412,7 @@ def test_a_reference_without_memory_says_so(fault: str) -> None:
     found = checked(changed("    return [x * x", f"    {fault}\n    return [x * x"), templates={"Python": EXACT})
     assert "out_of_memory" in errors(found)
     assert ("out of memory" in said(found, "out_of_memory")) == ("Error" in fault)
-    assert found.tried == ()
+    assert found.submissions == ()
 
 
 def test_each_step_is_told() -> None:

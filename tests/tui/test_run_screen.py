@@ -206,7 +206,7 @@ async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places
 
 
 async def test_a_case_that_passed_shows_its_margin() -> None:
-    cases = (Case("test", 0, "size: 9", Verdict.PASS, margin=0.31),)
+    cases = (Case("test", 0, "size: 9", Verdict.PASS, of_tolerance=0.31),)
     async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter", "2")

@@ -16,10 +16,7 @@ from msgspec.structs import replace
 
 from hpc_board import __version__
 from hpc_board.admin.export.columns import (
-    RUNS,
-    SAMPLES,
-    TABLES,
-    TASKS,
+    COLUMNS,
     CodeColumns,
     Kind,
     OutputColumns,
@@ -32,6 +29,7 @@ from hpc_board.admin.export.columns import (
     task_cells,
 )
 from hpc_board.boards.pages import page
+from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
@@ -41,9 +39,6 @@ from hpc_board.store import Store
 from hpc_board.store.export import RankedBoard, RunSelection
 from hpc_board.web.rendering import asset, template
 from hpc_board.web.standings import ROWS_MAX, TREND_MAX, BoardTable, Section, board_table, trend
-
-CSV, JSON, JSONL, PARQUET, HTML = "csv", "json", "jsonl", "parquet", "html"
-FORMATS = (CSV, JSON, JSONL, PARQUET, HTML)
 
 _JSON_FORMAT = "hpc-board export 1"
 
@@ -139,22 +134,20 @@ class Export(msgspec.Struct, frozen=True):
             StorageError: the database cannot be read.
         """
         self.check()
-        match self.form:
-            case "html":
-                return self._write_page(sink)
-            case "json":
-                return self._write_json(sink)
-            case "jsonl":
-                rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
-                return Written(_write_lines(sink, rows, end="\n"), 0)
-            case "parquet":
-                return Written(self._write_parquet(sink), 0)
-        return Written(self._write_csv(sink), 0)
+        if self.form == HTML:
+            return self._write_page(sink)
+        if self.form == JSON:
+            return self._write_json(sink)
+        if self.form == JSONL:
+            rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
+            return Written(_write_lines(sink, rows, end="\n"), 0)
+        write = self._write_parquet if self.form == PARQUET else self._write_csv
+        return Written(write(sink), 0)
 
     @property
     def _columns(self) -> dict[str, Kind]:
         more = [CodeColumns] * self.with_code + [OutputColumns] * self.with_output
-        return kinds_of(TABLES[self.what], *more)
+        return kinds_of(COLUMNS[self.what], *more)
 
     def _rows(self) -> Iterator[dict[str, Value]]:
         columns = self._columns

@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from hpc_board.domain.export import CASES, RUNS, SAMPLES, TASKS
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Case, Log
 from hpc_board.model.task import Task
@@ -297,14 +298,13 @@ class TaskColumns(Columns, frozen=True):
     """its `reference.py`, in the exports of admins; empty for others, and for a task with its own eval"""
 
 
-RUNS, CASES, SAMPLES, TASKS = "runs", "cases", "samples", "tasks"
-TABLES: Mapping[str, type[Columns]] = {
+COLUMNS: Mapping[str, type[Columns]] = {
     RUNS: RunColumns,
     CASES: CaseColumns,
     SAMPLES: SampleColumns,
     TASKS: TaskColumns,
 }
-"""The tables by their names."""
+"""The columns of each table."""
 
 _TYPES = {
     int: Kind.INTEGER,

@@ -34,7 +34,7 @@ from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, l
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
-from hpc_board.harness.judge.mismatches import margin, mismatch, part_name, parts_of
+from hpc_board.harness.judge.mismatches import largest_of_tolerance, mismatch, part_name, parts_of
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
@@ -559,9 +559,9 @@ class _Judge:
         if good:
             deadline = min(begin + frame["seconds"] / 2, time.monotonic() + _MARGIN_SECONDS)
             passed = [] if self._comparisons.failed else self._comparisons.passed
-            found_margin = margin(passed, deadline=deadline)
+            of_tolerance = largest_of_tolerance(passed, deadline=deadline)
             self._comparisons.drop()
-            return _checked(Verdict.PASS, message, margin=found_margin)
+            return _checked(Verdict.PASS, message, of_tolerance=of_tolerance)
         if difference is not None:
             return _checked(difference.verdict, f"{difference.message}; {message}")
         # The answer has to arrive in time: details are worth less than the verdict.
@@ -680,8 +680,11 @@ def _facts(device: Device) -> "dict[str, Any]":
     return facts
 
 
-def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None, *, margin: float | None = None) -> Frame:
-    return {"type": "checked", **asdict(Checked(verdict, printable(message, _MESSAGE_MAX), found, margin=margin))}
+def _checked(
+    verdict: Verdict, message: str, found: "Mismatch | None" = None, *, of_tolerance: float | None = None
+) -> Frame:
+    checked = Checked(verdict, printable(message, _MESSAGE_MAX), found, of_tolerance=of_tolerance)
+    return {"type": "checked", **asdict(checked)}
 
 
 def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:

@@ -47,7 +47,7 @@ def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "
         return None
 
 
-def margin(passed: Sequence[Comparison], *, deadline: float) -> "float | None":
+def largest_of_tolerance(passed: Sequence[Comparison], *, deadline: float) -> "float | None":
     """Return the largest ratio of an error to its tolerance in comparisons without a difference.
 
     None if there is none with a tolerance that is not 0, or if it is not known by the `deadline`.
@@ -56,7 +56,7 @@ def margin(passed: Sequence[Comparison], *, deadline: float) -> "float | None":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ratios = [_Details(each, shown=True, deadline=deadline).margin() for each in found]
+            ratios = [_Details(each, shown=True, deadline=deadline).of_tolerance() for each in found]
     except (_TimeOver, ImportError, MemoryError, ArithmeticError, AttributeError, IndexError, *_OTHER_TYPES):
         return None
     return max((ratio for ratio in ratios if math.isfinite(ratio)), default=None)
@@ -121,7 +121,7 @@ class _Details:
             caused=caused,
         )
 
-    def margin(self) -> float:
+    def of_tolerance(self) -> float:
         """Return the largest ratio of an error to its tolerance in an output that is right."""
         largest = 0.0
         for begin in range(0, self._elements, _PIECE):

@@ -127,7 +127,7 @@ class Bench:
             self._written_bytes[index] = os.fstat(copies[-1]).st_size
             probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
             last, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
-        return replace(called, message=last.message, margin=last.margin, throttled=throttled)
+        return replace(called, message=last.message, of_tolerance=last.of_tolerance, throttled=throttled)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:

@@ -51,16 +51,16 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
     for index in phase.indices:
         case = phase.cases[index]
         say(phase.name, index + 1, len(phase.cases), case_text(case))
-        message, verdict, lost, details, margin = "", Verdict.PASS, False, None, None
+        message, verdict, lost, details, of_tolerance = "", Verdict.PASS, False, None, None
         try:
             called = bench.call(worker, index, [public_seed(case)])
-            message, margin = called.message, called.margin
+            message, of_tolerance = called.message, called.of_tolerance
             if secret:
                 _call_secretly(bench, worker, index, ranked=ranked)
         except CallFailed as error:
             verdict, message, lost, details = error.verdict, error.message, error.worker_lost, error.mismatch
-            margin = None
-        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details, margin=margin)
+            of_tolerance = None
+        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details, of_tolerance=of_tolerance)
         if lost or verdict is Verdict.TASK_ERROR:
             break
 

@@ -95,8 +95,8 @@ class Called:
     supervisor and of the worker's first thread meanwhile, `thread_ns` only that of this thread, and `processor_ns`
     that of the whole submission, infinite where it is unknown. `by_blocks`: the answers had the task's form; otherwise
     they were written out within the wall time.
-    `message` and `margin` are the judge's; `throttled`: the GPU had lowered its clocks for its own protection right
-    after the call.
+    `message` and `of_tolerance` are the judge's; `throttled`: the GPU had lowered its clocks for its own protection
+    right after the call.
     """
 
     calls: int
@@ -109,7 +109,7 @@ class Called:
     processor_ns: float = math.inf
     by_blocks: bool = True
     throttled: bool = False
-    margin: float | None = None
+    of_tolerance: float | None = None
 
     @property
     def overhead_ns(self) -> float:

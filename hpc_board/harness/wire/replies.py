@@ -154,7 +154,7 @@ class Filled(Answer):
 
 @dataclass(frozen=True)
 class Checked(Answer):
-    """The judge's opinion of an output, with the details of wrong values, or the margin of right ones.
+    """The judge's opinion of an output, with the details of wrong values, or the largest error of right ones.
 
     `throttled`: the GPU had lowered its clocks for its own protection.
     """
@@ -163,7 +163,7 @@ class Checked(Answer):
     message: str
     mismatch: Mismatch | None = None
     throttled: bool = False
-    margin: float | None = None
+    of_tolerance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -310,8 +310,8 @@ def _checked(frame: Frame) -> Checked:
     found = frame["mismatch"]
     details = None if found is None else Mismatch.of(found)
     message = _text(frame["message"], _MESSAGE_MAX)
-    margin = None if frame["margin"] is None else _amount(frame["margin"])
-    return Checked(Verdict(_text(frame["verdict"], 40)), message, details, frame["throttled"] is True, margin)
+    of_tolerance = None if frame["of_tolerance"] is None else _amount(frame["of_tolerance"])
+    return Checked(Verdict(_text(frame["verdict"], 40)), message, details, frame["throttled"] is True, of_tolerance)
 
 
 def _text(value: Any, limit: int) -> str:

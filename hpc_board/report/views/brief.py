@@ -21,7 +21,8 @@ _NAMES_BYTES_MAX = 40
 """The bytes of the names of GPU and file together; the latter is cut first."""
 
 _GPU_BYTES_MAX = 24
-_MARGIN_BYTES = len(',"margin":0.12')
+_FILE_BYTES_MIN = 6
+_OF_TOLERANCE_BYTES = len(',"of_tolerance":0.12')
 _WORDS_BYTES_MAX = 40
 _DESCRIPTION_BYTES_MAX = 80
 _LINE_BYTES_MAX = 120
@@ -57,9 +58,7 @@ class BriefRunView(View, frozen=True):
     cause: str | UnsetType = UNSET
     """the cause that their values prove: `never_written`, `uninitialized_read` or `overflow`"""
     of_tolerance: float | UnsetType = UNSET
-    """the largest ratio of their errors to the tolerance"""
-    margin: float | UnsetType = UNSET
-    """the largest ratio of an error to the tolerance in the cases of a run that passed, with two decimals"""
+    """the largest ratio of an error to the tolerance: of the first failed case, or of all cases of a run that passed"""
     score_s: Seconds | UnsetType = UNSET
     """the score of a run that passed in mode `benchmark` or `ranked`"""
     score_low_s: Seconds | UnsetType = UNSET
@@ -83,10 +82,10 @@ class BriefRunView(View, frozen=True):
     def of(cls, run: RunView) -> "BriefRunView":
         """Return the brief object of a run."""
         failed = [case for case in run.cases if case.verdict != "pass"]
-        gpu = _cut(run.gpu, _GPU_BYTES_MAX)
         times = [_rounded(case.time_ns) for case in run.cases if isinstance(case.time_ns, float)]
-        margins = [] if failed else [case.margin for case in run.cases if isinstance(case.margin, float)]
-        room = _NAMES_BYTES_MAX - (_MARGIN_BYTES if margins else 0)
+        ratios = [] if failed else [case.of_tolerance for case in run.cases if isinstance(case.of_tolerance, float)]
+        room = _NAMES_BYTES_MAX - (_OF_TOLERANCE_BYTES if ratios else 0)
+        gpu = _cut(run.gpu, min(_GPU_BYTES_MAX, room - _FILE_BYTES_MIN))
         return cls(
             id=run.id,
             gpu=gpu,
@@ -103,11 +102,10 @@ class BriefRunView(View, frozen=True):
             rank=run.rank or UNSET,
             verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
             times_ns=times[:_NUMBERS_MAX] or UNSET,
-            margin=round(max(margins), 2) if margins else UNSET,
             advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,
             repeats=run.repeats or UNSET,
             entrant=run.entrant or UNSET,
-            **(_of_failed(failed[0]) if failed else {}),
+            **(_of_failed(failed[0]) if failed else {"of_tolerance": round(max(ratios), 2) if ratios else UNSET}),
         )
 
 

@@ -1,6 +1,6 @@
 """The JSON of experiments."""
 
-from hpc_board.domain.experiment import Best, Course, Experiment, Match
+from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.report.views import Seconds, View, view_of, views_of
 from hpc_board.report.views.standings import DifferenceView
 
@@ -20,8 +20,8 @@ class BestView(View, frozen=True):
         return view_of(cls, best, seconds=round(best.seconds, 3))
 
 
-class CourseView(View, frozen=True):
-    """The course of a side on a board."""
+class TrajectoryView(View, frozen=True):
+    """The trajectory of a side on a board."""
 
     name: str
     """the name of the side"""
@@ -39,9 +39,9 @@ class CourseView(View, frozen=True):
     """its bests in the order of their ends"""
 
     @classmethod
-    def of(cls, course: Course) -> "CourseView":
-        by_runs, by_time = (list(map(BestView.of, each)) for each in (course.by_runs, course.by_time))
-        return view_of(cls, course, seconds=round(course.seconds, 3), by_runs=by_runs, by_time=by_time)
+    def of(cls, trajectory: Trajectory) -> "TrajectoryView":
+        by_runs, by_time = (list(map(BestView.of, each)) for each in (trajectory.by_runs, trajectory.by_time))
+        return view_of(cls, trajectory, seconds=round(trajectory.seconds, 3), by_runs=by_runs, by_time=by_time)
 
 
 class MatchView(View, frozen=True):
@@ -51,36 +51,36 @@ class MatchView(View, frozen=True):
     version: str
     """the newest version of the task that either side has tried"""
     gpu: str
-    sides: list[CourseView]
-    """the courses of the two"""
+    sides: list[TrajectoryView]
+    """the trajectories of the two"""
     score: DifferenceView | None
     """the difference of their bests; `null` unless both have a time"""
 
     @classmethod
     def of(cls, match: Match) -> "MatchView":
         score = None if match.difference is None else DifferenceView.of(match.difference)
-        return view_of(cls, match, sides=list(map(CourseView.of, match.courses)), score=score)
+        return view_of(cls, match, sides=list(map(TrajectoryView.of, match.trajectories)), score=score)
 
 
-class PassShareView(View, frozen=True):
-    """The estimated chance that one of several files passes, pass@k."""
+class PassAtKView(View, frozen=True):
+    """pass@k, the estimated chance that one of k files passes."""
 
     k: int
     """the number of files"""
-    shares: list[float]
-    """the chances of the two sides, the mean over boards"""
+    rates: list[float]
+    """those of the two sides, the mean over boards"""
 
 
-class SpeedupView(View, frozen=True):
+class MeanSpeedupView(View, frozen=True):
     """The speedup of the second side over the boards on which both have a time."""
 
     boards: int
     """their number"""
-    ratio: float
+    speedup: float
     """the geometric mean of the first side's best time to the second's"""
-    low: float | None
+    speedup_low: float | None
     """the lower bound of its 95 % confidence interval over boards, of a single one that of its comparison"""
-    high: float | None
+    speedup_high: float | None
     """its upper bound"""
 
 
@@ -91,10 +91,10 @@ class ExperimentView(View, frozen=True):
     """the names of the two sides"""
     boards: list[MatchView]
     """the boards that both have tried"""
-    speedup: SpeedupView | None
+    mean: MeanSpeedupView | None
     """the speedup of the second side; `null` without a board on which both have a time"""
-    passes: list[PassShareView]
-    """the shares of passes, for as many files as each side has on each board"""
+    pass_at_k: list[PassAtKView]
+    """the estimates of pass@k, for as many files as each side has on each board"""
 
     @classmethod
     def of(cls, found: Experiment) -> "ExperimentView":
@@ -102,6 +102,6 @@ class ExperimentView(View, frozen=True):
         return cls(
             names=list(found.names),
             boards=list(map(MatchView.of, found.matches)),
-            speedup=None if found.speedup is None else view_of(SpeedupView, found.speedup),
-            passes=views_of(PassShareView, found.passes),
+            mean=None if found.mean is None else view_of(MeanSpeedupView, found.mean),
+            pass_at_k=views_of(PassAtKView, found.pass_at_k),
         )

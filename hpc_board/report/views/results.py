@@ -132,9 +132,9 @@ class CaseView(View, frozen=True):
     """the share of the device's peak, where the task states the least work and the peak is known"""
     mismatch: MismatchView | UnsetType = UNSET
     """the details of wrong values, where they are known"""
-    margin: float | UnsetType = UNSET
+    of_tolerance: float | UnsetType = UNSET
     """the largest ratio of an error to the tolerance of the task's check, from 0 to 1, of a right output to inputs that
-    are public"""
+    are public; `mismatch` has that of a wrong one"""
 
     @classmethod
     def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
@@ -147,8 +147,8 @@ class CaseView(View, frozen=True):
             if samples:
                 numbers |= {name: list(getattr(timing, name)) for name in _SAMPLES}
         mismatch = UNSET if case.mismatch is None else view_of(MismatchView, case.mismatch)
-        margin = UNSET if case.margin is None else case.margin
-        return view_of(cls, case, of_peak=of_peak, mismatch=mismatch, margin=margin, **numbers)
+        of_tolerance = UNSET if case.of_tolerance is None else case.of_tolerance
+        return view_of(cls, case, of_peak=of_peak, mismatch=mismatch, of_tolerance=of_tolerance, **numbers)
 
 
 class KernelView(View, frozen=True):

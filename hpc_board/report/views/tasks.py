@@ -7,7 +7,7 @@ from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.moderation import GpuLimit, Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed, Tried
+from hpc_board.model.lint import PROBES, CheckedCase, CheckedSubmission, Lint, Probed
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.report.views import Lines, Moment, Seconds, View, view_of, views_of
 from hpc_board.report.views.diagnostics import DiagnosticView
@@ -213,7 +213,7 @@ class LeftOutView(View, frozen=True):
     """the reason"""
 
 
-class TriedCaseView(View, frozen=True):
+class SubmissionCaseView(View, frozen=True):
     """A case that a template or a milestone was called with."""
 
     ATTRIBUTES: ClassVar = {"case": "spec"}
@@ -232,7 +232,7 @@ class TriedCaseView(View, frozen=True):
     message: Lines
 
     @classmethod
-    def of(cls, case: CheckedCase) -> "TriedCaseView":
+    def of(cls, case: CheckedCase) -> "SubmissionCaseView":
         """Return the object of a case; it has one answer at most."""
         found = next(iter(case.probed), None)
         if found is None:
@@ -240,12 +240,12 @@ class TriedCaseView(View, frozen=True):
         return view_of(cls, case, verdict=found.verdict, margin=found.margin, seeds=found.seeds, message=found.message)
 
 
-class TriedView(View, frozen=True):
+class CheckedSubmissionView(View, frozen=True):
     """A template or a milestone of a task, judged like a submission."""
 
     name: str
     """`template` or `milestone`, and its name"""
-    cases: list[TriedCaseView]
+    cases: list[SubmissionCaseView]
     """the cases that it was called with"""
     left_out: str
     """the reason why it was not called; empty otherwise"""
@@ -253,10 +253,10 @@ class TriedView(View, frozen=True):
     """the reason why it could not be called; empty otherwise"""
 
     @classmethod
-    def of(cls, tried: Tried) -> "TriedView":
+    def of(cls, submission: CheckedSubmission) -> "CheckedSubmissionView":
         """Return the object of a template or a milestone."""
-        cases = [TriedCaseView.of(case) for case in tried.lint.cases]
-        return view_of(cls, tried, cases=cases, message=tried.lint.message)
+        cases = [SubmissionCaseView.of(case) for case in submission.lint.cases]
+        return view_of(cls, submission, cases=cases, message=submission.lint.message)
 
 
 class TaskCheckView(View, frozen=True):
@@ -277,7 +277,7 @@ class TaskCheckView(View, frozen=True):
     """the cases that were probed"""
     left_out: list[LeftOutView]
     """the cases that were not"""
-    submissions: list[TriedView]
+    submissions: list[CheckedSubmissionView]
     """the task's templates and milestones"""
 
     @classmethod
@@ -286,7 +286,7 @@ class TaskCheckView(View, frozen=True):
         task: Task,
         functions: Sequence[str],
         lint: Lint,
-        tried: Sequence[Tried],
+        submissions: Sequence[CheckedSubmission],
         findings: Sequence[Diagnostic],
         *,
         passed: bool,
@@ -300,7 +300,7 @@ class TaskCheckView(View, frozen=True):
             findings=views_of(DiagnosticView, findings),
             cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=views_of(LeftOutView, lint.left_out),
-            submissions=[TriedView.of(each) for each in tried],
+            submissions=[CheckedSubmissionView.of(each) for each in submissions],
         )
 
 

@@ -19,7 +19,7 @@ from hpc_board.report.formatting import speedup_text
 from hpc_board.report.histograms import histogram
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
-from hpc_board.report.runs import margin_text, mismatch_blocks
+from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
@@ -196,8 +196,8 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
     if case.message.strip():
         message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
         parts.append(Text(message, "" if case.verdict is Verdict.PASS else Tone.BAD.value))
-    if case.margin is not None:
-        parts.append(Text(margin_text(case.margin).capitalize()))
+    if case.of_tolerance is not None:
+        parts.append(Text(of_tolerance_text(case.of_tolerance).capitalize()))
     if case.mismatch is not None:
         parts.append(drawn(tuple(mismatch_blocks(case.mismatch))))
     if case.timing is not None:

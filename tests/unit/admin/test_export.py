@@ -20,9 +20,10 @@ import jinja2
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board.admin.export import FORMATS
 from hpc_board.admin.export.columns import (
-    TABLES,
+    COLUMNS as TABLE_COLUMNS,
+)
+from hpc_board.admin.export.columns import (
     CaseColumns,
     OutputColumns,
     RunColumns,
@@ -32,6 +33,7 @@ from hpc_board.admin.export.columns import (
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.export import FORMATS, TABLES
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
@@ -660,7 +662,7 @@ def test_parquet_has_each_table(board: Recorded, what: str) -> None:
     done = call(board, "--format", "parquet", "--what", what, "-o", target)
     assert done.exit_code == 0, done.output
     found = parquet.read_table(target)
-    assert found.column_names == list(kinds_of(TABLES[what]))
+    assert found.column_names == list(kinds_of(TABLE_COLUMNS[what]))
     assert done.stderr == f"{target} has {found.num_rows} {what if found.num_rows > 1 else what[:-1]}.\n"
     assert (
         table(board, "--what", what)[0]["task" if what == "tasks" else "run"]

@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from hpc_board.board.experiments import experiment
-from hpc_board.domain.experiment import course, pass_share
+from hpc_board.domain.experiment import pass_at_k, trajectory
 from hpc_board.domain.origin import Origin, tags_of
 from hpc_board.domain.run import Run
 from hpc_board.errors import InputError
@@ -81,17 +81,17 @@ def test_a_share_of_passes_is_that_of_all_choices(samples: int, passed: int) -> 
     for count in range(1, samples + 1):
         chosen = [*combinations(range(samples), count)]
         share = sum(any(each < passed for each in choice) for choice in chosen) / len(chosen)
-        assert pass_share(samples, passed, count) == pytest.approx(share)
+        assert pass_at_k(samples, passed, count) == pytest.approx(share)
 
 
-# The courses
+# The trajectories
 
 
 def test_a_course_has_its_bests_over_runs_and_over_time(board: Recorded) -> None:
     two_agents(board)
     found = experiment(board.board, "agent-a", "agent-b")
     (match,) = found.matches
-    one, other = match.courses
+    one, other = match.trajectories
     assert found.names == (f"{ME}/agent-a", f"{ME}/agent-b")
     assert [(best.run, best.score_s, best.runs, best.seconds) for best in one.by_runs] == [
         (1, 8e-3, 1, 30.0),
@@ -102,13 +102,13 @@ def test_a_course_has_its_bests_over_runs_and_over_time(board: Recorded) -> None
         (3, 3, 3, 270.0),
         (3, 3, 2, 570.0),
     ]
-    assert [each.k for each in found.passes] == [1, 2]
-    assert [each.shares for each in found.passes] == [pytest.approx((1.0, 2 / 3)), (1.0, 1.0)]
+    assert [each.k for each in found.pass_at_k] == [1, 2]
+    assert [each.rates for each in found.pass_at_k] == [pytest.approx((1.0, 2 / 3)), (1.0, 1.0)]
     assert match.difference is not None
     assert match.difference.speedup == pytest.approx(2.0)
     assert match.difference.shown
-    assert found.speedup is not None
-    assert (found.speedup.boards, found.speedup.low) == (1, match.difference.low)
+    assert found.mean is not None
+    assert (found.mean.boards, found.mean.speedup_low) == (1, match.difference.low)
 
 
 def test_a_file_is_one_sample_however_many_runs_it_has(board: Recorded) -> None:
@@ -119,8 +119,8 @@ def test_a_file_is_one_sample_however_many_runs_it_has(board: Recorded) -> None:
     ran(board, "agent-b", mode=Mode.TEST, code="other")
     found = experiment(board.board, "agent-a", "agent-b")
     (match,) = found.matches
-    assert [(each.runs, each.files, each.passed) for each in match.courses] == [(5, 1, 0), (1, 1, 1)]
-    assert (match.difference, found.speedup, experiment_plot(found, Over.RUNS)) == (None, None, None)
+    assert [(each.runs, each.files, each.passed) for each in match.trajectories] == [(5, 1, 0), (1, 1, 1)]
+    assert (match.difference, found.mean, experiment_plot(found, Over.RUNS)) == (None, None, None)
     text = call(board, "experiment", "agent-a", "agent-b").stdout
     assert "No board has a time of both; only runs in mode benchmark or ranked have one." in text
 
@@ -130,7 +130,7 @@ def test_a_parallel_batch_improves_in_the_order_of_its_ends(board: Recorded) -> 
     fast = board.board.context.store.runs.get(ran(board, "agent-a", 2.0, minute=0, code="b").id)
     ran(board, "agent-b", 3.0)
     late = replace(board.board.runs.get(slow.id), ended_at=AT + timedelta(hours=1))
-    found = course("a", [late, fast])
+    found = trajectory("a", [late, fast])
     assert [best.run for best in found.by_runs] == [slow.id, fast.id]
     assert [best.run for best in found.by_time] == [fast.id]
 
@@ -140,13 +140,13 @@ def test_several_boards_have_a_mean_with_an_interval(board: Recorded) -> None:
         ran(board, "agent-a", 4.0, gpu=gpu)
         ran(board, "agent-b", 4.0 / ratio, gpu=gpu)
     found = experiment(board.board, "agent-a", "agent-b")
-    speedup = found.speedup
-    assert speedup is not None
+    mean = found.mean
+    assert mean is not None
     half = 12.71 * math.log(2.5 / 2.0) / math.sqrt(2) / math.sqrt(2)
-    assert speedup.boards == 2
-    assert speedup.ratio == pytest.approx(math.sqrt(5.0))
-    assert speedup.low == pytest.approx(math.exp(math.log(5.0) / 2 - half))
-    assert speedup.high == pytest.approx(math.exp(math.log(5.0) / 2 + half))
+    assert mean.boards == 2
+    assert mean.speedup == pytest.approx(math.sqrt(5.0))
+    assert mean.speedup_low == pytest.approx(math.exp(math.log(5.0) / 2 - half))
+    assert mean.speedup_high == pytest.approx(math.exp(math.log(5.0) / 2 + half))
     plot = experiment_plot(found, Over.TIME)
     assert plot is not None
     assert [series.points[-1][1] for series in plot.series[::2]] == [1.0, pytest.approx(math.sqrt(5.0))]
@@ -179,7 +179,7 @@ def test_a_side_is_an_entrant_of_another_user_or_a_tag(board: Recorded) -> None:
 
     def bests(one: str, other: str, *tags: str) -> list[float]:
         (match,) = experiment(board.board, one, other, tags=tags_of(tags)).matches
-        return [each.best.score_s * 1e3 for each in match.courses if each.best]
+        return [each.best.score_s * 1e3 for each in match.trajectories if each.best]
 
     assert bests("bob/agent-a", "agent-a") == [4.0, 3.0]
     assert bests("model=small", "model=large") == [3.0, 1.0]
@@ -212,7 +212,7 @@ def test_a_faulty_side_is_told(board: Recorded, argv: tuple[str, ...], message: 
 # Forms
 
 
-def test_the_report_has_plots_courses_differences_and_passes(board: Recorded) -> None:
+def test_the_report_has_plots_trajectories_differences_and_passes(board: Recorded) -> None:
     two_agents(board)
     text = call(board, "experiment", "agent-a", "agent-b").stdout
     rows = [" ".join(line.split()) for line in text.splitlines()]
@@ -233,8 +233,8 @@ def test_the_json_has_all_of_it_and_python_returns_it(board: Recorded, monkeypat
     assert [side["name"] for side in match["sides"]] == found["names"] == [f"{ME}/agent-a", f"{ME}/agent-b"]
     assert match["sides"][1]["by_time"][-1] == {"run": 6, "score_s": 2e-3, "runs": 3, "seconds": 570.0}
     assert match["score"]["speedup"] == pytest.approx(2.0)
-    assert found["speedup"]["ratio"] == pytest.approx(2.0)
-    assert found["passes"][0]["k"] == 1
+    assert found["mean"]["speedup"] == pytest.approx(2.0)
+    assert found["pass_at_k"][0]["k"] == 1
     monkeypatch.setenv("HOME", str(board.folder))
     told = Board(board.settings).experiment("agent-a", "agent-b", task="vectoradd_py", gpus="CPU")
     assert json.loads(json.dumps(told)) == found

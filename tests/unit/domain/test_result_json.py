@@ -60,12 +60,14 @@ def test_a_result_survives_the_journey() -> None:
 OLDER_CASE = """{"phase": "benchmark", "index": 0, "spec": "size: 2", "verdict": "pass", "message": "", "timing":
 {"runs": 2, "mean_ns": 1.5, "median_ns": 1.25, "std_ns": 0.7, "err_ns": 0.5, "best_ns": 1.0, "worst_ns": 2.0,
 "samples_ns": [1.0, 2.0], "worker_runs": [1, 1], "baseline_ns": 4.0, "noisy": false, "low_ns": 1.0, "high_ns": 2.0,
-"least_ns": 0.5, "claimed_ns": 1.4, "busy_processors": 0.25, "slack_ns": null}, "work": null, "mismatch": null}"""
+"least_ns": 0.5, "claimed_ns": 1.4, "busy_processors": 0.25, "slack_ns": null}, "work": null, "mismatch": null,
+"margin": 0.25}"""
 
 
 def test_an_older_result_is_read_by_the_present_names() -> None:
     older = json.dumps({**json.loads(RESULT.to_json()), "cases": [json.loads(OLDER_CASE)]})
     (case,) = decode_result(older.encode()).cases
+    assert case.of_tolerance == 0.25
     assert case.timing == Timing(
         2, 1.5, 1.25, 0.7, 0.5, 1.0, 2.0, (1.0, 2.0), (1, 1), 4.0,
         low_ns=1.0, high_ns=2.0, bound_ns=0.5, kernel_clock_ns=1.4, busy_processors=0.25,

@@ -414,7 +414,9 @@ def test_each_cause_of_wrong_values_has_its_text(cause: Cause, fact: str, advice
 
 def test_a_run_that_passed_tells_the_margin_of_each_test_and_the_least() -> None:
     margins = (0.31234, 0.00012, None)
-    cases = [Case("test", index, f"size: {index}", Verdict.PASS, margin=each) for index, each in enumerate(margins)]
+    cases = [
+        Case("test", index, f"size: {index}", Verdict.PASS, of_tolerance=each) for index, each in enumerate(margins)
+    ]
     result = result_of(Verdict.PASS, *cases)
     text = text_of(run_report(finished(result), result))
     assert "The largest error is 0.31 of the tolerance (test 1)." in text

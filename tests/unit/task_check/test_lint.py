@@ -18,13 +18,13 @@ from hpc_board.catalog.folders import read_task
 from hpc_board.cli.main import cli
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.run import RunState
-from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed, Tried
+from hpc_board.model.lint import PROBES, CheckedCase, CheckedSubmission, Lint, Probed
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import TaskFile
 from hpc_board.report.checks import check_report
 from hpc_board.report.plain import plain
 from hpc_board.store.task_rows import task_definition, task_value
-from hpc_board.task_check.lint import Bounds, check, findings, findings_of_tried, sizes
+from hpc_board.task_check.lint import Bounds, check, findings, findings_of_submissions, sizes
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, call, result_of, status_of
@@ -281,7 +281,7 @@ def test_a_reference_that_differs_the_second_time_is_a_warning() -> None:
 
 def test_a_reference_that_raises_for_a_seed_of_a_template_is_a_fault_of_the_task() -> None:
     failed = replace(case("test", 0), failure="ValueError: no such size")
-    (finding,) = findings_of_tried([Tried("template Python", Lint(cases=(failed,)))])
+    (finding,) = findings_of_submissions([CheckedSubmission("template Python", Lint(cases=(failed,)))])
     assert (finding.severity, finding.subject) == (Severity.ERROR, "raises")
     assert finding.message == "template Python: test 1 (size: 1): ValueError: no such size"
 
@@ -313,9 +313,9 @@ def test_a_report_has_the_margins_of_a_task_and_of_its_submissions() -> None:
         return Lint(cases=tuple(replace(case("test", index), probed=(each,)) for index, each in enumerate(probes)))
 
     tried = (
-        Tried("template Python", passed(1024, 1024)),
-        Tried("template C++", passed(None)),
-        Tried("m", Lint(), "no"),
+        CheckedSubmission("template Python", passed(1024, 1024)),
+        CheckedSubmission("template C++", passed(None)),
+        CheckedSubmission("m", Lint(), "no"),
     )
     shown = plain(check_report(a_task(), (), passed(8, None, 32), tried, ()))
     assert re.search(r"inputs 1 ulp off +passes +passes +8x +all", shown)

@@ -1,0 +1,9 @@
+"""The formats and the tables of exports."""
+
+CSV, JSONL, PARQUET, JSON, HTML = "csv", "jsonl", "parquet", "json", "html"
+TABLE_FORMATS = (CSV, JSONL, PARQUET)
+FORMATS = (*TABLE_FORMATS, JSON, HTML)
+"""The formats of a table, and those of a whole board."""
+
+RUNS, CASES, SAMPLES, TASKS = "runs", "cases", "samples", "tasks"
+TABLES = (RUNS, CASES, SAMPLES, TASKS)
