@@ -81,7 +81,7 @@ class RolesSection(Section, frozen=True):
     admins: list[AccountName] = msgspec.field(default_factory=list)
     """Users who may do everything: rules of play, backups, others' submissions."""
     creators: list[AccountName] = msgspec.field(default_factory=list)
-    """Users who may create boards, and change and delete their own."""
+    """Users who may create boards, and have all rights on their own."""
     participants: list[AccountName] = msgspec.field(default_factory=list)
     """Users who may submit: all with access to the board if this is empty."""
 

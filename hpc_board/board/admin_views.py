@@ -13,7 +13,7 @@ from hpc_board.domain.roles import GROUP, Role
 
 
 class AdminViews:
-    """Overviews for a user: an admin sees everything, a creator their own leaderboards."""
+    """Overviews for a user: an admin sees everything, a creator the leaderboards that they manage."""
 
     def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
@@ -30,11 +30,7 @@ class AdminViews:
             Refused: the user is not a creator.
         """
         self._context.require(Role.CREATOR, "administer boards")
-        made = {
-            board.name: board
-            for board in self._context.editor.visible()
-            if board.options.changeable_by(self._context.user, self._context.role)
-        }
+        made = {board.name: board for board in self._context.editor.visible() if self._context.manages(board.name)}
         tasks = [task for task in self._tasks.catalog().tasks if self._context.role is Role.ADMIN or task.name in made]
         limits = {decision.subject: each for decision, each in self._context.store.moderation.limits()}
         sent = self._context.store.moderation.sent_since(utc_now() - LIMITED_PERIOD)

@@ -42,7 +42,10 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """Administration of the whole board: all but exports of own runs, diagnoses and checks raise Refused for others."""
+    """Administration of the whole board, for admins; exports and statistics also for those who manage their tasks.
+
+    All but exports of own runs, diagnoses and checks raise Refused for others.
+    """
 
     def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
@@ -72,12 +75,12 @@ class Administration:
         Raises:
             InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the time
                 has no zone, or the format needs a library that is not installed.
-            Refused: the export is not of the user's own runs, and the user is not an admin.
+            Refused: the export is not of the user's own runs, and the user does not manage all of its leaderboards.
         """
         from hpc_board.admin.export import Export
 
         if not own:
-            self._context.require(Role.ADMIN, "export the board")
+            self._context.require_manager(tasks, "export the board")
         user = self._context.user if own else None
         chosen = self._run_selection(tasks, gpus, since, user)
         export = Export(
@@ -90,7 +93,7 @@ class Administration:
             with_code=with_code,
             with_output=with_output,
             is_anonymous=anonymous,
-            references=self._context.is_admin,
+            references=not own or self._context.is_admin,
             kept_back=self._context.editor.closed().difference(tasks),
         )
         export.check()
@@ -104,7 +107,7 @@ class Administration:
         """
         from hpc_board.store.statistics import statistics
 
-        self._context.require(Role.ADMIN, "see the board's statistics")
+        self._context.require_manager(tasks, "see the board's statistics")
         return statistics(self._context.store.file, self._run_selection(tasks, (), since))
 
     def _run_selection(

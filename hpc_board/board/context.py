@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from hpc_board.domain.roles import GROUP, Role
 from hpc_board.errors import BoardError, Refused
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.text import one_line
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
@@ -196,6 +197,25 @@ class Context:
                 f"you may not {what}: this requires the role {least}, but {own}.",
                 hint=self.installation.source_of_roles(least),
             )
+
+    def manages(self, board: str) -> bool:
+        """Return whether the user has an admin's rights on a leaderboard: as its creator or maintainer, too."""
+        return self.is_admin or (self.role.may_act_as(Role.CREATOR) and self.editor.manages(board))
+
+    def require_manager(self, boards: Collection[str], what: str) -> None:
+        """Require the rights of an admin on these leaderboards, or on all without any; `what` completes "you may not".
+
+        Raises:
+            Refused: the user does not have them.
+        """
+        if not boards or not self.role.may_act_as(Role.CREATOR):
+            self.require(Role.ADMIN, what)
+        for board in boards:
+            if not self.manages(board):
+                raise Refused(
+                    f"you may not {what}: {one_line(board, 80)} is not a board of {self.user}, a {self.role}.",
+                    hint="Ask an admin, or the board's creator to add you by `update NAME --maintainer USER`.",
+                )
 
     def owns_folder(self, user: str) -> bool:
         """Return whether `user` owns the board's folder, or will own it once it is made."""

@@ -10,7 +10,7 @@ import msgspec
 
 from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.editor import chosen_task, not_a_board, synced, unknown_members
+from hpc_board.boards.editor import chosen_task, not_a_board, synced, unknown_users
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
@@ -39,6 +39,10 @@ class Leaderboards:
     def get(self, name: str) -> CreatedBoard | None:
         """Return the created leaderboard called `name`; None for a task of the settings, or if it is hidden."""
         return self._context.editor.board(name)
+
+    def manages(self, name: str) -> bool:
+        """Return whether the user has the rights of an admin on the leaderboard or task of this name."""
+        return self._context.manages(name)
 
     def list(self) -> tuple[CreatedBoard, ...]:
         """Return the created leaderboards that are visible to the user, by name."""
@@ -130,7 +134,7 @@ class Leaderboards:
         if {plan.name: plan.after_change for plan in chosen} != dict(changes):
             raise InputError("a board changed after the plan was made.", hint="Review the new plan and retry.")
         for plan in chosen:
-            if unknown := unknown_members(plan):
+            if unknown := unknown_users(plan):
                 self._context.warn(f"{plan.name}: unknown on this machine: {', '.join(unknown)}.")
         context = self._context
         return context.editor.carry_out(chosen, force=force, reason=reason, at=utc_now(), store=context.store)

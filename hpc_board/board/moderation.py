@@ -25,7 +25,7 @@ from hpc_board.domain.moderation import (
     Period,
 )
 from hpc_board.domain.roles import Role
-from hpc_board.domain.submission import Submission
+from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
@@ -44,8 +44,9 @@ _NAME_CHARACTERS_MAX = 64
 class Moderation:
     """Moderation by one user, as far as their role permits.
 
-    Methods that only admins may call raise Refused for others, and methods with a reason raise InputError for one that
-    is too long or not one line.
+    Methods about everything are for admins, those about a leaderboard or its submissions also for its creator and
+    maintainers. They raise Refused for others; methods with a reason raise InputError for one that is too long or not
+    one line.
     """
 
     def __init__(self, context: "Context") -> None:
@@ -117,8 +118,7 @@ class Moderation:
         Raises:
             InputError: a limit is out of range.
         """
-        self._context.require(Role.ADMIN, "limit submissions")
-
+        self._context.require_manager([board], "limit submissions")
         for limit in (limits.ranked, limits.other):
             if limit is not None and not 0 <= limit <= LIMIT_MAX:
                 raise InputError(f"invalid limit {limit}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or `none`.")
@@ -160,7 +160,7 @@ class Moderation:
         Raises:
             InputError: no submission has one of the numbers, one is removed already, or the reason is empty.
         """
-        self._context.require(Role.ADMIN, "remove submissions")
+        self._require_manager_of(numbers, "remove submissions")
         self._decisions.remove(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason, needed=True))
 
     def readmit(self, numbers: Collection[int], reason: str = "") -> None:
@@ -169,8 +169,23 @@ class Moderation:
         Raises:
             InputError: no submission has one of the numbers, or one is not removed.
         """
-        self._context.require(Role.ADMIN, "readmit submissions")
+        self._require_manager_of(numbers, "readmit submissions")
         self._decisions.readmit(dict.fromkeys(numbers), self._context.user, utc_now(), _reason(reason))
+
+    def _require_manager_of(self, submissions: Collection[int], what: str) -> None:
+        """Require the rights of an admin on the leaderboards of these submissions.
+
+        Raises:
+            InputError: no visible submission has one of the numbers.
+        """
+        if self._context.is_admin:
+            return
+        boards = [self._context.store.submissions.get(number).task for number in submissions]
+        hidden = self._context.editor.hidden()
+        for number, board in zip(submissions, boards, strict=True):
+            if board in hidden:
+                raise unknown_submission(number)
+        self._context.require_manager(boards, what)
 
     def decisions(
         self, *, user: str | None = None, board: str | None = None, limit: int = 50, offset: int = 0
@@ -179,7 +194,7 @@ class Moderation:
 
         These are `limit` ones from the place `offset` on.
         """
-        self._context.require(Role.ADMIN, "read the audit log")
+        self._context.require_manager([] if board is None else [board], "read the audit log")
         return self._decisions.log(user=user, board=board, limit=limit, offset=offset)
 
 

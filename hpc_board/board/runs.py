@@ -178,7 +178,7 @@ class Runs:
     def whole(self, run: int) -> WholeRun:
         """Return the run with this number and all its rows, read in one transaction.
 
-        The logs of the result are empty for users other than the run's own and admins.
+        The logs of the result are empty for users other than the run's own and those who manage its leaderboard.
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
@@ -332,7 +332,7 @@ class Runs:
     def log(self, run: int) -> str:
         """Return the end of the job's output, safe to print; empty before the job starts.
 
-        It is empty, too, for users other than the run's own and admins.
+        It is empty, too, for users other than the run's own and those who manage its leaderboard.
         """
         found = self.get(run)
         if not _may_read(self._context, found):
@@ -388,7 +388,7 @@ class Runs:
         run = self.get(number)
         if not _may_read(self._context, run):
             raise Refused(
-                f"only {run.user} and admins may read the files of run {run.id}.",
+                f"only {run.user}, the board's creator and admins may read the files of run {run.id}.",
                 hint="`hpc-board runs` lists your runs.",
             )
         return run
@@ -440,7 +440,7 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
 
 
 def _may_read(context: "Context", run: Run) -> bool:
-    return may_read_code(context.user, run.user, admin=context.is_admin, shown_to_others=False)
+    return may_read_code(context.user, run.user, manages=context.manages(run.task), shown_to_others=False)
 
 
 def _may_have_profile(run: Run) -> bool:

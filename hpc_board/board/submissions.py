@@ -258,10 +258,12 @@ class Submissions:
         Raises:
             InputError: no task, GPU or submission has this name or number, a submission measures a milestone, or no
                 user was ranked at the previous version.
-            Refused: the user is not an admin.
+            Refused: the user does not manage the task's leaderboard.
         """
-        self._context.require(Role.ADMIN, "rerun submissions of others")
         found = self._tasks.get(task)
+        self._context.require_manager([found.name], "rerun submissions of others")
+        for number in submissions:
+            self.get(number)
         allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
@@ -284,7 +286,7 @@ class Submissions:
 
         Raises:
             InputError: one of them cannot be rerun, or another client sends it in this moment; nothing is stored.
-            Refused: the user is not an admin.
+            Refused: the user does not manage the task's leaderboard.
             BoardError: the other errors of `rerun_plan` and `submit`.
         """
         plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions)
@@ -410,7 +412,7 @@ class Submissions:
         return self._context.store.submissions.entrants(owner) if self._context.has_database() else ()
 
     def code(self, submission: int) -> tuple[str, bytes]:
-        """Return the file name and the contents of the user's own submission; admins may read every submission.
+        """Return the file name and the contents of the user's own submission, or of one to a board that they manage.
 
         Other participants may read it after the deadline if the leaderboard's terms promised so at its submission.
 
@@ -418,8 +420,8 @@ class Submissions:
             Refused: it belongs to another user.
         """
         found = self.get(submission)
-        user, shown_to_others = self._context.user, self._shown_to_others(found)
-        if not may_read_code(user, found.user, admin=self._context.is_admin, shown_to_others=shown_to_others):
+        user, manages = self._context.user, self._context.manages(found.task)
+        if not may_read_code(user, found.user, manages=manages, shown_to_others=self._shown_to_others(found)):
             check_owner(found, user)
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 

@@ -51,6 +51,10 @@ class BoardUser(msgspec.Struct, frozen=True):
         """Return whether a leaderboard with these terms is visible to the user."""
         return terms.visible_to(self.name, self.groups, self.role)
 
+    def manages(self, terms: BoardOptions) -> bool:
+        """Return whether the user has all rights on a leaderboard with these terms."""
+        return terms.managed_by(self.name, self.groups, self.role)
+
 
 class LeaderboardEditor:
     """The leaderboards in `store`, as far as `person` may see and change them; `gpus` are those of the settings.
@@ -114,6 +118,11 @@ class LeaderboardEditor:
         newest = {each.name: each for each in self._newest()}
         found, person = newest.get(name), self._person()
         return found if isinstance(found, CreatedBoard) and person.sees(found.options) else None
+
+    def manages(self, name: str) -> bool:
+        """Return whether the user has all rights on the leaderboard `name`, which is not a task of the settings."""
+        board = self.board(name)
+        return board is not None and self._person().manages(board.options)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
@@ -187,7 +196,7 @@ class LeaderboardEditor:
             Refused: it belongs to another user.
         """
         person = self._person()
-        if not board.options.changeable_by(person.name, person.role):
+        if not person.manages(board.options):
             raise Refused(
                 f"you may not change the board {board.name}: it belongs to {one_line(board.options.creator)}, and "
                 f"{person.name}'s role is {person.role}.",
@@ -321,7 +330,8 @@ class LeaderboardEditor:
         changes: dict[str, Any] = {
             "deadline": _deadline(terms.deadline, options.deadline, now),
             "gpus": terms.gpus if options.gpus is None else self._gpu_names(options.gpus),
-            "members": _members(terms.members, options),
+            "members": _users(terms.members, options.members, options.no_members, "member"),
+            "maintainers": _users(terms.maintainers, options.maintainers, options.no_maintainers, "maintainer"),
         }
         if options.closed is not None:
             changes["visibility"] = Visibility.CLOSED if options.closed else Visibility.PUBLIC
@@ -457,25 +467,34 @@ def _deadline(before: datetime | None, requested: str | None, now: datetime) -> 
     return before if requested is None else end_given(requested, now, what="deadline", option="--deadline")
 
 
-def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...]:
-    added, taken = (listed(words) for words in (options.members, options.no_members))
+def _users(before: Sequence[str], more: Sequence[str], fewer: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return the users and groups of a list after an addition and a removal; `what` names one of them.
+
+    Raises:
+        InputError: a name is invalid, or one to remove is not in the list.
+    """
+    added, taken = listed(more), listed(fewer)
     for name in added:
         if not re.fullmatch(ACCOUNT_PATTERN, name):
-            raise InputError(f'"{one_line(name, 80)}" is not a valid member.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
+            raise InputError(f'"{one_line(name, 80)}" is not a valid {what}.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
     for name in taken:
         if name not in before:
             raise InputError(
-                f'"{one_line(name, 80)}" is not a member.{suggestion(name, before)}',
-                hint=f"Members: {', '.join(before) or 'none'}.",
+                f'"{one_line(name, 80)}" is not a {what}.{suggestion(name, before)}',
+                hint=f"{what.capitalize()}s: {', '.join(before) or 'none'}.",
             )
     kept = (name for name in before if name not in taken)
     return tuple(dict.fromkeys((*kept, *added)))
 
 
-def unknown_members(plan: Plan) -> tuple[str, ...]:
-    """Return the new members without an account on this machine, whether mistyped or not yet created."""
-    before = plan.before.options.members if plan.before else ()
-    return unknown_accounts(name for name in plan.options.members if name not in before)
+def unknown_users(plan: Plan) -> tuple[str, ...]:
+    """Return the new members and maintainers without an account on this machine, mistyped or not yet created."""
+    before = _named(plan.before.options) if plan.before else ()
+    return unknown_accounts(name for name in _named(plan.options) if name not in before)
+
+
+def _named(terms: BoardOptions) -> tuple[str, ...]:
+    return (*terms.members, *terms.maintainers)
 
 
 def synced(

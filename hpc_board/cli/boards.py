@@ -35,6 +35,9 @@ _gpus = gpus_option('GPUs of the board, comma-separated or repeated; "all" for e
 _members = click.option(
     "--member", "members", metavar="WHO", multiple=True, help="Member of the closed board: a user or a @group."
 )
+_maintainers = click.option(
+    "--maintainer", "maintainers", metavar="WHO", multiple=True, help="User or @group with the rights of the creator."
+)
 _reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
@@ -50,6 +53,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @_gpus
 @click.option("--closed", is_flag=True, help="Visible to members, you and admins only.")
 @_members
+@_maintainers
 @click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
 @_reason
 @_yes
@@ -62,6 +66,7 @@ def create(
     gpus: tuple[str, ...],
     closed: bool,
     members: tuple[str, ...],
+    maintainers: tuple[str, ...],
     show_code: bool,
     reason: str,
     yes: bool,
@@ -78,7 +83,9 @@ def create(
     if len(words) not in (1, 2):
         raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
     board = open_()
-    options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
+    options = RequestedOptions(
+        deadline, gpus or None, closed or None, members, show_code=show_code or None, maintainers=maintainers
+    )
     request = BoardRequest(_source(board, words[-1]), words[0] if len(words) == 2 else None, options)
     plans = board.leaderboards.plan(request)
     if len(plans) > 1 and not (yes or dry_run):
@@ -106,6 +113,8 @@ def create(
 @click.option("--open/--closed", "open_to_all", default=None, help="Visible to all users, or to members only.")
 @_members
 @click.option("--no-member", "no_members", metavar="WHO", multiple=True, help="Remove a member: a user or a @group.")
+@_maintainers
+@click.option("--no-maintainer", "no_maintainers", metavar="WHO", multiple=True, help="Remove a maintainer.")
 @click.option("--show-code/--hide-code", default=None, help="Publish submitted files after the deadline, or never.")
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
@@ -121,6 +130,8 @@ def update(
     open_to_all: bool | None,
     members: tuple[str, ...],
     no_members: tuple[str, ...],
+    maintainers: tuple[str, ...],
+    no_maintainers: tuple[str, ...],
     show_code: bool | None,
     force: bool,
     history: bool,
@@ -132,8 +143,8 @@ def update(
 
     SOURCE, as for `create`, replaces the task; the board keeps its deadline and GPUs. A change to the files, cases
     or rules starts a new version with its own standings, and needs --force if users have ranks. The old standings
-    remain readable. Only the board's creator and admins may update it; all users who can see the board can see its
-    history.
+    remain readable. Only the board's creator, its maintainers and admins may update it; all users who can see the
+    board can see its history.
     """
     board = open_()
     options = RequestedOptions(
@@ -143,6 +154,8 @@ def update(
         members,
         no_members,
         show_code,
+        maintainers,
+        no_maintainers,
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
@@ -168,7 +181,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
 
     Asks for the board's name on the terminal; without one, --yes is required.
     Runs in flight continue, and all results stay in the database. Only the
-    board's creator and admins may delete it.
+    board's creator, its maintainers and admins may delete it.
     """
     board = open_()
     plan = board.leaderboards.plan_deletion(name)

@@ -44,7 +44,6 @@ from hpc_board.cli.output import (
     whole_run,
 )
 from hpc_board.domain.origin import tags_of
-from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, WholeRun
 from hpc_board.domain.run_files import RunFile
 from hpc_board.domain.run_order import RunOrder, SortColumn
@@ -275,9 +274,9 @@ def _print_logs(board: Board, run: Run) -> None:
     elif logs:
         remark(f"--- {logs[0].title} ---")
         click.echo(logs[0].text, nl=False)
-    elif run.user != board.user and board.role is not Role.ADMIN:
+    elif run.user != board.user and not board.leaderboards.manages(run.task):
         raise Refused(
-            f"only {run.user} and admins may read the output of run {run.id}.",
+            f"only {run.user}, the board's creator and admins may read the output of run {run.id}.",
             hint="`hpc-board runs` lists your runs.",
         )
     else:

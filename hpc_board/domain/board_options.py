@@ -44,7 +44,8 @@ class BoardOptions(msgspec.Struct, frozen=True):
     """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
     Empty `gpus` mean every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
-    leaderboard; its creator and the admins always see it.
+    leaderboard; its creator, its `maintainers` and the admins always see it. Maintainers, users and groups too, have
+    the creator's rights on it.
     """
 
     creator: str
@@ -53,6 +54,7 @@ class BoardOptions(msgspec.Struct, frozen=True):
     visibility: Visibility = Visibility.PUBLIC
     members: tuple[str, ...] = ()
     code_shown: CodeShown = CodeShown.NEVER
+    maintainers: tuple[str, ...] = ()
 
     def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
         """Return whether `user`, with these `groups` and this role, may see the leaderboard."""
@@ -60,12 +62,13 @@ class BoardOptions(msgspec.Struct, frozen=True):
             self.visibility is Visibility.PUBLIC
             or role is Role.ADMIN
             or user == self.creator
-            or includes_user(self.members, user, groups)
+            or includes_user((*self.members, *self.maintainers), user, groups)
         )
 
-    def changeable_by(self, user: str, role: Role) -> bool:
-        """Return whether `user` may change and delete it: an admin, or its creator if still a creator."""
-        return role is Role.ADMIN or (user == self.creator and role.may_act_as(Role.CREATOR))
+    def managed_by(self, user: str, groups: Collection[str], role: Role) -> bool:
+        """Return whether `user` has all rights on it: an admin, or with the role creator its creator or maintainer."""
+        its_own = user == self.creator or includes_user(self.maintainers, user, groups)
+        return role is Role.ADMIN or (its_own and role.may_act_as(Role.CREATOR))
 
     def shows_code(self, now: datetime) -> bool:
         """Return whether participants may read other users' submissions; always False without a deadline."""
@@ -147,7 +150,8 @@ def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
 class RequestedOptions(msgspec.Struct, frozen=True):
     """Requested terms of a leaderboard, in the user's words; None keeps the present value.
 
-    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` removed.
+    `gpus` and the lists of users may hold commas, `gpus` also "all". `members` are added, `no_members` removed, and so
+    are maintainers.
     """
 
     deadline: str | None = None
@@ -156,6 +160,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     members: tuple[str, ...] = ()
     no_members: tuple[str, ...] = ()
     show_code: bool | None = None
+    maintainers: tuple[str, ...] = ()
+    no_maintainers: tuple[str, ...] = ()
 
 
 UNCHANGED = RequestedOptions()

@@ -348,9 +348,9 @@ def wait_text(wait: timedelta) -> str:
     return words if seconds < 60 else f"{words} ({seconds} s)"
 
 
-def may_read_code(reader: str, owner: str, *, admin: bool, shown_to_others: bool) -> bool:
-    """Return whether `reader` may read a submission of `owner`.
+def may_read_code(reader: str, owner: str, *, manages: bool, shown_to_others: bool) -> bool:
+    """Return whether `reader`, who may manage the leaderboard, may read a submission of `owner`.
 
     `shown_to_others` says that the leaderboard shows its submissions, which happens only after its deadline.
     """
-    return reader == owner or admin or shown_to_others
+    return reader == owner or manages or shown_to_others

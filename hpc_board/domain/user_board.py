@@ -11,8 +11,8 @@ from hpc_board.domain.board_options import UNCHANGED, BoardOptions, RequestedOpt
 from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.text import one_line
 
-_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown")
-_NOT_LISTED = ("members", "code shown")
+_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown", "maintainers")
+_NOT_LISTED = ("members", "code shown", "maintainers")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 

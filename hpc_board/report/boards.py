@@ -14,10 +14,12 @@ def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
     """Return the options of a board without deadline and GPUs, which every task has."""
     seen_by = "all users"
     if terms.visibility is Visibility.CLOSED:
-        seen_by = ", ".join(("creator", "admins", *map(one_line, terms.members)))
-    code = {"never": "admins", "after_deadline": "all users after the deadline; admins always"}[terms.code_shown]
+        seen_by = ", ".join(("creator", "admins", *map(one_line, (*terms.maintainers, *terms.members))))
+    always = ", ".join(("creator", *map(one_line, terms.maintainers), "admins"))
+    code = {"never": always, "after_deadline": f"all users after the deadline; always: {always}"}[terms.code_shown]
     return (
         ("creator", one_line(terms.creator)),
+        *((("maintainers", ", ".join(map(one_line, terms.maintainers))),) if terms.maintainers else ()),
         ("visibility", terms.visibility.value),
         ("visible to", seen_by),
         ("code visible to", code),

@@ -46,9 +46,10 @@ class Route(msgspec.Struct, frozen=True):
 _ANYONE = Route(Role.NONE, "use this service")
 _PARTICIPANT = Route(Role.PARTICIPANT, "use this board")
 _CREATOR = Route(Role.CREATOR, "create or change boards")
+_MANAGER = Route(Role.CREATOR, "manage boards")
 _ADMIN = Route(Role.ADMIN, "administer this board")
-_ANYONE_WRITES, _PARTICIPANT_WRITES, _CREATOR_WRITES, _ADMIN_WRITES = (
-    structs.replace(route, writes=True) for route in (_ANYONE, _PARTICIPANT, _CREATOR, _ADMIN)
+_ANYONE_WRITES, _PARTICIPANT_WRITES, _CREATOR_WRITES, _MANAGER_WRITES, _ADMIN_WRITES = (
+    structs.replace(route, writes=True) for route in (_ANYONE, _PARTICIPANT, _CREATOR, _MANAGER, _ADMIN)
 )
 
 ROUTES: Mapping[str, Route] = {
@@ -95,6 +96,7 @@ ROUTES: Mapping[str, Route] = {
     "standings.placing_each": _ANYONE,
     "leaderboards.get": _PARTICIPANT,
     "leaderboards.list": _PARTICIPANT,
+    "leaderboards.manages": _PARTICIPANT,
     "leaderboards.limits": _PARTICIPANT,
     "leaderboards.history": _PARTICIPANT,
     "leaderboards.plan": _CREATOR,
@@ -107,8 +109,8 @@ ROUTES: Mapping[str, Route] = {
     "submissions.preview": _PARTICIPANT,
     "submissions.submit": _PARTICIPANT_WRITES,
     "submissions.submit_milestones": _CREATOR_WRITES,
-    "submissions.rerun_plan": _ADMIN,
-    "submissions.rerun": _ADMIN_WRITES,
+    "submissions.rerun_plan": _MANAGER,
+    "submissions.rerun": _MANAGER_WRITES,
     "submissions.entrants": _ANYONE,
     "submissions.budget_left": _PARTICIPANT,
     "submissions.code": _ANYONE,
@@ -120,23 +122,23 @@ ROUTES: Mapping[str, Route] = {
     "moderation.bans": _ADMIN,
     "moderation.stop": _ADMIN_WRITES,
     "moderation.start": _ADMIN_WRITES,
-    "moderation.limit": _ADMIN_WRITES,
+    "moderation.limit": _MANAGER_WRITES,
     "moderation.limits": _PARTICIPANT,
     "moderation.limit_gpu_time": _ADMIN_WRITES,
     "moderation.gpu_limit": _PARTICIPANT,
-    "moderation.remove": _ADMIN_WRITES,
-    "moderation.readmit": _ADMIN_WRITES,
-    "moderation.decisions": _ADMIN,
+    "moderation.remove": _MANAGER_WRITES,
+    "moderation.readmit": _MANAGER_WRITES,
+    "moderation.decisions": _MANAGER,
     "admin_views.stop": _PARTICIPANT,
     "admin_views.boards": _CREATOR,
     "admin_views.people": _ADMIN,
     "admin.prune": structs.replace(_ADMIN, types=("hpc_board.domain.pruned",)),
-    "admin.statistics": structs.replace(_ADMIN, types=("hpc_board.domain.statistics",)),
+    "admin.statistics": structs.replace(_MANAGER, types=("hpc_board.domain.statistics",)),
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""
 
 EXPORT, BACKUP = "admin.export", "admin.backup"
-"""The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
+"""The routes of streams of bytes: a file, and at the end its contents in numbers."""
 
 
 CHANGES = "changes"

@@ -49,6 +49,7 @@ _TERMS = {
     "visibility": "visibility",
     "members": "members",
     "code_shown": "code shown",
+    "maintainers": "maintainers",
     "creator": "creator",
     "task": "task",
 }

@@ -21,6 +21,8 @@ class OptionsView(View, frozen=True):
     """the users, and groups with a `@`, who see a closed one"""
     code_shown: str
     """`never`, or `after_deadline`: the time from which participants see each other's files"""
+    maintainers: list[str]
+    """the users, and groups with a `@`, with the creator's rights"""
 
 
 class ChangeView(View, frozen=True):

@@ -36,7 +36,7 @@ from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.list_pane import ListPane
 
 _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("log", "Log"))
-_FOR_CREATORS = _PAGES[:1]
+_FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
 
 _ACTIONS = {
     "boards": ("visibility", "deadline", "stop", "limits", "rerun_best"),
@@ -46,7 +46,6 @@ _ACTIONS = {
 }
 """The actions of each page."""
 
-_OF_ADMINS = ("stop", "limits", "rerun_best")
 
 _LOOK_EVERY = 3
 """The ticks between two updates, as these lists change slowly."""
@@ -78,7 +77,7 @@ class _Reruns(NamedTuple):
 
 
 class AdminScreen(RunScreen):
-    """Lists of boards, users, ranked runs and decisions, each on a page; creators see only their own boards."""
+    """Lists of boards, users, ranked runs and decisions, each on a page; creators see the boards that they manage."""
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -152,7 +151,7 @@ class AdminScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
-        if elsewhere or (action in _OF_ADMINS and not self._is_admin):
+        if elsewhere or (action == "stop" and not self._is_admin):
             return False
         if action == "user" and self._page == "boards":
             return False

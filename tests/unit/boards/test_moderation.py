@@ -709,10 +709,10 @@ def test_notes_are_bounded(board: Recorded) -> None:
 
 
 def test_who_may_read_a_submission() -> None:
-    assert may_read_code("ada", "ada", admin=False, shown_to_others=False)
-    assert may_read_code("eve", "ada", admin=True, shown_to_others=False)
-    assert may_read_code("eve", "ada", admin=False, shown_to_others=True)
-    assert not may_read_code("eve", "ada", admin=False, shown_to_others=False)
+    assert may_read_code("ada", "ada", manages=False, shown_to_others=False)
+    assert may_read_code("eve", "ada", manages=True, shown_to_others=False)
+    assert may_read_code("eve", "ada", manages=False, shown_to_others=True)
+    assert not may_read_code("eve", "ada", manages=False, shown_to_others=False)
 
 
 def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> None:

@@ -1,0 +1,107 @@
+"""Rights: each command of admins, as those who may use it on all boards, on one of their own, and on none."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hpc_board.cli.admin import admin
+from hpc_board.errors import Refused
+from hpc_board.model.task import Mode
+from hpc_board.store.submissions import NewSubmission
+from tests.e2e.boards import RIGHT, board_files
+from tests.unit.boards.test_moderation import ADMIN, NOW, Place, new_run
+
+ROLES = "roles: {creators: [carl, mia, otto], participants: [ada, bob]}\n"
+PEOPLE = (ADMIN, "carl", "mia", "otto", "bob")
+"""An admin, the creator of the board `mine`, its maintainer, the creator of another board, and a participant."""
+
+ALL, MANAGERS, ADMINS = ((*PEOPLE, "ada"), PEOPLE[:3], PEOPLE[:1])
+
+RIGHTS: Sequence[tuple[str, Sequence[str]]] = (
+    ("admin limits", ALL),
+    ("admin limit mine --ranked 5", MANAGERS),
+    ("admin limit double --ranked 5", ADMINS),
+    ("admin limit --gpu-seconds 9", ADMINS),
+    ("admin limit --gpu-seconds none", ADMINS),
+    ("admin remove {mine} --reason cached", MANAGERS),
+    ("code {mine}", (*MANAGERS, "ada")),
+    ("run {run} --log", (*MANAGERS, "ada")),
+    ("admin rerun mine --submission {mine} --dry-run", MANAGERS),
+    ("admin rerun double --submission {double} --dry-run", ADMINS),
+    ("admin remove {double} --reason cached", ADMINS),
+    ("admin remove {mine} {double} --reason cached", ADMINS),
+    ("admin readmit {double}", ADMINS),
+    ("code {double}", (*ADMINS, "ada")),
+    ("admin log", ADMINS),
+    ("admin log --board double", ADMINS),
+    ("admin log --board mine", MANAGERS),
+    ("admin export --format csv", ADMINS),
+    ("admin export --format csv --task mine", MANAGERS),
+    ("admin export --format jsonl --what tasks --task mine", MANAGERS),
+    ("admin export --format csv --task mine --task double", ADMINS),
+    ("admin stats", ADMINS),
+    ("admin stats --task mine", MANAGERS),
+    ("update mine --deadline +3d", MANAGERS),
+    ("admin ban eve --reason floods", ADMINS),
+    ("admin unban eve", ADMINS),
+    ("admin bans", ADMINS),
+    ("admin stop", ADMINS),
+    ("admin start", ADMINS),
+    ("admin prune --dry-run", ADMINS),
+    ("admin sync {competition} --dry-run", ADMINS),
+    ("admin milestones mine", MANAGERS),
+)
+
+_OF_THE_INSTALLATION = {"init", "detect", "check", "doctor", "serve-unit", "backup", "restore", "config"}
+"""The commands that look at the settings and the folder, which only their owner can read."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(board_files(tmp_path, slurm=False))
+    place.files.settings.write_text(place.files.settings.read_text() + ROLES)
+    assert place.call("carl", "create", "mine", "double", "--maintainer", "mia").exit_code == 0
+    assert place.call("otto", "create", "secret", "double", "--closed").exit_code == 0
+    return place
+
+
+def submitted(place: Place, task: str) -> tuple[int, int]:
+    """Store a run of ada; return the numbers of submission and run."""
+    found = place.board().tasks.get(task)
+    new = NewSubmission(found, "ada", "kernel.py", RIGHT.encode(), Mode.RANKED, "", NOW, [new_run()])
+    ((sent, (run,)),) = place.store.submissions.add_all([new])
+    return sent.id, run.id
+
+
+def test_admins_have_all_rights_and_creators_and_maintainers_those_on_their_boards(
+    place: Place, tmp_path: Path
+) -> None:
+    covered = {command.split()[1] for command, _ in RIGHTS if command.startswith("admin ")}
+    assert set(admin.commands) - covered <= _OF_THE_INSTALLATION
+    competition = tmp_path / "practice.yaml"
+    competition.write_text("problems: [{directory: tasks/double, name: again}]\n")
+    (mine, run), (double, _) = submitted(place, "mine"), submitted(place, "double")
+    words = {"mine": str(mine), "double": str(double), "run": str(run), "competition": str(competition)}
+    wrong = []
+    for command, entitled in RIGHTS:
+        for user in ALL:
+            done = place.call(user, *(word.format(**words) for word in command.split()))
+            if (done.exit_code != Refused.exit_code) is not (user in entitled):
+                wrong.append((command, user, done.exit_code, done.stdout[-200:], done.stderr[-200:]))
+    assert not wrong, "\n".join(map(repr, wrong))
+
+
+def test_a_creator_learns_nothing_of_a_hidden_board_by_the_number_of_a_submission(place: Place) -> None:
+    hidden, _ = submitted(place, "secret")
+    for words in (["remove", str(hidden), "--reason", "x"], ["rerun", "mine", "--submission", str(hidden)]):
+        done = place.call("carl", "admin", *words)
+        assert (done.exit_code, "secret" in done.stderr) == (2, False), done.stderr
+
+
+def test_a_maintainer_needs_the_role_of_creators_and_loses_the_rights_with_the_list(place: Place) -> None:
+    assert place.call("carl", "update", "mine", "--maintainer", "bob", "--no-maintainer", "mia").exit_code == 0
+    for user in ("bob", "mia"):
+        assert place.call(user, "admin", "limit", "mine", "--ranked", "5").exit_code == Refused.exit_code
+    done = place.call("carl", "update", "mine", "--no-maintainer", "mai")
+    assert '"mai" is not a maintainer.' in done.stderr
