@@ -24,7 +24,7 @@ from board_generator import END, GPUS, Size, generate, task_versions, user_name
 
 from hpc_board.admin.export import Export
 from hpc_board.boards.pages import page
-from hpc_board.domain.moderation import GPU_SECONDS_MAX, GpuLimit, Period
+from hpc_board.domain.moderation import GPU_SECONDS_MAX, GpuLimit, Period, Sender
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.domain.standing import Page, Rows
@@ -108,15 +108,15 @@ class Asker:
         """Store a submission with one run by the rules of a board that limits the GPU time of a week."""
         if self.store.moderation.gpu_limit() is None:
             self.store.moderation.set_gpu_limit(GpuLimit(GPU_SECONDS_MAX, Period.WEEK), "admin", END)
-        return self._submit(by_rules=True)
+        return self._submit(Sender())
 
-    def _submit(self, *, by_rules: bool = False) -> Run:
+    def _submit(self, sender: Sender | None = None) -> Run:
         new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
         code = f"# {time.monotonic_ns()}".encode()
         submission = NewSubmission(
             task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
         )
-        ((_, (run,)),) = self.store.submissions.add_all([submission], by_rules=by_rules)
+        ((_, (run,)),) = self.store.submissions.add_all([submission], sender=sender)
         return run
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hpc_board.boards.comparison import ChangeSpreads
     from hpc_board.boards.editor import BoardUser, LeaderboardEditor
     from hpc_board.catalog.known_tasks import TaskCache
+    from hpc_board.domain.moderation import Sender
     from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
 
@@ -178,6 +179,13 @@ class Context:
     def is_admin(self) -> bool:
         """Return whether the user is an admin."""
         return self.role is Role.ADMIN
+
+    @property
+    def sender(self) -> "Sender | None":
+        """The user as a sender of submissions; None for an admin, whom no rules bind."""
+        from hpc_board.domain.moderation import Sender
+
+        return None if self.is_admin else Sender(self.role, self.installation.groups.of(self.user))
 
     def role_of(self, user: str) -> Role:
         """Return the role of `user`."""

@@ -12,7 +12,7 @@ from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.editor import chosen_task, not_a_board, synced, unknown_users
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.moderation import NO_LIMITS, Limits
+from hpc_board.domain.moderation import Limits, limits_for
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced, SyncRequest
 from hpc_board.errors import BoardError, DocumentError, InputError, StorageError
@@ -48,12 +48,12 @@ class Leaderboards:
         """Return the created leaderboards that are visible to the user, by name."""
         return self._context.editor.visible()
 
-    def limits(self, board: str) -> Limits:
-        """Return the number of submissions that each user may send to a task within an hour; no limits by default."""
+    def limits(self, board: str) -> tuple[Limits, ...]:
+        """Return the numbers of submissions that the user may send to a task, by period; admins may send any."""
         if not self._context.has_database() or board in self._context.editor.hidden():
-            return NO_LIMITS
-        found = (limits for decision, limits in self._context.store.moderation.limits() if decision.subject == board)
-        return next(found, NO_LIMITS)
+            return ()
+        found = [limits for decision, limits in self._context.store.moderation.limits() if decision.subject == board]
+        return limits_for(found, self._context.user, self._context.role)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of the leaderboards of this name, also of deleted ones, oldest first.

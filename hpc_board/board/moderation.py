@@ -112,24 +112,23 @@ class Moderation:
 
     # Limits
 
-    def limit(self, board: str, limits: Limits, kept: Collection[Category] = ()) -> Limits:
-        """Set the limits of a leaderboard, but those of `kept` categories, and return the new ones.
+    def limit(self, board: str, limits: Sequence[Limits], kept: Collection[Category] = ()) -> tuple[Limits, ...]:
+        """Set limits of a leaderboard, but those of `kept` categories, and return the new ones.
 
         Raises:
-            InputError: a limit is out of range.
+            InputError: a limit is out of range, or no user can have a name.
         """
         self._context.require_manager([board], "limit submissions")
-        for limit in (limits.ranked, limits.other):
-            if limit is not None and not 0 <= limit <= LIMIT_MAX:
-                raise InputError(f"invalid limit {limit}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or `none`.")
-
-        def change(present: Limits) -> Limits:
-            return Limits(*((present if each in kept else limits).of(each) for each in Category))
-
-        return self._decisions.set_limits(board, change, self._context.user, utc_now())
+        for each in limits:
+            for limit in (each.ranked, each.other):
+                if limit is not None and not 0 <= limit <= LIMIT_MAX:
+                    raise InputError(f"invalid limit {limit}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or `none`.")
+            if each.user:
+                self._check_known(each.user)
+        return self._decisions.set_limits(board, limits, kept, self._context.user, utc_now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
-        """Return the visible leaderboards with limits, by name, each with the decision that set them."""
+        """Return the limits of visible leaderboards, by name, each with the decision that set them."""
         hidden = self._context.editor.hidden()
         return tuple(found for found in self._decisions.limits() if found[0].subject not in hidden)
 

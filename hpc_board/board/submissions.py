@@ -16,7 +16,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import JobOptions, OptionRules
-from hpc_board.domain.moderation import Rerun, may_read_code
+from hpc_board.domain.moderation import Rerun, Sender, may_read_code
 from hpc_board.domain.origin import Origin
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -144,7 +144,7 @@ class Submissions:
         own: list[Runner] = []
         if self._context.has_database():
             new = self._new([Sent(draft, self._context.user) for draft in drafts], plan)
-            self._context.store.submissions.check(new, by_rules=not self._context.is_admin, deleted=deleted)
+            self._context.store.submissions.check(new, sender=self._context.sender, deleted=deleted)
             whose = self._context.user, harness_sha256()
             live = self._context.reading.runners.live()
             own = [each for each in live if (each.user, each.harness_sha256) == whose and each.takes_runs]
@@ -221,16 +221,16 @@ class Submissions:
     ) -> list[Run]:
         drafts = self._drafts(requests)
         deleted = self._context.editor.deleted
-        by_rules = not self._context.is_admin
+        sender = self._context.sender
         known = self._identical(drafts) if if_new else {}
         new = _each_once(drafts, known) if if_new else drafts
-        if by_rules and self._context.installation.served:
+        if sender is not None and self._context.installation.served:
             self._check_room(sum(len(each.gpus) for each in new))
         sent = [Sent(each, self._context.user) for each in new if each.gpus]
         runs: list[Run] = []
         if sent:
             runs = self._submit(
-                sent, array, by_rules=by_rules, deleted=deleted, fresh=fresh, key=key, if_new=if_new, budget=budget
+                sent, array, sender=sender, deleted=deleted, fresh=fresh, key=key, if_new=if_new, budget=budget
             )
         if not if_new:
             return runs
@@ -310,7 +310,7 @@ class Submissions:
                 origin=Origin(each.submission.entrant),
             )
             drafts.append(Sent(again, each.submission.user, rerun, each.unless_ranked))
-        return self._submit(drafts, None, by_rules=False) if drafts else []
+        return self._submit(drafts, None, sender=None) if drafts else []
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
         """Send each milestone of `task` as a ranked run to `gpus`, or to all GPUs that show it.
@@ -338,7 +338,7 @@ class Submissions:
                 f"no milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
                 hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone excludes.",
             )
-        return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], None, sender=None)
 
     def _check_room(self, more: int) -> None:
         unfinished = self._context.store.runs.unfinished_of(self._context.user)
@@ -353,7 +353,7 @@ class Submissions:
         sent: Sequence[Sent],
         array: bool | None,
         *,
-        by_rules: bool,
+        sender: Sender | None,
         deleted: Collection[str] = (),
         fresh: bool = False,
         key: SubmissionKey | None = None,
@@ -366,7 +366,7 @@ class Submissions:
         new = self._new(sent, plan, fresh=fresh)
         # In one transaction: a client that sees some runs of an array has to see all of them.
         stored = self._context.store.submissions.add_all(
-            new, by_rules=by_rules, deleted=deleted, key=key, if_new=if_new, clock=utc_now, budget=budget
+            new, sender=sender, deleted=deleted, key=key, if_new=if_new, clock=utc_now, budget=budget
         )
         runs = [run for _, added in stored for run in added]
         try:

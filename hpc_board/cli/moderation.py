@@ -20,6 +20,7 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_done, print_found, print_json, remark
 from hpc_board.domain.moderation import GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
+from hpc_board.domain.roles import Role
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import (
     bans_table,
@@ -28,6 +29,7 @@ from hpc_board.report.moderation import (
     limits_table,
     limits_text,
     rerun_table,
+    whose_text,
 )
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import views_of
@@ -71,21 +73,28 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 
 @command(
     "hpc-board admin limit matmul --ranked 5",
-    "hpc-board admin limit matmul --ranked 0 --other none",
+    "hpc-board admin limit matmul --ranked 20 --other 100 --per day",
+    "hpc-board admin limit matmul --ranked 50 --per all --user bob",
     "hpc-board admin limit matmul --none",
     "hpc-board admin limit --gpu-seconds 3600 --per day",
 )
 @click.argument("name", required=False, shell_complete=task_names)
-@click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
-@click.option("--other", metavar="N", type=_limit_number, help="Submissions per hour in all other modes combined.")
-@click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
+@click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per --per: N, 0 or `none`.")
+@click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes combined.")
+@click.option("--none", "no_limits", is_flag=True, help="Remove both limits, of all periods without --per.")
+@click.option("--user", "user", metavar="USER", default="", help="Only for this user.")
+@click.option("--role", type=click.Choice([str(Role.CREATOR), str(Role.PARTICIPANT)]), help="Only for this role.")
 @click.option(
     "--gpu-seconds",
     metavar="N",
     type=_LimitNumber(GPU_SECONDS_MAX),
     help="GPU-seconds on all boards per --per: N, 0 or `none`.",
 )
-@click.option("--per", type=click.Choice([str(each) for each in Period]), help="Period of --gpu-seconds; default: day.")
+@click.option(
+    "--per",
+    type=click.Choice([str(each) for each in Period]),
+    help="Period of the limits; default: hour, or day for --gpu-seconds.",
+)
 def limit(
     open_: Open,
     *,
@@ -93,31 +102,36 @@ def limit(
     ranked: int | None,
     other: int | None,
     no_limits: bool,
+    user: str,
+    role: str | None,
     gpu_seconds: int | None,
     per: str | None,
     as_json: bool,
 ) -> None:
     """Limit each user's submissions to a board, or their GPU time.
 
-    A limit counts the submissions of the last 60 minutes; 0 closes the board.
-    A submission to several GPUs counts once; each file of a batch counts.
-    Admins have no limits, and their reruns do not count.
+    A limit counts the submissions of the last 60 minutes, 24 hours, 7 days,
+    or all to the board; 0 closes the board. All periods with a limit hold
+    together. For each of them, a limit with --user overrides one with --role,
+    and this one that of all users. A submission to several GPUs counts once;
+    each file of a batch counts. Admins have no limits, and their reruns do
+    not count.
 
     --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
     A run counts with its time limit until it has ended, then with its own
-    seconds for the next hour, day or week; so does a held GPU, without the
+    seconds for the next hour, day or week, or for ever; so does a held GPU, without the
     seconds of the runs there. A user below the limit and without other runs in
     flight may always send one, or hold one GPU.
     """
     given = ranked is not None or other is not None
     if gpu_seconds is not None:
-        if name is not None or given or no_limits:
+        if name is not None or given or no_limits or user or role:
             raise click.UsageError("--gpu-seconds is for all boards; expected neither NAME nor another limit.")
         of_gpus = open_().moderation.limit_gpu_time(_positive(gpu_seconds), Period(per or Period.DAY))
         print_done(LimitsView.of_gpus(of_gpus), f"All boards: {gpu_limit_text(of_gpus)}.", as_json=as_json)
         return
-    if per is not None:
-        raise click.UsageError("--per is the period of --gpu-seconds.")
+    if user and role:
+        raise click.UsageError("--user and --role are mutually exclusive.")
     if name is None:
         raise click.UsageError("expected NAME, or --gpu-seconds N to limit the GPU time on all boards.")
     if given == no_limits:
@@ -128,8 +142,12 @@ def limit(
 
     asked = {Category.RANKED: ranked, Category.OTHER: other}
     kept = () if no_limits else tuple(each for each, number in asked.items() if number is None)
-    limits = board.moderation.limit(name, Limits(_positive(ranked), _positive(other)), kept)
-    print_done(LimitsView.of(name, limits), f"{name}: {limits_text(limits)}, per user.", as_json=as_json)
+    periods = list(Period) if no_limits and per is None else [Period(per or Period.HOUR)]
+    whose = Role(role) if role else None
+    asked_for = [Limits(_positive(ranked), _positive(other), period, user, whose) for period in periods]
+    limits = board.moderation.limit(name, asked_for, kept)
+    text = f"{name}, {whose_text(limits[0])}: {limits_text(limits)}."
+    print_done(LimitsView.of(name, limits[0]), text, as_json=as_json)
 
 
 def _positive(limit: int | None) -> int | None:

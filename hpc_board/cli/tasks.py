@@ -171,7 +171,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
         )
 
 
-def _limits(board: "Board", name: str) -> "tuple[Limits, GpuLimit | None]":
+def _limits(board: "Board", name: str) -> "tuple[tuple[Limits, ...], GpuLimit | None]":
     """Return the limits on submissions to a task, and that on GPU time."""
     of_gpus = board.moderation.gpu_limit()
     return board.leaderboards.limits(name), of_gpus and of_gpus[1]

@@ -5,12 +5,12 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.board_options import Visibility
-from hpc_board.domain.moderation import NO_LIMITS, Category, Decision, Limits
+from hpc_board.domain.moderation import Category, Decision, Limits
 from hpc_board.domain.roles import Role
 
 
-class HourCount(msgspec.Struct, frozen=True):
-    """The submissions of one user to one leaderboard within the hour, in one category.
+class SentCount(msgspec.Struct, frozen=True):
+    """The submissions of one user to one leaderboard within a period, in one category.
 
     `limited` counts the submissions to which a limit applies: not milestones, and not reruns by an admin.
     """
@@ -34,7 +34,7 @@ class BoardState(msgspec.Struct, frozen=True):
     deadline: datetime | None
     creator: str = ""
     visibility: Visibility = Visibility.PUBLIC
-    limits: Limits = NO_LIMITS
+    limits: tuple[Limits, ...] = ()
     submissions: int = 0
     users: int = 0
 
@@ -61,7 +61,7 @@ class PersonState(msgspec.Struct, frozen=True):
     """A user, their role, their ban, and their activity within the hour.
 
     `newest_at` is the time of their last submission. `uses` has the limits of the leaderboards to which they submitted
-    within the hour, and that on GPU time if they have used any within its period.
+    within their periods, and that on GPU time if they have used any within its period.
     """
 
     name: str

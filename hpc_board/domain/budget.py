@@ -68,4 +68,4 @@ def left_text(budget: Budget, left: BudgetLeft, author: str) -> str:
         parts.append(f"{left.runs:,} of {budget.runs:,} runs")
     if left.gpu_seconds is not None:
         parts.append(f"{left.gpu_seconds:,.0f} of {budget.gpu_seconds:,} GPU-seconds")
-    return f"{one_line(author)}: {' and '.join(parts)} left per {budget.per}"
+    return f"{one_line(author)}: {' and '.join(parts)} left {budget.per.per}"

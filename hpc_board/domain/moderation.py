@@ -1,7 +1,8 @@
 """Moderation: limits, bans, removals and notes on submissions, as values and pure decisions."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+import re
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,16 +10,16 @@ import msgspec
 
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.clock import span_words
+from hpc_board.domain.roles import Role
 from hpc_board.errors import InputError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
 REASON_CHARACTERS_MAX = 500
 LIMIT_MAX = 100_000
-LIMITED_PERIOD = timedelta(hours=1)
-"""The time in which submissions are counted, which ends now."""
-
 GPU_SECONDS_MAX = 1_000_000_000
+
+_NEVER_FREE = "This limit does not reset; an admin can raise it."
 
 NOTES_MAX = 50
 """The maximum number of notes on a submission, besides the one that it was sent with."""
@@ -57,11 +58,73 @@ class Category(StrEnum):
 Limit = Annotated[int, msgspec.Meta(ge=0, le=LIMIT_MAX)]
 
 
+class Period(StrEnum):
+    """The time in which the submissions or the GPU time of a user are counted, which ends now."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    ALL = "all"
+
+    def start(self, now: datetime) -> datetime:
+        """Return the begin of the period that ends `now`."""
+        return _BEGIN if self is Period.ALL else now - self._length
+
+    def free_at(self, counted_at: datetime) -> datetime | None:
+        """Return the time from which a period does not count `counted_at`; None if it always does."""
+        return None if self is Period.ALL else counted_at + self._length
+
+    @property
+    def _length(self) -> timedelta:
+        return timedelta(**{f"{self}s": 1})
+
+    @property
+    def within(self) -> str:
+        """Return the period of a count in words: "within an hour", "in all"."""
+        if self is Period.ALL:
+            return "in all"
+        return f"within {'an' if self is Period.HOUR else 'a'} {self}"
+
+    @property
+    def per(self) -> str:
+        """Return the period of a limit in words: "per hour", "in all"."""
+        return "in all" if self is Period.ALL else f"per {self}"
+
+    @property
+    def unit(self) -> str:
+        """Return the period as the unit of a number: "/h", "/d", "/w", " in all"."""
+        return " in all" if self is Period.ALL else f"/{self[0]}"
+
+
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class Limits(msgspec.Struct, frozen=True):
-    """The maximum submissions per user, leaderboard, category and hour; None for no limit."""
+    """The maximum submissions per leaderboard, category and period of each user; None for no limit.
+
+    With `user` or `role`, they are those of this user, or of each user with this role.
+    """
 
     ranked: Limit | None = None
     other: Limit | None = None
+    per: Period = Period.HOUR
+    user: str = ""
+    role: Role | None = None
+
+    @property
+    def subject(self) -> tuple[str, Role | None, Period]:
+        """Return the users and the period, for which a leaderboard has one such object."""
+        return self.user, self.role, self.per
+
+    @property
+    def is_of_all(self) -> bool:
+        """Return whether it is neither for one user nor for a role."""
+        return not self.user and self.role is None
+
+    @property
+    def are_none(self) -> bool:
+        """Return whether neither category has a limit."""
+        return self.ranked is None and self.other is None
 
     def of(self, category: Category) -> int | None:
         """Return the limit for this category."""
@@ -69,9 +132,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the limits as text for `from_json`."""
-        import json
-
-        return json.dumps(msgspec.to_builtins(self))
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Limits":
@@ -83,20 +144,29 @@ class Limits(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
-NO_LIMITS = Limits()
+class Sender(msgspec.Struct, frozen=True):
+    """The role and the groups of a user whose submissions the rules of a board bind."""
+
+    role: Role = Role.PARTICIPANT
+    groups: frozenset[str] = frozenset()
 
 
-class Period(StrEnum):
-    """The time in which the GPU time of a user is counted, which ends now."""
+def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limits, ...]:
+    """Return the limits of a leaderboard that apply to a user, one object for each period that has any.
 
-    HOUR = "hour"
-    DAY = "day"
-    WEEK = "week"
-
-    @property
-    def length(self) -> timedelta:
-        """Return its length."""
-        return timedelta(**{f"{self}s": 1})
+    For each category and period, a limit of the user overrides that of their role, and this one that of all users.
+    """
+    found = []
+    for period in Period:
+        known = {each.subject: each for each in limits if each.per is period}
+        keys = (user, None, period), ("", role, period), ("", None, period)
+        theirs = [known[key] for key in keys if key in known]
+        ranked, other = (
+            next((number for each in theirs if (number := each.of(category)) is not None), None)
+            for category in Category
+        )
+        found.append(Limits(ranked, other, period))
+    return tuple(each for each in found if not each.are_none)
 
 
 class GpuLimit(msgspec.Struct, frozen=True):
@@ -247,18 +317,24 @@ class Remarks(msgspec.Struct, frozen=True):
 NO_REMARKS = Remarks()
 
 
-def limit_of(text: str) -> int | None:
-    """Parse a limit that an admin typed, None for "none" or no text.
+def limits_of(text: str) -> dict[Period, int]:
+    """Parse the limits of a category that an admin typed, such as "5/h 20/d 100/all", by period; "none" for none.
 
     Raises:
-        InputError: it is none.
+        InputError: one is invalid.
     """
-    words = text.strip().lower()
-    if words in ("", "none"):
-        return None
-    if not (words.isascii() and words.isdecimal() and len(words) < 10 and int(words) <= LIMIT_MAX):
-        raise InputError(f"invalid limit {one_line(text, 40)!r}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or none.")
-    return int(words)
+    words = text.lower().replace(",", " ").split()
+    found = {}
+    for word in () if words == ["none"] else words:
+        number, _, unit = word.partition("/")
+        period = next((each for each in Period if unit and str(each).startswith(unit)), None if unit else Period.HOUR)
+        if period is None or not (re.fullmatch("[0-9]{1,6}", number) and int(number) <= LIMIT_MAX):
+            raise InputError(
+                f"invalid limit {one_line(word, 40)!r}.",
+                hint=f"Use numbers from 0 to {LIMIT_MAX} per hour, day, week or all, as in 5/h 20/d 100/all; or none.",
+            )
+        found[period] = int(number)
+    return found
 
 
 def stop_refusal(stop: Decision) -> str:
@@ -278,28 +354,35 @@ def _because(reason: str) -> str:
 
 
 def limit_refusal(
-    task: str, category: Category, limit: int, newest: Sequence[datetime], count: int, new: int, now: datetime
+    task: str,
+    category: Category,
+    limit: int,
+    per: Period,
+    newest: Sequence[datetime],
+    count: int,
+    new: int,
+    now: datetime,
 ) -> str:
     """Return why `new` more submissions at the time `now` exceed the limit; empty if they do not.
 
-    `newest` are the times of the newest submissions within the hour, newest first, at least the last `limit - new + 1`
-    of them; `count` is the number of all.
+    `newest` are the times of the newest submissions within the period, newest first, at least the last
+    `limit - new + 1` of them; `count` is the number of all.
     """
     if count + new <= limit:
         return ""
     if limit == 0:
-        return f"{task} is closed for {category.words}: its limit is 0 per hour."
+        return f"{task} is closed for {category.words}: its limit is 0 {per.per}."
     if new > limit:
         return (
-            f"Rate limit exceeded: {new} {category.words} to {task} at once, but its limit is {limit} per hour for "
+            f"Rate limit exceeded: {new} {category.words} to {task} at once, but its limit is {limit} {per.per} for "
             f"each user. Send fewer at a time."
         )
-    # The limit has space when all but `limit - new` of them are older than an hour.
-    wait = newest[limit - new] + LIMITED_PERIOD - now
+    # The limit has space when all but `limit - new` of them are older than the period.
+    free_at = per.free_at(newest[limit - new])
     these = "" if new == 1 else f", and these are {new}"
     return (
-        f"Rate limit exceeded: you have sent {count} of at most {limit} {category.words} to {task} within an hour"
-        f"{these}. Try again in {wait_text(wait)}."
+        f"Rate limit exceeded: you have sent {count} of at most {limit} {category.words} to {task} {per.within}"
+        f"{these}. {_free_text(free_at, now)}"
     )
 
 
@@ -313,9 +396,11 @@ def gpu_limit_refusal(limit: GpuLimit, use: GpuUse, new: GpuDemand, now: datetim
     if most is None:
         return ""
     if most == 0:
-        return f"all boards are closed for runs on GPUs: the limit is 0 GPU-seconds per {limit.per}."
-    within = f"within {'an' if limit.per is Period.HOUR else 'a'} {limit.per} on all boards"
+        return f"all boards are closed for runs on GPUs: the limit is 0 GPU-seconds {limit.per.per}."
+    within = f"{limit.per.within} on all boards"
     said = f"GPU-time limit exceeded: you have used {int(use.used_s):,} of {most:,} GPU-seconds {within}"
+    if limit.per is Period.ALL and use.used_s >= most:
+        return f"{said}. {_NEVER_FREE}"
     if use.full_until is not None:
         later = f", or later because of your {going.words}" if going.words else ""
         return f"{said}. Try again in {wait_text(use.full_until - now)}{later}."
@@ -339,6 +424,10 @@ def _besides(new: GpuDemand, going: GpuDemand) -> bool:
     """Return whether anything is in flight besides the held GPUs to which `new` runs go."""
     names = {each.gpu for each in new.runs}
     return bool(going.runs) or any(each.gpu not in names for each in going.held)
+
+
+def _free_text(free_at: datetime | None, now: datetime) -> str:
+    return _NEVER_FREE if free_at is None else f"Try again in {wait_text(free_at - now)}."
 
 
 def wait_text(wait: timedelta) -> str:

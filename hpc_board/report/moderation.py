@@ -9,12 +9,13 @@ from hpc_board.domain.moderation import (
     END,
     EVERYTHING,
     HOLD,
-    NO_LIMITS,
     REASON_CHARACTERS_MAX,
+    Category,
     Decision,
     GpuLimit,
     HeldGpu,
     Limits,
+    Period,
     Removal,
 )
 from hpc_board.domain.run import Run
@@ -29,47 +30,64 @@ _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "
 
 
 def limits_table(limits: Sequence[tuple[Decision, Limits]], of_gpus: tuple[Decision, GpuLimit] | None) -> Table:
-    """Return the limit on GPU time, and boards with their limits per user and hour."""
-    rows = [(decision, limit_text(each.ranked), limit_text(each.other), "") for decision, each in limits]
+    """Return the limit on GPU time, and the limits of boards."""
+    rows = [
+        (decision, whose_text(each), limit_text(each.ranked, each.per), limit_text(each.other, each.per), "")
+        for decision, each in limits
+    ]
     if of_gpus is not None:
         decision, limit = of_gpus
-        rows.insert(0, (decision, "", "", f"{limit.gpu_seconds:,}/{limit.per}"))
+        rows.insert(0, (decision, whose_text(Limits()), "", "", f"{limit.gpu_seconds:,} {limit.per.per}"))
     return table(
         rows,
         (Column("BOARD", flexible=True), lambda row: one_line(row[0].subject) or _SUBJECTS[EVERYTHING]),
-        (Column("RANKED", right=True), lambda row: row[1]),
-        (Column("OTHER", right=True), lambda row: row[2]),
-        (Column("GPU-SECONDS", right=True), lambda row: row[3]),
+        (Column("FOR", flexible=True), lambda row: row[1]),
+        (Column("RANKED", right=True), lambda row: row[2]),
+        (Column("OTHER", right=True), lambda row: row[3]),
+        (Column("GPU-SECONDS", right=True), lambda row: row[4]),
         (Column("BY", flexible=True), lambda row: one_line(row[0].by_user)),
         (Column("SINCE"), lambda row: _when(row[0])),
         empty="No limits.",
     )
 
 
-def limit_text(limit: int | None) -> str:
-    """Return a limit of submissions per hour in words."""
+def whose_text(limits: Limits) -> str:
+    """Return the users of limits in words."""
+    if limits.user:
+        return f"user {one_line(limits.user)}"
+    return "all users" if limits.role is None else f"each {limits.role}"
+
+
+def limit_text(limit: int | None, per: Period) -> str:
+    """Return a limit of submissions per period in words."""
     if limit is None:
         return "none"
-    return f"{limit}/h" if limit else "closed"
+    return f"{limit}{per.unit}" if limit else "closed"
 
 
-def limits_text(limits: Limits) -> str:
-    """Return the limits of a board in words."""
-    return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
+def category_text(limits: Sequence[Limits], category: Category) -> str:
+    """Return the limits of one category in words: "5/h 20/d", "none", "closed"."""
+    found = [limit_text(limit, each.per) for each in limits if (limit := each.of(category)) is not None]
+    return "closed" if "closed" in found else ", ".join(found) or "none"
+
+
+def limits_text(limits: Sequence[Limits]) -> str:
+    """Return the limits of a board for the same users in words."""
+    return ", other ".join([f"ranked {category_text(limits, Category.RANKED)}", category_text(limits, Category.OTHER)])
 
 
 def gpu_limit_text(limit: GpuLimit) -> str:
     """Return a limit on GPU time in words."""
     if limit.gpu_seconds is None:
         return "no limit on GPU time"
-    return f"{limit.gpu_seconds:,} GPU-seconds per user and {limit.per}"
+    return f"{limit.gpu_seconds:,} GPU-seconds per user {'in all' if limit.per is Period.ALL else f'and {limit.per}'}"
 
 
-def limits_facts(limits: Limits, of_gpus: GpuLimit | None) -> tuple[Block, ...]:
+def limits_facts(limits: Sequence[Limits], of_gpus: GpuLimit | None) -> tuple[Block, ...]:
     """Return the limits on submissions to a board and on GPU time as blocks, if any."""
     facts = []
-    if limits != NO_LIMITS:
-        facts.append(("submissions per user", limits_text(limits)))
+    if limits:
+        facts.append(("submissions", limits_text(limits)))
     if of_gpus is not None:
         facts.append(("GPU time", f"{gpu_limit_text(of_gpus)}, on all boards"))
     return (Heading("Limits"), Facts(tuple(facts))) if facts else ()
@@ -128,7 +146,8 @@ def detail_text(decision: Decision) -> str:
             return _held_text(decision.action, HeldGpu.from_json(decision.detail))
         if decision.kind == EVERYTHING:
             return gpu_limit_text(GpuLimit.from_json(decision.detail))
-        return limits_text(Limits.from_json(decision.detail))
+        limits = Limits.from_json(decision.detail)
+        return limits_text([limits]) if limits.is_of_all else f"{whose_text(limits)}: {limits_text([limits])}"
     except (ValueError, RecursionError):
         return one_line(decision.detail)
 

@@ -11,7 +11,6 @@ from hpc_board.domain.moderation import (
     BOARD,
     EVERYTHING,
     LIMIT,
-    LIMITED_PERIOD,
     RERUN,
     START,
     STOP,
@@ -23,9 +22,12 @@ from hpc_board.domain.moderation import (
     GpuLimit,
     GpuUse,
     Limits,
+    Period,
+    Sender,
     ban_refusal,
     gpu_limit_refusal,
     limit_refusal,
+    limits_for,
     stop_refusal,
 )
 from hpc_board.domain.origin import author_text
@@ -37,7 +39,7 @@ from hpc_board.store.rows import decision_row
 from hpc_board.store.sqlite import Database
 
 # A rerun is an admin's doing and a milestone is the board's: neither takes anything from its user's limit.
-_WITHIN_THE_HOUR = """
+_SINCE = """
   FROM submissions
  WHERE user = :user AND task = :task AND submitted_at > :since AND (mode = 'ranked') = :ranked AND milestone = ''
    AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
@@ -81,13 +83,26 @@ def is_over(ban: Decision, now: datetime) -> bool:
     return ban.ends_at is not None and ban.ends_at <= now
 
 
-def limits_of(db: Database, task: str) -> Limits:
-    """Return the limits of a board, unlimited by default."""
-    decision = in_force(db, BOARD, task, LIMIT)
-    return Limits() if decision is None else limits_in(decision)
+def limits(db: Database, task: str | None = None) -> list[tuple[Decision, Limits]]:
+    """Return the limits of a board, or of all boards by name, each with the decision that set them."""
+    where, given = "kind = ? AND action = ?", [BOARD, LIMIT]
+    if task is not None:
+        where, given = f"{where} AND subject = ?", [*given, plain_text(task)]
+    found = {}
+    for row in db.rows("decisions", where, given, order="id"):
+        decision = decoded(Decision, row)
+        each = _limits_in(decision)
+        found[decision.subject, each.subject] = decision, each
+    in_force = [pair for pair in found.values() if not pair[1].are_none]
+    return sorted(in_force, key=_place)
 
 
-def limits_in(decision: Decision) -> Limits:
+def _place(pair: tuple[Decision, Limits]) -> tuple[str, str, str, int]:
+    decision, each = pair
+    return decision.subject, each.user, each.role or "", list(Period).index(each.per)
+
+
+def _limits_in(decision: Decision) -> Limits:
     """Return the limits that a decision gives a board."""
     try:
         return Limits.from_json(decision.detail)
@@ -118,30 +133,31 @@ def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decisi
     return stop
 
 
-def check_limit(db: Database, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
+def check_limits(db: Database, user: str, sender: Sender, task: str, mode: Mode, new: int, now: datetime) -> None:
     """Check that `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
 
     Raises:
-        Refused: they have sent too many within the hour.
+        Refused: they have sent too many within a period.
     """
     category = Category.of(mode)
-    limit = limits_of(db, task).of(category)
-    if limit is None:
-        return
-    given = {
-        "user": plain_text(user),
-        "task": task,
-        "since": time_text(now - LIMITED_PERIOD),
-        "ranked": int(category is Category.RANKED),
-        "rerun": RERUN,
-    }
-    count = db.value(f"SELECT COUNT(*) {_WITHIN_THE_HOUR}", given)
-    enough = {**given, "enough": max(0, limit - new + 1)}
-    rows = db.execute(f"SELECT submitted_at {_WITHIN_THE_HOUR} ORDER BY submitted_at DESC LIMIT :enough", enough)
-    newest = [moment(at) for (at,) in rows.fetchall()]
-    refusal = limit_refusal(task, category, limit, newest, count, new, now)
-    if refusal:
-        raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")
+    for each in limits_for([each for _, each in limits(db, task)], user, sender.role):
+        limit = each.of(category)
+        if limit is None:
+            continue
+        given = {
+            "user": plain_text(user),
+            "task": task,
+            "since": time_text(each.per.start(now)),
+            "ranked": int(category is Category.RANKED),
+            "rerun": RERUN,
+        }
+        count = db.value(f"SELECT COUNT(*) {_SINCE}", given)
+        enough = {**given, "enough": max(0, limit - new + 1)}
+        rows = db.execute(f"SELECT submitted_at {_SINCE} ORDER BY submitted_at DESC LIMIT :enough", enough)
+        newest = [moment(at) for (at,) in rows.fetchall()]
+        refusal = limit_refusal(task, category, limit, each.per, newest, count, new, now)
+        if refusal:
+            raise Refused(refusal, hint=f"`hpc-board task {task}` shows your limits.")
 
 
 def check_gpu_time(db: Database, user: str, new: GpuDemand, now: datetime) -> None:
@@ -162,10 +178,10 @@ def check_gpu_time(db: Database, user: str, new: GpuDemand, now: datetime) -> No
 
 def _gpu_refusal(db: Database, user: str, entrant: str | None, limit: GpuLimit, new: GpuDemand, now: datetime) -> str:
     """Return why more runs, or a hold, exceed a limit on GPU time; empty if they do not."""
-    since, most = now - limit.per.length, limit.gpu_seconds or 0
+    since, most = limit.per.start(now), limit.gpu_seconds or 0
     used_s = usage.gpu_seconds(db, user, since, entrant)
     newest = usage.reached_by(db, user, since, most, entrant) if used_s >= most else None
-    full_until = None if newest is None else newest + limit.per.length
+    full_until = None if newest is None else limit.per.free_at(newest)
     return gpu_limit_refusal(limit, GpuUse(used_s, full_until, usage.reserved(db, user, entrant)), new, now)
 
 
@@ -183,7 +199,7 @@ def check_budget(
         sent = "1 run" if used == 1 else f"{used:,} runs"
         these = "" if runs == 1 else f"; these are {runs}"
         raise Refused(
-            f"budget exhausted: {author} has sent {sent} within the last {budget.per}, and the budget "
+            f"budget exhausted: {author} has sent {sent} {budget.per.within}, and the budget "
             f"is {budget.runs:,}{these}.",
             hint="Nothing was sent. `--budget` or $HPC_BOARD_BUDGET set the budget of this command.",
         )
@@ -197,13 +213,13 @@ def budget_left(db: Database, budget: Budget, user: str, entrant: str, now: date
     """Return the rest of a budget of a user, or of one of its entrants, at the time `now`."""
     whose, left_s = entrant or None, None
     if budget.gpu_seconds is not None:
-        used_s = usage.gpu_seconds(db, user, now - budget.per.length, whose)
+        used_s = usage.gpu_seconds(db, user, budget.per.start(now), whose)
         left_s = max(0.0, budget.gpu_seconds - used_s - usage.reserved(db, user, whose).gpu_seconds)
     used = _runs_since(db, budget, user, whose, now)
     return BudgetLeft(None if budget.runs is None else max(0, budget.runs - used), left_s)
 
 
 def _runs_since(db: Database, budget: Budget, user: str, entrant: str | None, now: datetime) -> int:
-    since = time_text(now - budget.per.length)
+    since = time_text(budget.per.start(now))
     given = {"user": plain_text(user), "since": since, "entrant": entrant, "rerun": RERUN}
     return int(db.value(_RUNS_SINCE, given))

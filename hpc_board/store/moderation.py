@@ -1,9 +1,11 @@
 """Moderation: deciding about users, boards and submissions, the log of decisions, notes, and views for admins."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from hpc_board.domain.admin_views import HourCount
+import msgspec
+
+from hpc_board.domain.admin_views import SentCount
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
@@ -19,6 +21,7 @@ from hpc_board.domain.moderation import (
     SUBMISSION,
     UNBAN,
     USER,
+    Category,
     Decision,
     GpuLimit,
     Limits,
@@ -160,11 +163,9 @@ class ModerationGateway:
             return tuple(ban for ban in map(_decision, rows) if not decisions.is_over(ban, now))
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
-        """Return the boards that have limits, by name, each with the decision that gave it them."""
+        """Return the limits of boards, by name, each with the decision that set them."""
         with self._file.reading() as db:
-            rows = db.query(_SWITCHED_ON, {"kind": BOARD, "on": LIMIT, "off": LIMIT})
-            found = [(decision, decisions.limits_in(decision)) for decision in map(_decision, rows)]
-        return tuple((decision, each) for decision, each in found if each != Limits())
+            return tuple(decisions.limits(db))
 
     def gpu_limit(self) -> tuple[Decision, GpuLimit] | None:
         """Return the limit of the board on GPU time with the decision that set it; None if it has none."""
@@ -193,12 +194,22 @@ class ModerationGateway:
                 decisions.decide(db, decision)
             return not holds
 
-    def set_limits(self, board: str, change: Callable[[Limits], Limits], by_user: str, at: datetime) -> Limits:
-        """Give a board the limits that `change` makes of its present ones, and return them."""
+    def set_limits(
+        self, board: str, asked: Sequence[Limits], kept: Collection[Category], by_user: str, at: datetime
+    ) -> tuple[Limits, ...]:
+        """Give a board new limits, but those of `kept` categories, and return them."""
         with self._file.writing() as db:
-            limits = change(decisions.limits_of(db, board))
-            decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
-            return limits
+            known = {each.subject: each for _, each in decisions.limits(db, board)}
+            new = []
+            for each in asked:
+                present = known.get(each.subject, Limits())
+                ranked, other = ((present if category in kept else each).of(category) for category in Category)
+                limits = msgspec.structs.replace(each, ranked=ranked, other=other)
+                new.append(limits)
+                # Limits that stay as they are keep their decision.
+                if limits != known.get(each.subject, msgspec.structs.replace(each, ranked=None, other=None)):
+                    decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
+            return tuple(new)
 
     def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
         """Give the board this limit on GPU time."""
@@ -290,11 +301,11 @@ class ModerationGateway:
             rows = db.query(_PEOPLE, {"limit": limit, "part": plain_text(part)})
             return {row["name"]: row["newest_at"] and moment(row["newest_at"]) for row in rows}
 
-    def sent_since(self, since: datetime) -> tuple[HourCount, ...]:
+    def sent_since(self, since: datetime) -> tuple[SentCount, ...]:
         """Count the submissions of each user after `since` to each board."""
         with self._file.reading() as db:
             return tuple(
-                decoded(HourCount, row) for row in db.query(_SENT, {"since": time_text(since), "rerun": RERUN})
+                decoded(SentCount, row) for row in db.query(_SENT, {"since": time_text(since), "rerun": RERUN})
             )
 
 

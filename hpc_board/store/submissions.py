@@ -11,7 +11,7 @@ import msgspec
 from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
-from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun
+from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun, Sender
 from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission, unknown_submission
@@ -157,7 +157,7 @@ class SubmissionGateway:
         self,
         new: Sequence[NewSubmission],
         *,
-        by_rules: bool = False,
+        sender: Sender | None = None,
         deleted: Collection[str] = (),
         key: SubmissionKey | None = None,
         if_new: bool = False,
@@ -166,14 +166,15 @@ class SubmissionGateway:
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
-        `deleted` are the boards that were deleted before the submissions were drafted, for tasks of the settings. By a
+        `sender` is the user whom the rules bind, None for an admin. `deleted` are the boards that were deleted before
+        the submissions were drafted, for tasks of the settings. By a
         `clock` their time is that of the storage, once no other process writes.
 
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
                 emulated, unlike the runs of its standings.
-            Refused: `by_rules`, and the rules of the board do not allow all of them at this moment; or the `budget` has
-                no room for them.
+            Refused: the rules of the board do not allow the `sender` all of them at this moment; or the `budget` has no
+                room for them.
             AlreadyStored: submissions with this `key` are stored, or, with `if_new`, a run of an identical file.
         """
         with self._file.writing() as db:
@@ -184,7 +185,7 @@ class SubmissionGateway:
                 raise AlreadyStored
             if if_new and any(repeated is not None for each in new for repeated in _repeated(db, each)):
                 raise AlreadyStored
-            _check(db, new, by_rules, deleted)
+            _check(db, new, sender, deleted)
             if budget is not None:
                 _check_budget(db, new, budget)
             added = tuple(_add(db, each) for each in new)
@@ -221,10 +222,10 @@ class SubmissionGateway:
             found = {gpu.name: same(gpu.name, draft.options, draft.origin.entrant) for gpu in draft.gpus}
             return {gpu: stored_run(db, number) for gpu, number in found.items() if number is not None}
 
-    def check(self, new: Sequence[NewSubmission], *, by_rules: bool, deleted: Collection[str] = ()) -> None:
+    def check(self, new: Sequence[NewSubmission], *, sender: Sender | None, deleted: Collection[str] = ()) -> None:
         """Check submissions as `add_all` does, and store nothing."""
         with self._file.reading() as db:
-            _check(db, new, by_rules, deleted)
+            _check(db, new, sender, deleted)
 
     def get(self, number: int) -> Submission:
         """Return the submission with this number.
@@ -353,16 +354,16 @@ def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
     return [same(run.gpu, run.options, new.origin.entrant) for run in new.runs]
 
 
-def _check(db: Database, new: Sequence[NewSubmission], by_rules: bool, deleted: Collection[str]) -> None:
-    if by_rules:
-        _check_rules(db, new, deleted)
+def _check(db: Database, new: Sequence[NewSubmission], sender: Sender | None, deleted: Collection[str]) -> None:
+    if sender is not None:
+        _check_rules(db, new, sender, deleted)
     for each in new:
         _check_emulation(db, each)
     for user in dict.fromkeys(each.user for each in new if each.origin.entrant):
         _check_entrants(db, user, {each.origin.entrant for each in new if each.user == user} - {""})
 
 
-def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection[str]) -> None:
+def _check_rules(db: Database, new: Sequence[NewSubmission], sender: Sender, deleted: Collection[str]) -> None:
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
@@ -376,7 +377,7 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], deleted: Collection
     for each in new:
         alike.setdefault((each.user, each.task.name, Category.of(each.mode)), []).append(each)
     for (user, task, _), members in alike.items():
-        decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
+        decisions.check_limits(db, user, sender, task, members[0].mode, len(members), members[0].at)
     for user, at in senders.items():
         runs = tuple(jobs for each in new if each.user == user for jobs in _gpu_jobs(each))
         decisions.check_gpu_time(db, user, GpuDemand(runs), at)

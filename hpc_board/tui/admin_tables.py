@@ -10,9 +10,9 @@ from rich.text import Text
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import Visibility, moment_words
 from hpc_board.domain.moderation import (
-    NO_LIMITS,
     REASON_CHARACTERS_MAX,
     SUBMISSION,
+    Category,
     Decision,
     Limits,
 )
@@ -20,7 +20,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.report.formatting import moment_text, span_text
-from hpc_board.report.moderation import detail_text, limit_text, limits_text, removal_text, subject_text
+from hpc_board.report.moderation import category_text, detail_text, limits_text, removal_text, subject_text, whose_text
 from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.paging import Order
@@ -173,10 +173,14 @@ def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
     }
 
 
-def _short(limits: Limits) -> str:
-    if limits == NO_LIMITS:
-        return ""
-    return " ".join("-" if limit is None else limit_text(limit) for limit in (limits.ranked, limits.other))
+def _short(limits: Sequence[Limits]) -> str:
+    of_all = [each for each in limits if each.is_of_all]
+    more = "+" if len(limits) > len(of_all) else ""
+    if not of_all:
+        return more
+    return (
+        " ".join(category_text(of_all, category).replace("none", "-").replace(",", "") for category in Category) + more
+    )
 
 
 def _board_details(board: BoardState, now: datetime) -> RenderableType:
@@ -185,7 +189,10 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
     closed = board.visibility is Visibility.CLOSED
     access = "members, creator and admins" if closed else "all users"
     made = f"created by {board.creator}" if board.creator else "a task of the settings, with the task's own options"
-    limits = f"{limits_text(board.limits)}, per user" if board.limits != NO_LIMITS else "none"
+    by_whose: dict[str, list[Limits]] = {}
+    for each in board.limits:
+        by_whose.setdefault(whose_text(each), []).append(each)
+    limits = "; ".join(f"{whose}: {limits_text(theirs)}" for whose, theirs in by_whose.items())
     sent = f"{_count(board.submissions, 'submission')} by {_count(board.users, 'user')}"
     return Group(
         _head(board.name, made),
@@ -194,7 +201,7 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
                 ("Deadline", deadline),
                 ("Access", access),
                 ("Last hour", sent if board.submissions else "none"),
-                ("Limits", limits),
+                ("Limits", limits or "none"),
                 ("GPUs", ", ".join(board.gpus) or "all GPUs of the settings"),
             ]
         ),

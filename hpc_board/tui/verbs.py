@@ -61,7 +61,7 @@ VERBS = {
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
     "deadline": Verb("D", "Deadline", "Change the deadline of the selected board"),
     "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again"),
-    "limits": Verb("H", "Hourly limits", "Limit the submissions per user and hour to the selected board"),
+    "limits": Verb("H", "Limits", "Limit the submissions per user and period to the selected board"),
     "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban"),
     "remove": Verb("X", "Remove", "Remove the submission from the standings, or readmit it"),
     "note": Verb("i", "Note", "Add a note to the selected run, if it is your own"),

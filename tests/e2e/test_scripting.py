@@ -143,7 +143,7 @@ def test_a_submission_has_an_entrant_tags_and_a_parent(monkeypatch: pytest.Monke
     assert [run.id for run in board.runs(tags={"step": "2"})] == [2]
     assert [run.id for run in board.runs(tags={"step": "2", "a": "b"})] == []
     with pytest.raises(
-        BoardError, match=r"budget exhausted: .*/agent-b has sent 1 run within the last week, and the budget is 1"
+        BoardError, match=r"budget exhausted: .*/agent-b has sent 1 run within a week, and the budget is 1"
     ):
         board.submit({"five.py": KERNEL}, gpus="CPU", entrant="agent-b", budget="1/week")
     with pytest.raises(BoardError, match='the entrant "bob/agent-b" is not one of'):

@@ -21,6 +21,7 @@ from hpc_board.domain.moderation import (
     USER,
     Decision,
     Limits,
+    Period,
     Remark,
     Remarks,
     Removal,
@@ -39,9 +40,13 @@ BOARDS = (
     BoardState("conv2d", ("H100",), NOW - timedelta(hours=20)),
     BoardState("grayscale", ("H100", "A100"), NOW + timedelta(hours=7), "carol", submissions=31, users=9),
     BoardState("identity", ("L4",), None),
-    BoardState("matmul", (), NOW + 12 * DAY, "carol", Visibility.CLOSED, Limits(5, 60), 4, 2),
-    BoardState("prefixsum", ("H100", "A100", "L4"), NOW + 40 * DAY, limits=Limits(0, None)),
-    BoardState("vectoradd", ("H100", "A100", "L4"), NOW + 9.5 * DAY, "ada", limits=Limits(2, None)),
+    BoardState(
+        "matmul", (), NOW + 12 * DAY, "carol", Visibility.CLOSED, (Limits(5, 60), Limits(20, None, Period.DAY)), 4, 2
+    ),
+    BoardState("prefixsum", ("H100", "A100", "L4"), NOW + 40 * DAY, limits=(Limits(0, None),)),
+    BoardState(
+        "vectoradd", ("H100", "A100", "L4"), NOW + 9.5 * DAY, "ada", limits=(Limits(2, None), Limits(9, user="bob"))
+    ),
 )
 
 PEOPLE = (

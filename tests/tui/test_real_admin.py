@@ -64,10 +64,11 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         assert board.options.deadline > datetime.now(UTC) + timedelta(days=2)
 
         await press(pilot, "H", "ctrl+u", *"many", "enter", "enter")
-        await until(pilot, lambda: "invalid limit 'many'. Use a number from 0 to 100000, or none." in text_of(app))
-        await decided(pilot, "ctrl+u", "5", "enter", "enter")
-        await until(pilot, lambda: "5/h -" in text_of(app))
-        assert [(decision.subject, limits.ranked) for decision, limits in admin.moderation.limits()] == [("course", 5)]
+        await until(pilot, lambda: "invalid limit 'many'." in text_of(app))
+        await decided(pilot, "ctrl+u", *typed("5 20/day"), "enter", "enter")
+        await until(pilot, lambda: "5/h 20/d -" in text_of(app))
+        found = [(decision.subject, limits.ranked, limits.per) for decision, limits in admin.moderation.limits()]
+        assert found == [("course", 5, "hour"), ("course", 20, "day")]
         await press(pilot, "R")
         await until(pilot, lambda: isinstance(front(app), AskLines))
         await press(pilot, "enter", "enter")

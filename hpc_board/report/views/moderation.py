@@ -12,7 +12,7 @@ from hpc_board.report.views.runs import RunView
 
 
 class LimitsView(View, frozen=True):
-    """The limits of a leaderboard for each user and hour, or that of the whole board on GPU time; `null` for none."""
+    """Limits of a leaderboard for each user and period, or that of the whole board on GPU time; `null` for none."""
 
     board: str | None
     """the name of the leaderboard; `null` for the limit on GPU time"""
@@ -22,8 +22,12 @@ class LimitsView(View, frozen=True):
     """other submissions"""
     gpu_seconds: int | None
     """the GPU-seconds of each user"""
-    per: str | None
-    """the period of these: `hour`, `day` or `week`"""
+    per: str
+    """the period of the numbers: `hour`, `day`, `week` or `all`"""
+    user: str | None
+    """the user to whom they apply; `null` for others, too"""
+    role: str | None
+    """the role of the users to whom they apply; `null` for others, too"""
     by: str | UnsetType = UNSET
     """the admin who set them, in `admin limits`"""
     at: Moment | UnsetType | None = UNSET
@@ -37,7 +41,9 @@ class LimitsView(View, frozen=True):
             ranked=limits.ranked,
             other=limits.other,
             gpu_seconds=None,
-            per=None,
+            per=str(limits.per),
+            user=one_line(limits.user) or None,
+            role=limits.role and str(limits.role),
             by=UNSET if decision is None else one_line(decision.by_user),
             at=UNSET if decision is None else moment(decision.at),
         )
@@ -50,7 +56,9 @@ class LimitsView(View, frozen=True):
             ranked=None,
             other=None,
             gpu_seconds=limit.gpu_seconds,
-            per=None if limit.gpu_seconds is None else str(limit.per),
+            per=str(limit.per),
+            user=None,
+            role=None,
             by=UNSET if decision is None else one_line(decision.by_user),
             at=UNSET if decision is None else moment(decision.at),
         )

@@ -373,7 +373,7 @@ class BudgetView(View, frozen=True):
     gpu_seconds: Seconds | None
     """the GPU-seconds that are left, less the time limits of runs in flight; `null` without a limit"""
     per: str
-    """the period of the budget: `hour`, `day` or `week`"""
+    """the period of the budget: `hour`, `day`, `week` or `all`"""
 
 
 class SubmissionView(View, frozen=True):

@@ -76,9 +76,11 @@ class TimeoutsView(View, frozen=True):
     """for a ranked run"""
 
 
-class HourlyLimitsView(View, frozen=True):
-    """The limits for each user and hour."""
+class SubmissionLimitsView(View, frozen=True):
+    """The numbers of submissions that the user may send within a period."""
 
+    per: str
+    """the period: `hour`, `day`, `week` or `all`"""
     ranked: int | None
     """ranked submissions"""
     other: int | None
@@ -91,7 +93,7 @@ class GpuLimitView(View, frozen=True):
     gpu_seconds: int
     """the GPU-seconds"""
     per: str
-    """their period: `hour`, `day` or `week`"""
+    """their period: `hour`, `day`, `week` or `all`"""
 
 
 class MilestoneView(View, frozen=True):
@@ -118,8 +120,8 @@ class WholeTaskView(TaskView, frozen=True):
     """its time limits"""
     limits: dict[str, Any]
     """its limits for measuring"""
-    submissions_per_hour: HourlyLimitsView
-    """the limits of the board"""
+    submission_limits: list[SubmissionLimitsView]
+    """the limits of the board for the user, one object a period that has any"""
     gpu_limit: GpuLimitView | None
     """the limit on the GPU time of each user, on all leaderboards; `null` for none"""
     flags: list[str]
@@ -141,14 +143,19 @@ class WholeTaskView(TaskView, frozen=True):
 
     @classmethod
     def with_limits(
-        cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None, limits: Limits, of_gpus: GpuLimit | None
+        cls,
+        task: Task,
+        gpus: Sequence[Gpu],
+        board: CreatedBoard | None,
+        limits: Sequence[Limits],
+        of_gpus: GpuLimit | None,
     ) -> "WholeTaskView":
         """Return the object of a task with its rules, its cases and the names of its files."""
         return cls.of(
             task,
             gpus,
             board,
-            submissions_per_hour=view_of(HourlyLimitsView, limits),
+            submission_limits=views_of(SubmissionLimitsView, limits),
             gpu_limit=None if of_gpus is None else view_of(GpuLimitView, of_gpus),
             files=[file.name for file in task.files],
         )

@@ -15,7 +15,7 @@ from hpc_board.board import Board
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
+from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Category, Decision, Limits, Period, limits_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.user_board import BoardRequest
@@ -99,7 +99,8 @@ class AdminScreen(RunScreen):
         "The digits open the pages; [ and ] switch to the previous and the next one. Enter on a board opens its "
         "standings, on a user their ranked runs, on a run its report, and on a line of the log its subject. All "
         "actions ask for confirmation, are logged with your name, and can be reverted. 1 h is the last hour; limits "
-        f"are per user and hour, ranked first, then all other submissions. {SORT_HELP}"
+        "are per user, ranked first, then all other submissions; + stands for those of single users and roles. "
+        f"{SORT_HELP}"
     )
 
     sections = getters.query_one(Sections)
@@ -264,13 +265,14 @@ class AdminScreen(RunScreen):
             return
 
         def act(lines: tuple[str, ...]) -> str:
-            limits = Limits(*map(limit_of, lines))
+            ranked, other = map(limits_of, lines)
+            limits = [Limits(ranked.get(per), other.get(per), per) for per in Period]
             return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, limits))}."
 
-        ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
+        ranked, other = (_limit_words(board, category) for category in Category)
         self._decide(
-            f"Submissions per user and hour to {board.name}? 0 closes the board, none removes the limit.",
-            [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "all other modes together")],
+            f"Submissions per user to {board.name}, as in 5/h 20/d 50/w 100/all? 0 closes the board.",
+            [Line("Ranked", ranked, "numbers, or none"), Line("Other", other, "all other modes together")],
             "Limit it",
             act,
         )
@@ -512,6 +514,12 @@ class AdminScreen(RunScreen):
         """Open a page with its list filtered by these words and a scope."""
         self._pane_of(page).narrow(words, scope)
         self.action_show(page)
+
+
+def _limit_words(board: BoardState, category: Category) -> str:
+    """Return the limits of all users as `limits_of` reads them."""
+    limits = ((each.of(category), each.per) for each in board.limits if each.is_of_all)
+    return " ".join(f"{limit}/{per}" for limit, per in limits if limit is not None) or "none"
 
 
 def _users_of(text: str) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.board_options import RequestedOptions, Visibility
-from hpc_board.domain.moderation import BAN, USER, Decision, Limits, Rerun
+from hpc_board.domain.moderation import BAN, USER, Decision, Limits, Period, Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.model.task import Mode
@@ -59,13 +59,13 @@ def sent(
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
     admin = board_of(place)
     created(admin, "vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d"))
-    admin.moderation.limit("vectoradd_py", Limits(5, 60))
+    admin.moderation.limit("vectoradd_py", [Limits(5, 60)])
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
     states = {state.name: state for state in admin.admin_views.boards()}
     assert list(states) == [task.name for task in admin.tasks.catalog().tasks]
     open_, secret = states["vectoradd_py"], states["secret"]
-    assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, Limits(5, 60), False)
+    assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, (Limits(5, 60),), False)
     assert (secret.visibility, secret.submissions, secret.is_created) == (Visibility.CLOSED, 0, True)
     assert secret.creator == admin.user
     assert secret.deadline is not None
@@ -115,8 +115,8 @@ def test_people_are_searched_by_name(place: Recorded) -> None:
 
 def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_counts_against(place: Recorded) -> None:
     admin = board_of(place)
-    admin.moderation.limit("vectoradd_py", Limits(2, None))
-    admin.moderation.limit("matmul_py", Limits(None, 9))
+    admin.moderation.limit("vectoradd_py", [Limits(2, None), Limits(4, None, Period.DAY)])
+    admin.moderation.limit("matmul_py", [Limits(None, 9)])
     sent(place, "ada", gpus=3)
     sent(place, "ada", minutes_ago=2)
     sent(place, "ada", minutes_ago=3, mode=Mode.TEST)
@@ -129,8 +129,9 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
     ada, bob, eve, zoe = (people[name] for name in ("ada", "bob", "eve", "zoe"))
     assert (ada.submissions, ada.runs) == (4, 6)
     assert [(use.name, use.used, use.limit, use.holds) for use in ada.uses] == [
-        ("matmul_py other", 1, 9, False),
-        ("vectoradd_py ranked", 2, 2, True),
+        ("matmul_py other per hour", 1, 9, False),
+        ("vectoradd_py ranked per hour", 2, 2, True),
+        ("vectoradd_py ranked per day", 3, 4, False),
     ]
     assert (bob.submissions, bob.uses) == (2, ())
     assert (eve.submissions, eve.newest_at) == (0, None)

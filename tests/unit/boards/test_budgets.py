@@ -51,14 +51,14 @@ def test_a_faulty_budget_is_refused(words: str) -> None:
 def test_a_budget_binds_the_admin_of_a_board_of_its_own(board: Recorded, scheduler: Scripted) -> None:
     submit, budget = board.board.submissions.submit, Budget(3)
     submit([request(board, "agent-b", gpus=("CPU", "H100"))], budget=budget)
-    for count, message in ((2, "sent 2 runs within the last day, and the budget is 3; these are 2"), (1, "")):
+    for count, message in ((2, "sent 2 runs within a day, and the budget is 3; these are 2"), (1, "")):
         if message:
             with pytest.raises(Refused, match=f"budget exhausted: {ME}/agent-b has {message}"):
                 submit([request(board, "agent-b")] * count, budget=budget)
         else:
             submit([request(board, "agent-b")], budget=budget)
     with pytest.raises(
-        Refused, match=f"budget exhausted: {ME}/agent-b has sent 3 runs within the last day, and the budget is 3\\."
+        Refused, match=f"budget exhausted: {ME}/agent-b has sent 3 runs within a day, and the budget is 3\\."
     ):
         submit([request(board, "agent-b")], budget=budget)
     assert len(scheduler.submitted) == 3

@@ -226,11 +226,13 @@ def test_user_without_gpu_time_left_is_refused_with_the_time_of_the_next_room(pl
     assert tried(place, ADMIN).exit_code == 0
 
 
-@pytest.mark.parametrize(("per", "is_refused"), [("hour", False), ("day", True), ("week", True)])
-def test_period_is_an_hour_a_day_or_a_week(place: Recorded, per: str, *, is_refused: bool) -> None:
+@pytest.mark.parametrize(("per", "is_refused"), [("hour", False), ("day", True), ("all", True)])
+def test_period_is_an_hour_a_day_or_all_time(place: Recorded, per: str, *, is_refused: bool) -> None:
     ran(place, "bob", 600, hours_ago=2)
     call(place, ADMIN, "admin", "limit", "--gpu-seconds", "600", "--per", per)
-    assert (tried(place, "bob").exit_code == 5) is is_refused
+    refused = tried(place, "bob")
+    assert (refused.exit_code == 5) is is_refused
+    assert ("in all on all boards. This limit does not reset" in refused.stderr) is (per == "all")
 
 
 def test_thousand_runs_at_once_do_not_pass_the_limit(place: Recorded) -> None:
@@ -408,13 +410,16 @@ def test_limit_is_set_listed_and_removed(place: Recorded) -> None:
         "other": None,
         "gpu_seconds": 3600,
         "per": "day",
+        "user": None,
+        "role": None,
     }
     call(place, ADMIN, "admin", "limit", "vectoradd_py", "--ranked", "5")
     whole, board = read(place, "bob", "admin", "limits")
     assert (whole["board"], whole["gpu_seconds"], whole["per"], whole["by"]) == (None, 3600, "day", ADMIN)
     assert (board["board"], board["ranked"], board["gpu_seconds"]) == ("vectoradd_py", 5, None)
     shown = [line.split() for line in call(place, "bob", "admin", "limits").stdout.splitlines()]
-    assert shown[1][:4] == ["all", "boards", "3,600/day", ADMIN]
+    assert shown[1][:4] == ["all", "boards", "all", "users"]
+    assert "3,600 per day" in call(place, "bob", "admin", "limits").stdout
     said = call(place, ADMIN, "admin", "limit", "--gpu-seconds", "100", "--per", "hour").stderr
     assert said == "All boards: 100 GPU-seconds per user and hour.\n"
     said = call(place, ADMIN, "admin", "limit", "--gpu-seconds", "none").stderr
@@ -451,7 +456,7 @@ def test_page_of_a_task_has_the_limit(place: Recorded) -> None:
         ("vectoradd_py", "--gpu-seconds", "5"),
         ("--gpu-seconds", "5", "--ranked", "3"),
         ("--gpu-seconds", "5", "--none"),
-        ("vectoradd_py", "--ranked", "3", "--per", "day"),
+        ("--gpu-seconds", "5", "--user", "bob"),
         ("--ranked", "3"),
         (),
     ],

@@ -28,11 +28,14 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
+    Period,
     Rerun,
     limit_refusal,
+    limits_for,
     may_read_code,
     wait_text,
 )
+from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
@@ -152,10 +155,10 @@ def ranks(board: Board) -> list[tuple[int, str, int]]:
 # Limits, as pure rules
 
 
-def refusal(limit: int, minutes_ago: Sequence[float], new: int = 1) -> str:
+def refusal(limit: int, minutes_ago: Sequence[float], new: int = 1, per: Period = Period.HOUR) -> str:
     newest = [NOW - ago * MINUTE for ago in sorted(minutes_ago)]
     enough = max(0, limit - new + 1)
-    return limit_refusal("matmul", Category.RANKED, limit, newest[:enough], len(newest), new, NOW)
+    return limit_refusal("matmul", Category.RANKED, limit, per, newest[:enough], len(newest), new, NOW)
 
 
 def test_as_many_submissions_as_the_limit_pass() -> None:
@@ -185,6 +188,13 @@ def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None
     assert "3 ranked submissions to matmul at once, but its limit is 2 per hour" in refusal(2, [], new=3)
 
 
+def test_a_limit_per_day_is_free_after_a_day_and_one_in_all_never() -> None:
+    assert "3 of at most 3 ranked submissions to matmul within a day. Try again in 23 h (82800 s)." in refusal(
+        3, [60, 20, 1], per=Period.DAY
+    )
+    assert refusal(3, [60, 20, 1], per=Period.ALL).endswith("in all. This limit does not reset; an admin can raise it.")
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
@@ -198,6 +208,19 @@ def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None
 )
 def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None:
     assert wait_text(timedelta(seconds=seconds)) == words
+
+
+def test_a_limit_of_a_user_overrides_that_of_the_role_and_this_that_of_all() -> None:
+    day = Period.DAY
+    known = [
+        Limits(1, 9),
+        Limits(5, None, day),
+        Limits(10, None, day, role=Role.CREATOR),
+        Limits(20, None, day, user="bob"),
+    ]
+    assert limits_for(known, "eve", Role.PARTICIPANT) == (Limits(1, 9), Limits(5, None, day))
+    assert limits_for(known, "eve", Role.CREATOR) == (Limits(1, 9), Limits(10, None, day))
+    assert limits_for(known, "bob", Role.CREATOR) == (Limits(1, 9), Limits(20, None, day))
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"ranked": -1}', '{"ranked": true}', '{"other": "5"}', "{"])
@@ -232,6 +255,42 @@ def test_each_user_may_send_so_many_of_each_category_within_an_hour(place: Place
     assert place.call("bob", *ranked).exit_code == 0
 
 
+def test_limits_per_day_and_in_all_hold_beside_those_per_hour_and_a_user_has_their_own(place: Place) -> None:
+    ranked = ("submit", place.files.kernel(), "--mode", "ranked", "--dry-run")
+    limit = ("admin", "limit", "double", "--ranked")
+    place.call(ADMIN, *limit, "5")
+    place.call(ADMIN, *limit, "2", "--per", "day")
+    place.call(ADMIN, *limit, "3", "--per", "all")
+    for hours in (30, 5, 3):
+        place.submitted("bob", ago=hours * 60 * MINUTE)
+    assert (
+        "2 of at most 2 ranked submissions to double within a day. Try again in 1" in place.call("bob", *ranked).stderr
+    )
+    said = place.call(ADMIN, *limit, "9", "--per", "day", "--user", "bob").stderr
+    assert said == "double, user bob: ranked 9/d, other none.\n"
+    assert "3 of at most 3 ranked submissions to double in all. This limit does not reset" in (
+        place.call("bob", *ranked).stderr
+    )
+    place.call(ADMIN, *limit, "4", "--per", "all", "--role", "participant")
+    assert place.call("bob", *ranked).exit_code == 0
+    assert "ranked 5/h, 9/d, 4 in all, other none" in place.call("bob", "task", "double").stdout
+    assert [
+        (each["user"], each["role"], each["per"], each["ranked"]) for each in place.json("bob", "admin", "limits")
+    ] == [
+        (None, None, "hour", 5),
+        (None, None, "day", 2),
+        (None, None, "all", 3),
+        (None, "participant", "all", 4),
+        ("bob", None, "day", 9),
+    ]
+    shown = place.call(ADMIN, "admin", "limits").stdout
+    assert all(words in shown for words in ("each participant", "user bob", "4 in all"))
+    place.call(ADMIN, "admin", "limit", "double", "--none")
+    assert len(place.json(ADMIN, "admin", "limits")) == 2
+    assert place.call(ADMIN, *limit, "4", "--user", "bob", "--role", "creator").exit_code == 2
+    assert place.call(ADMIN, *limit, "4", "--user", "nobody-here").exit_code == 2
+
+
 def test_a_submission_to_many_gpus_counts_once_and_each_file_of_a_batch_by_itself(place: Place) -> None:
     one, other = place.files.kernel(), place.files.kernel(name="other.py")
     place.call(ADMIN, "admin", "limit", "double", "--other", "2")
@@ -258,9 +317,9 @@ def test_admins_are_not_limited_and_what_they_send_again_does_not_count(place: P
 def test_who_looks_at_a_task_sees_its_limits(place: Place) -> None:
     assert "Limits" not in place.call("bob", "task", "double").stdout.splitlines()
     place.call(ADMIN, "admin", "limit", "double", "--ranked", "3")
-    assert "submissions per user  ranked 3/h, other none" in place.call("bob", "task", "double").stdout
+    assert "submissions  ranked 3/h, other none" in place.call("bob", "task", "double").stdout
     shown = place.json("bob", "task", "double")
-    assert shown["submissions_per_hour"] == {"ranked": 3, "other": None}
+    assert shown["submission_limits"] == [{"per": "hour", "ranked": 3, "other": None}]
 
 
 def test_limits_are_changed_one_by_one_and_listed(place: Place) -> None:
@@ -271,7 +330,9 @@ def test_limits_are_changed_one_by_one_and_listed(place: Place) -> None:
         "ranked": 5,
         "other": 0,
         "gpu_seconds": None,
-        "per": None,
+        "per": "hour",
+        "user": None,
+        "role": None,
     }
     (listed,) = place.json("bob", "admin", "limits")
     assert (listed["board"], listed["ranked"], listed["other"], listed["by"]) == ("double", 5, 0, ADMIN)
@@ -293,7 +354,7 @@ def test_limits_that_cannot_be_are_a_usage_error(place: Place, words: Sequence[s
 def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> None:
     given = {"user": "bob", "task": "double", "since": "", "ranked": 1, "rerun": RERUN}
     with place.store.file.reading() as db:
-        plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) {decisions._WITHIN_THE_HOUR}", given).fetchall()
+        plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) {decisions._SINCE}", given).fetchall()
     steps = " ".join(row[3] for row in plan)
     assert "submissions_by_user_and_task (user=? AND task=? AND submitted_at>?)" in steps
     assert "SCAN" not in steps
@@ -552,7 +613,7 @@ def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> No
     rules = board.board.moderation
     rules.stop("down")
     rules.start()
-    rules.limit("vectoradd_py", Limits(2, None))
+    rules.limit("vectoradd_py", [Limits(2, None)])
     rules.ban("bob", "twice")
     rules.remove([ada.submission], "wrong")
     rules.readmit([ada.submission], "right")
@@ -630,7 +691,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
     lambda board: board.moderation.bans(),
     lambda board: board.moderation.stop(),
     lambda board: board.moderation.start(),
-    lambda board: board.moderation.limit("vectoradd_py", Limits(1)),
+    lambda board: board.moderation.limit("vectoradd_py", [Limits(1)]),
     lambda board: board.moderation.remove([1], "x"),
     lambda board: board.moderation.readmit([1]),
     lambda board: board.moderation.decisions(),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.moderation import Sender
 from hpc_board.domain.result_json import ResultError
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.run_order import RunPosition
@@ -209,10 +210,10 @@ def test_the_deadline_is_compared_with_the_moment_of_storage(store: Store, late:
     drafted = NewSubmission(task, "ada", "kernel.py", b"", Mode.TEST, "", NOON - timedelta(hours=1), [new_run("a")])
     if not taken:
         with pytest.raises(Refused, match="The deadline to submit to"):
-            store.submissions.add_all([drafted], by_rules=True, clock=lambda: NOON + late)
+            store.submissions.add_all([drafted], sender=Sender(), clock=lambda: NOON + late)
         assert store.runs.list(RunQuery()) == ()
         return
-    ((submission, _),) = store.submissions.add_all([drafted], by_rules=True, clock=lambda: NOON + late)
+    ((submission, _),) = store.submissions.add_all([drafted], sender=Sender(), clock=lambda: NOON + late)
     assert submission.submitted_at == NOON
 
 
