@@ -134,7 +134,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A task: its text, its cases, and the files that participants may read, the reference among them, by name."""
+    """A task: its text, its cases, and the files that participants may read, the reference among them, by name.
+
+    Of the hidden cases, which only ranked runs judge, it has the numbers.
+    """
 
     name: str
     description: str
@@ -144,6 +147,8 @@ class Task(msgspec.Struct, frozen=True):
     tests: tuple[str, ...]
     benchmarks: tuple[str, ...]
     files: Mapping[str, str]
+    hidden_tests: int = 0
+    hidden_benchmarks: int = 0
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -299,6 +304,8 @@ class Board:
                 gpus=tuple(gpu.name for gpu in self._board.gpus.allowed(found)),
                 tests=tuple(map(case_text, found.tests)),
                 benchmarks=tuple(map(case_text, found.benchmarks)),
+                hidden_tests=len(found.hidden_tests),
+                hidden_benchmarks=len(found.hidden_benchmarks),
                 files={each.name: each.text for each in found.files if each.text is not None},
             )
 

@@ -108,6 +108,10 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "input", "one_element", "exact"]] = []
     """The bogus answers that the check is meant to let pass; `hpc-board task check` reports all others."""
+    hidden_tests: list[dict[CaseKey, Any]] = []
+    """The arguments of further test cases, which only ranked runs judge and nothing shows."""
+    hidden_benchmarks: list[dict[CaseKey, Any]] = []
+    """The same for further benchmark cases; they count in the score behind the others."""
     start_here: bool = False
     """The app marks the task and lists it first for users without a rank."""
     milestones: list[MilestoneEntry] = []
@@ -205,15 +209,21 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
     _check_limits(document, own)
     _check_compiled(document, own)
     generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
-    tests = _cases(document, "tests", section.tests, generator, section.multi_gpu)
-    benchmarks = _cases(document, "benchmarks", section.benchmarks, generator, section.multi_gpu)
+    cases: dict[str, Any] = {
+        place[-1]: _cases(document, place, entries, generator, section.multi_gpu)
+        for place, entries in (
+            (("tests",), section.tests),
+            (("benchmarks",), section.benchmarks),
+            (("hpc_board", "hidden_tests"), own.hidden_tests),
+            (("hpc_board", "hidden_benchmarks"), own.hidden_benchmarks),
+        )
+    }
     task = Task(
         name=_name(document, section, real_folder),
         language=Language(section.lang),
         description=section.description,
         files=files,
-        tests=tests,
-        benchmarks=benchmarks,
+        **cases,
         templates=templates,
         config=section.config or {},
         timeouts=Timeouts(section.test_timeout, section.benchmark_timeout, section.ranked_timeout),
@@ -253,6 +263,9 @@ def _check_own_eval(document: Document, task: Task) -> None:
 
         for key, message in eval_program(task)[1]:
             document.fault(tuple(key.split(".")), message)
+        for key in ("hidden_tests", "hidden_benchmarks"):
+            if getattr(task, key):
+                document.fault(("hpc_board", key), "needs the isolated judge: the task's own eval sees every case")
     elif isinstance(main, str) and main not in names:
         # With a wrong name, the judge would take the place of the task's own eval.
         document.fault(("config", "main"), f'"{one_line(main)}" is not in `files`.{suggestion(main, names)}')
@@ -369,7 +382,11 @@ class _Sources:
 
 
 def _cases(
-    document: Document, key: str, entries: Sequence[Mapping[str, Any]], generator: Signature | None, multi_gpu: bool
+    document: Document,
+    place: tuple[str, ...],
+    entries: Sequence[Mapping[str, Any]],
+    generator: Signature | None,
+    multi_gpu: bool,
 ) -> tuple[Mapping[str, CaseValue], ...]:
     """Return the cases; `generator` is the signature of `generate_input`, None if only the judge can tell."""
     supplied = ("rank",) if multi_gpu else ()
@@ -377,18 +394,18 @@ def _cases(
     for index, entry in enumerate(entries):
         case = {}
         if len(entry) > ARGUMENTS_MAX:
-            document.fault((key, index), f"has {len(entry)} arguments (limit {ARGUMENTS_MAX})")
+            document.fault((*place, index), f"has {len(entry)} arguments (limit {ARGUMENTS_MAX})")
         for name, value in entry.items():
             try:
                 case[name] = case_value(value)
             except ValueError as error:
-                document.fault((key, index, name), str(error))
+                document.fault((*place, index, name), str(error))
         if multi_gpu and "world_size" not in case:
-            document.fault((key, index), "has no world_size, which a multi_gpu task needs")
+            document.fault((*place, index), "has no world_size, which a multi_gpu task needs")
         # A case that lost a value to another fault has to lack it here.
         if generator is not None and len(case) == len(entry):
             for name, message in case_faults(generator, case, supplied):
-                document.fault((key, index, name) if name else (key, index), message)
+                document.fault((*place, index, name) if name else (*place, index), message)
         cases.append(case)
     return tuple(cases)
 

@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeGuard
 
@@ -11,7 +11,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import calls_needed, lower_quartile
 from hpc_board.model.result import STOPPED, Case, Result, Timing, Verdict
-from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
+from hpc_board.model.task import ISOLATED, OWN, Mode, Task
 
 _MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -45,8 +45,9 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
     if result.verdict is Verdict.PASS:
         if result.interrupted:
             faults.append("it reports the run as both passed and interrupted")
-        tests = task.tests if run.mode in (Mode.TEST, Mode.SANITIZE, Mode.RANKED) else ()
-        benchmarks = () if run.mode in (Mode.TEST, Mode.SANITIZE) else task.benchmarks
+        ranked = run.mode is Mode.RANKED
+        tests = task.case_texts("test", ranked=ranked) if run.mode in (Mode.TEST, Mode.SANITIZE, Mode.RANKED) else []
+        benchmarks = [] if run.mode in (Mode.TEST, Mode.SANITIZE) else task.case_texts("benchmark", ranked=ranked)
         only = run.options.case if run.mode in (Mode.TEST, Mode.BENCHMARK) else ""
         faults += _case_faults(result.cases, "test", tests, only)
         measured = sum(case.phase == "benchmark" for case in result.cases)
@@ -94,11 +95,9 @@ def is_model(gpu: str, device_name: str) -> bool:
     return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
 
 
-def _case_faults(
-    cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]], only: str = ""
-) -> list[str]:
+def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[str], only: str = "") -> list[str]:
     mine = [case for case in cases if case.phase == phase]
-    wanted = [(index, case_text(case)) for index, case in enumerate(sent) if only in ("", str(index + 1))]
+    wanted = [(index, text) for index, text in enumerate(sent) if only in ("", str(index + 1))]
     if [(case.index, case.spec) for case in mine] != wanted:
         return [f"its {phase} cases differ from those that were sent"]
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]

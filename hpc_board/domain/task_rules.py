@@ -103,6 +103,8 @@ def task_faults(task: Task) -> Iterator[str]:
     yield from _file_faults(task.files)
     yield from _case_faults("test", task.tests)
     yield from _case_faults("benchmark", task.benchmarks)
+    yield from _case_faults("hidden test", task.hidden_tests)
+    yield from _case_faults("hidden benchmark", task.hidden_benchmarks)
     timeouts = task.timeouts
     for seconds in (timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds):
         if not 1 <= seconds <= TIMEOUT_SECONDS_MAX:

@@ -208,6 +208,8 @@ def _shown(name: str, old: Any, new: Any) -> tuple[str, str]:
         return _files(old, new)
     if name in ("tests", "benchmarks"):
         return _cases(old), _cases(new)
+    if name in ("hidden_tests", "hidden_benchmarks"):
+        return str(len(old)), f"{len(new)}, changed"
     if name == "description":
         return f"{len(old)} characters", f"{len(new)} characters"
     if isinstance(old, Timeouts):

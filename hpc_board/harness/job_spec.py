@@ -25,7 +25,8 @@ class JobSpec:
     `job_environment` those by which the scheduler describes the job, and `request_environment` those of the amounts for
     which it has asked. `data` are folders that the task's functions may read, in addition to those of a submission. If
     the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is
-    KernelBot's public one, and `world_size` the largest number of ranks of a case.
+    KernelBot's public one, and `world_size` the largest number of ranks of a case. `shows_hidden`: the task's author
+    tries a submission, and sees hidden cases as any other.
     """
 
     run: int
@@ -66,6 +67,9 @@ class JobSpec:
     world_size: int = 1
     choices: Mapping[str, str] = field(default_factory=dict)
     own_best: Mapping[str, float] = field(default_factory=dict)
+    hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
+    hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
+    shows_hidden: bool = False
     job_environment: JobEnvironment = field(default_factory=JobEnvironment)
     request_environment: RequestEnvironment = field(default_factory=RequestEnvironment)
 
@@ -99,6 +103,8 @@ def facts(path: Path) -> JobSpec:
             "minimum_clock": value.get("minimum_clock", ""),
             "tests": tuple(case_of(case) for case in task["tests"]),
             "benchmarks": tuple(case_of(case) for case in task["benchmarks"]),
+            "hidden_tests": tuple(case_of(case) for case in task.get("hidden_tests", ())),
+            "hidden_benchmarks": tuple(case_of(case) for case in task.get("hidden_benchmarks", ())),
             "ranking_by": Ranking(task["ranking_by"]),
             "phase_seconds": task["timeouts"],
             "limits": _limits(limits, mode, value.get("choices", {})),

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,9 +56,12 @@ from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, Peak, cpu_peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import (
+    AUDITED,
     CPU_PEAK_FACTS,
+    HIDDEN_MESSAGE,
     INTERRUPTED,
     JUDGE,
+    OUTPUT_DROPPED,
     STOPPED,
     USES_ONE,
     WORKER,
@@ -92,6 +95,9 @@ _OF_TIME = frozenset(
     }
 )
 """The verdicts that a suspension of the job can cause: they rest on clocks, or on processes that were stopped."""
+
+_CLOCKS = (AUDITED, JUDGE, WORKER)
+"""The clocks of a GPU, the strongest first."""
 
 _OF_SCRATCH = frozenset({Verdict.LOAD_ERROR, Verdict.EXCEPTION, Verdict.CRASH, Verdict.COMPILE_ERROR})
 """The verdicts that a scratch folder can cause that takes no file: compilers of kernels write their caches there."""
@@ -178,7 +184,8 @@ class Supervisor:
         self._ecc_errors = 0
         self._provenance: dict[str, Any] = {**provenance_of(job), "isolation": ""}
         self._cases: list[Case] = []
-        self._benchmarks: ClaimBenchmarks | RowBenchmarks | WindowBenchmarks | None = None
+        self._benchmarks: list[ClaimBenchmarks | RowBenchmarks | WindowBenchmarks] = []
+        self._printed: tuple[Log, Log] | None = None
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
         self._findings: list[SanitizerFinding] = []
@@ -244,18 +251,33 @@ class Supervisor:
             self._provenance["left_processes"] = processes.left_processes
         if not stopped_by:
             self._say("end", None, None, str(verdict))
-        return replace(
-            result_of(self._job, verdict, message, cases, self._provenance, started_at=self._started_at),
-            score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS and self._is_whole(cases) else None,
-            stdout=processes.stdout.log(),
-            stderr=processes.stderr.log(),
-            build=self._own_eval.build_log if self._own_eval else self._build_log,
-            profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
-            kernels=tuple(self._kernels),
-            findings=tuple(self._findings),
-            loops=tuple(self._loops),
-            remarks=tuple(self._remarks),
+        return self._without_hidden(
+            replace(
+                result_of(self._job, verdict, message, cases, self._provenance, started_at=self._started_at),
+                score_s=score_s(cases, self._job.ranking_by)
+                if verdict is Verdict.PASS and self._is_whole(cases)
+                else None,
+                stdout=processes.stdout.log(),
+                stderr=processes.stderr.log(),
+                build=self._own_eval.build_log if self._own_eval else self._build_log,
+                profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
+                kernels=tuple(self._kernels),
+                findings=tuple(self._findings),
+                loops=tuple(self._loops),
+                remarks=tuple(self._remarks),
+            )
         )
+
+    def _without_hidden(self, result: Result) -> Result:
+        """Return a result that tells nothing of hidden cases, with the output from before the first of them."""
+        if self._printed is None:
+            return result
+        cases = tuple(map(_without_inputs, result.cases))
+        message = result.message
+        if result.verdict is not Verdict.PASS and not result.interrupted:
+            message = _verdict(cases)[1] or HIDDEN_MESSAGE
+        stdout, stderr = self._printed
+        return replace(result, cases=cases, message=message, stdout=stdout, stderr=stderr)
 
     def _cpu_peak_facts(self) -> dict[str, float]:
         """Return the peaks of this job's processors, if `admin check` has measured them on such a node."""
@@ -271,11 +293,12 @@ class Supervisor:
 
     def _is_whole(self, cases: Sequence[Case]) -> bool:
         """Return whether all benchmark cases were judged: some of them have no score."""
-        return sum(case.phase == "benchmark" for case in cases) == len(self._job.benchmarks)
+        whole = len(self._job.benchmarks) + len(self._job.hidden_benchmarks)
+        return sum(case.phase == "benchmark" for case in cases) == whole
 
     def _cases_by_now(self) -> list[Case]:
         """Return the tested cases, and the benchmark cases with their measurements, even of a failed evaluation."""
-        timed = self._benchmarks.cases() if self._benchmarks else []
+        timed = [case for each in self._benchmarks for case in each.cases()]
         own = self._own_eval.cases() if self._own_eval else []
         return [*self._cases, *self._with_oom_kills([*timed, *own])]
 
@@ -288,7 +311,9 @@ class Supervisor:
         """Return the message for an evaluation stopped by a signal: its step, its time, and its progress."""
         parts = [f"stopped by {name} {self._progress.where()}"]
         step = self._progress.step
-        for phase, sent in (("test", self._job.tests), ("benchmark", self._job.benchmarks)):
+        sent_tests = (*self._job.tests, *self._job.hidden_tests)
+        sent_benchmarks = (*self._job.benchmarks, *self._job.hidden_benchmarks)
+        for phase, sent in (("test", sent_tests), ("benchmark", sent_benchmarks)):
             verdicts = [case.verdict for case in cases if case.phase == phase]
             if verdicts or (step is not None and step.phase == phase):
                 parts.append(f"{phase}s passed: {verdicts.count(Verdict.PASS)} of {len(sent)}")
@@ -372,9 +397,37 @@ class Supervisor:
         if job.mode is Mode.PROFILE:
             self._profile(judge, worker)
         elif job.mode is Mode.BENCHMARK:
-            self._benchmark(judge, worker, job.phase_seconds["benchmark"], 1)
+            self._benchmark(judge, worker, self._timed_phase(job.phase_seconds["benchmark"]), 1)
         elif self._test(judge, worker) and job.mode is Mode.RANKED:
-            self._benchmark(judge, None, job.phase_seconds["ranked"], job.limits.workers)
+            self._benchmark(judge, None, self._timed_phase(job.phase_seconds["ranked"]), job.limits.workers)
+            if all(case.verdict is Verdict.PASS for case in self._cases_by_now()):
+                self._judge_hidden(judge)
+
+    def _judge_hidden(self, judge: Child) -> None:
+        """Judge the hidden cases in new processes, after all others.
+
+        A process that has seen a hidden case, or the files of one, may tell of it: from here on no output, message or
+        details of the submission or the task are kept.
+        """
+        job, processes = self._job, self._processes
+        if not job.hidden_tests and not job.hidden_benchmarks:
+            return
+        if not job.shows_hidden:
+            self._printed = processes.stdout.log(), processes.stderr.log()
+            processes.stdout, processes.stderr = Printed(), Printed()
+            self._provenance[OUTPUT_DROPPED] = "not kept from the first hidden case on"
+        if job.hidden_tests:
+            seconds, cases = job.phase_seconds["test"], (*job.tests, *job.hidden_tests)
+            phase = Phase("test", cases, seconds, public=len(job.tests))
+            child = processes.loaded_worker()
+            bench = Bench(judge, phase, job.limits, job.rules)
+            if not self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=True):
+                return
+            processes.dismiss(child)
+        if job.hidden_benchmarks:
+            cases = (*job.benchmarks, *job.hidden_benchmarks)
+            phase = Phase("benchmark", cases, job.phase_seconds["ranked"], public=len(job.benchmarks))
+            self._benchmark(judge, None, phase, job.limits.workers)
 
     def _build(self) -> None:
         from hpc_board.harness.build.builder import build
@@ -412,8 +465,11 @@ class Supervisor:
             self._cases += self._with_oom_kills([case])
         return all(case.verdict is Verdict.PASS for case in self._cases)
 
-    def _benchmark(self, judge: Child, first: Child | None, seconds: float, workers: int) -> None:
-        """Time the benchmark cases in the existing worker, if there is one, and in as many more as `workers` says."""
+    def _timed_phase(self, seconds: float) -> Phase:
+        return Phase("benchmark", self._job.benchmarks, seconds, only=self._job.only)
+
+    def _benchmark(self, judge: Child, first: Child | None, phase: Phase, workers: int) -> None:
+        """Time the cases of a phase in the existing worker, if there is one, and in as many more as `workers` says."""
         peak = peak_of(str(self._provenance.get("gpu_name", "")))
         windows = None
         if self._job.device == "hip":
@@ -423,31 +479,43 @@ class Supervisor:
                 # The windows need a GPU without work of the submission.
                 self._processes.dismiss(first)
                 first = None
-            windows = self._windows(judge, seconds, peak)
+            windows = self._windows(judge, phase, peak)
+        found: ClaimBenchmarks | RowBenchmarks | WindowBenchmarks
         if windows is not None:
-            self._benchmarks = windows
+            found = windows
+            self._benchmarks.append(found)
             try:
                 windows.run(None, workers, self._is_enough)
             finally:
-                self._provenance.update(windows.facts())
+                self._add_facts(windows.facts())
             if self._provenance["clock"] == WORKER:
                 self._note_worker_clock(self._provenance["clock_reason"])
         else:
-            crew = Crew(Worker, self._processes, judge, self._job.limits, seconds)
+            crew = Crew(Worker, self._processes, judge, self._job.limits, phase.seconds)
             timed = RowBenchmarks if self._job.device == "cpu" else ClaimBenchmarks
-            bench = self._bench_of_benchmarks(judge, seconds)
-            self._benchmarks = found = timed(bench, crew, self._say, peak)
+            bench = Bench(judge, phase, self._job.limits, self._job.rules)
+            found = timed(bench, crew, self._say, peak)
+            self._benchmarks.append(found)
             try:
                 found.run(None if first is None else crew.worker(first), workers, self._is_enough)
             finally:
-                self._provenance.update(found.facts())
-        if self._benchmarks.is_stopped:
+                self._add_facts(found.facts())
+        if found.is_stopped:
             best = self._job.own_best
             score = duration_text(1e9 * best["score_s"])
             self._provenance[STOPPED] = (
                 f"stopped early: it is certainly slower than your run {best['run']:.0f} ({score})"
             )
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _add_facts(self, facts: Mapping[str, Any]) -> None:
+        """Record facts on times; of those of two phases the weaker clock counts, and the seconds of all repeats."""
+        had = dict(self._provenance)
+        self._provenance.update(facts)
+        if "clock" in had and _CLOCKS.index(had["clock"]) > _CLOCKS.index(facts.get("clock", AUDITED)):
+            self._provenance.update({name: had[name] for name in ("clock", "clock_reason") if name in had})
+        if "repeat_seconds" in had and "repeat_seconds" in facts:
+            self._provenance["repeat_seconds"] = had["repeat_seconds"] + facts["repeat_seconds"]
 
     def _is_enough(self, cases: Sequence[Case]) -> bool:
         """Return whether a benchmark is certainly slower than the user's best run, so that it may stop."""
@@ -457,14 +525,14 @@ class Supervisor:
         least_s = least_score_s(cases, len(job.benchmarks), job.limits.floor_seconds, job.ranking_by)
         return least_s > best["score_s"]
 
-    def _windows(self, judge: Child, seconds: float, peak: Peak | None) -> WindowBenchmarks | None:
+    def _windows(self, judge: Child, phase: Phase, peak: Peak | None) -> WindowBenchmarks | None:
         """Return the benchmarks by the judge's clock; None if this GPU has no windows.
 
         No process of the submission exists.
         """
-        job, phase = self._job, Phase("benchmark", self._job.benchmarks, seconds, only=self._job.only)
+        job = self._job
         bench = GpuBench(judge, phase, job.limits, job.rules, partial(append_line, self._folder / WINDOWS))
-        crew = Crew(GpuWorker, self._processes, judge, job.limits, seconds)
+        crew = Crew(GpuWorker, self._processes, judge, job.limits, phase.seconds)
         windows = WindowBenchmarks(bench, crew, self._say, peak)
         try:
             windows.check()
@@ -579,8 +647,7 @@ class Supervisor:
         return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
-        phase = Phase("benchmark", self._job.benchmarks, seconds, only=self._job.only)
-        return Bench(judge, phase, limits or self._job.limits, self._job.rules)
+        return Bench(judge, self._timed_phase(seconds), limits or self._job.limits, self._job.rules)
 
     def _with_oom_kills(self, cases: list[Case]) -> list[Case]:
         """Return the cases, with out-of-memory kills of a worker distinguished from its crashes."""
@@ -616,6 +683,14 @@ class Supervisor:
     def _say(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
         self._progress.say(phase, case, of, message, isolation=self._processes.isolation, **more)
         self._processes.reap()
+
+
+def _without_inputs(case: Case) -> Case:
+    """Return a case with nothing that tells the inputs of a hidden one, which may be in any message."""
+    if not case.is_hidden:
+        return case
+    message = "" if case.verdict is Verdict.PASS else HIDDEN_MESSAGE
+    return replace(case, message=message, work=None, mismatch=None, of_tolerance=None)
 
 
 def _verdict(cases: Sequence[Case]) -> tuple[Verdict, str]:

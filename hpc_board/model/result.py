@@ -10,6 +10,7 @@ from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Peak, Share, Work, measured_peak, own_peak_of, share_of_peak
 from hpc_board.model.sanitizer import SanitizerFinding
+from hpc_board.model.task import HIDDEN
 from hpc_board.model.value import Value, made
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
@@ -96,6 +97,12 @@ class Verdict(str, Enum):
 
 _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK_ERROR, Verdict.INFRA_ERROR)
 
+
+HIDDEN_MESSAGE = "the inputs and the messages of hidden cases are not shown"
+"""Message of a hidden case that failed."""
+
+OUTPUT_DROPPED = "hidden_output"
+"""The fact in a result's provenance that says that output of the kernel is missing."""
 
 PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
 """Beginning of the message of a case that passes only with the public seed."""
@@ -226,6 +233,11 @@ class Case(Value):
     work: Work | None = None
     mismatch: Mismatch | None = None
     of_tolerance: float | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether this is a hidden case of the task."""
+        return self.spec.startswith(HIDDEN)
 
 
 class Log(Value):

@@ -188,9 +188,11 @@ class Task(Value):
     the task's own values for limits and timing numbers of the harness (seconds, counts). With `const_inputs` a call
     must leave its inputs unchanged, with `fresh_output` its output must not share their memory. `languages` are the
     languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
-    ones. `milestones` are shown on boards and change no result. `accepts` are the bogus answers that the task
-    deliberately lets pass, for the task's lint. `start_here` marks the first task of a newcomer. `published_version` is
-    the version of a task whose files and milestones came without their texts; empty for a whole task.
+    ones. `hidden_tests` and `hidden_benchmarks` are further cases, which only ranked runs judge, after the others; a
+    published task has empty ones in their place. `milestones` are shown on boards and change no result. `accepts` are
+    the bogus answers that the task deliberately lets pass, for the task's lint. `start_here` marks the first task of a
+    newcomer. `published_version` is the version of a task whose files and milestones came without their texts; empty
+    for a whole task.
     """
 
     name: str
@@ -218,6 +220,8 @@ class Task(Value):
     flags: tuple[str, ...] = ()
     milestones: tuple[Milestone, ...] = ()
     start_here: bool = False
+    hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
+    hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     published_version: str = ""
 
     @property
@@ -243,6 +247,13 @@ class Task(Value):
         if language_of(file_name) in (None, language_of(own.name)):
             return str(own)
         return str(own.with_suffix(ending))
+
+    def case_texts(self, phase: str, *, ranked: bool) -> list[str]:
+        """Return the texts by which results name the cases of a phase; only `ranked` runs judge hidden ones."""
+        public, hidden = (
+            (self.tests, self.hidden_tests) if phase == "test" else (self.benchmarks, self.hidden_benchmarks)
+        )
+        return [*map(case_text, public), *(hidden_case_text(number) for number in range(len(hidden) if ranked else 0))]
 
     def text(self, name: str) -> str | None:
         """Return the text of the task's file `name`, or None."""
@@ -270,6 +281,9 @@ class Task(Value):
         }
         if self.flags:
             facts["flags"] = list(self.flags)
+        hidden = {"tests": self.hidden_tests, "benchmarks": self.hidden_benchmarks}
+        if any(hidden.values()):
+            facts["hidden"] = {phase: [dict(case) for case in cases] for phase, cases in hidden.items()}
         if self.harness == OWN:
             facts.update(libraries=list(self.libraries), multi_gpu=self.multi_gpu, seed=self.seed)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -278,6 +292,15 @@ class Task(Value):
 def case_text(case: Mapping[str, CaseValue]) -> str:
     """Return a case as KernelBot writes it: "size: 127; seed: 4242"."""
     return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+HIDDEN = "hidden case "
+"""Beginning of the text of a hidden case; that of another has a colon or is empty."""
+
+
+def hidden_case_text(number: int) -> str:
+    """Return the text that takes the place of a hidden case, whose number in its phase counts from 0."""
+    return f"{HIDDEN}{number + 1}"
 
 
 def case_of(values: Mapping[str, Any]) -> dict[str, CaseValue]:

@@ -9,6 +9,7 @@ from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
 from hpc_board.report.diagnostics import diagnostics_report
+from hpc_board.report.tasks import hidden_text
 
 _CASES_NAMED_MAX = 3
 _MARGIN = Column("MARGIN", right=True)
@@ -53,6 +54,8 @@ def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "description", "yes" if task.description.strip() else "none"
     yield "tests", str(len(task.tests))
     yield "benchmarks", str(len(task.benchmarks))
+    if hidden := hidden_text(task):
+        yield "hidden cases", hidden
     yield "templates", one_line(", ".join(task.templates)) or "none"
     yield "ref_kernel", "yes" if "ref_kernel" in functions else "none"
     floor = "yes" if "minimal_work" in functions else "none: times have no lower bound"

@@ -48,12 +48,13 @@ def case_counts(task: Task, mode: Mode, tools: int = len(CUDA_TOOLS)) -> dict[st
 
     In mode ranked each process measures all benchmarks.
     """
-    benchmarks, rounds = len(task.benchmarks), 1
-    if mode is Mode.RANKED and task.harness != OWN:
+    ranked = mode is Mode.RANKED
+    benchmarks, rounds = len(task.case_texts("benchmark", ranked=ranked)), 1
+    if ranked and task.harness != OWN:
         with suppress(ValueError):
             rounds = Limits.of_task(task.limits).workers
     return {
-        "test": len(task.tests),
+        "test": len(task.case_texts("test", ranked=ranked)),
         "benchmark": benchmarks * rounds,
         "profile": benchmarks,
         "sanitize": tools,

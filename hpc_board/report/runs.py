@@ -298,7 +298,7 @@ def _seed_note(run: Run, result: Result) -> str:
     if PUBLIC_PASSED in result.message:
         return "\nThe case shows the public seed; reproduce the failure locally with other seeds."
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
-    if case is None or case.verdict not in _BY_INPUTS or _by_own_eval(result):
+    if case is None or case.is_hidden or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
         return (

@@ -146,11 +146,21 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     for name, value in sorted(task.limits.items()):
         if name not in _TIME_LIMITS:
             yield one_line(name).replace("_", " "), f"{value:g}"
+    if hidden := hidden_text(task):
+        yield "hidden cases", f"{hidden}, in ranked runs"
     if task.libraries:
         yield "libraries", one_line(", ".join(task.libraries))
     if task.templates:
         yield "templates", one_line(", ".join(task.templates))
     yield "harness", f"{task.harness}, task version {task.version[:12]}"
+
+
+def hidden_text(task: Task) -> str:
+    """Return the number of a task's hidden cases of each kind; empty without any."""
+    from hpc_board.report.formatting import count_text
+
+    counts = ((len(task.hidden_tests), "test"), (len(task.hidden_benchmarks), "benchmark"))
+    return " and ".join(count_text(count, kind) for count, kind in counts if count)
 
 
 def _cases_table(cases: Sequence[Mapping[str, CaseValue]]) -> Table:

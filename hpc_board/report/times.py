@@ -1,18 +1,22 @@
 """Formatting of benchmark times: their scatter, and the load of the machine."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from hpc_board.model.result import BUSY_PROCESSORS, Case, Result, Timing, Verdict
-from hpc_board.model.score import duration_text, error_text, interval_text
+from hpc_board.model.score import duration_text, error_text, figures, interval_text
 
 _ERROR_MAX = 0.1
 _CASES_NAMED_MAX = 3
+_TUNED = 1.25
+"""Ratio of the speedups of public and hidden cases from which the report gives a reason."""
+
 _CHANGES = "first-touch page faults, threads that wait for each other, changing clock speeds"
 
 BUSY, WIDE, ALONE, STANDARD_ERROR = "busy", "wide_interval", "alone", "standard_error"
-THROTTLED, REFERENCE, REPEATS = "throttled", "reference", "measured_again"
+THROTTLED, REFERENCE, REPEATS, HIDDEN = "throttled", "reference", "measured_again", "hidden"
 """The kinds of advice."""
 
 
@@ -111,6 +115,11 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             f"Noisy reference: its time in benchmark {'; '.join(times)}{f'; and {more} more' if more else ''}. The "
             "speedup is as uncertain; the score is not. Rerun it to confirm.",
         )
+    if ratio := _hidden_ratio(timed):
+        slower = f"Hidden cases are {figures(ratio, 2)}x as slow against the reference as the public ones"
+        yield Advice(
+            HIDDEN, f"{slower}: the kernel may be tuned to the public sizes." if ratio > _TUNED else f"{slower}."
+        )
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
     if repeated:
         most = max(repeated)[0]
@@ -120,6 +129,18 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             f"{'one more process' if most == 1 else f'up to {most} more processes'}, since "
             f"{'other work used the machine' if used >= BUSY_PROCESSORS else 'the times differed'}.",
         )
+
+
+def _hidden_ratio(timed: Sequence[tuple[Case, Timing]]) -> float | None:
+    """Return the geometric mean of the public cases' speedups over that of the hidden ones; None if one is unknown."""
+    speedups: dict[bool, list[float]] = {True: [], False: []}
+    for case, timing in timed:
+        if timing.speedup:
+            speedups[case.is_hidden].append(math.log(timing.speedup))
+    if not all(speedups.values()):
+        return None
+    public, hidden = (math.fsum(speedups[which]) / len(speedups[which]) for which in (False, True))
+    return math.exp(public - hidden)
 
 
 def _reference_text(timing: Timing) -> str:

@@ -120,7 +120,9 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
         Mode.BENCHMARK: (benchmarks,),
         Mode.PROFILE: (profiles,),
         Mode.SANITIZE: (sanitized,),
-        Mode.RANKED: (tests, benchmarks),
+        Mode.RANKED: (tests, benchmarks)
+        + (tests,) * bool(task.hidden_tests)
+        + (benchmarks,) * bool(task.hidden_benchmarks),
     }[mode]
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
@@ -340,6 +342,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None =
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "user": run.user,
+        **({} if run.stored else {"shows_hidden": True}),
         "task": _task_facts(run, task, gpu),
         "sha256": {
             "harness": run.harness_sha256,
@@ -382,6 +385,7 @@ def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
         "files": [file.name for file in task.files if file.text is not None],
         "tests": [dict(case) for case in task.tests],
         "benchmarks": [dict(case) for case in task.benchmarks],
+        **(_hidden_cases(task) if run.mode is Mode.RANKED else {}),
         "ranking_by": str(task.ranking_by),
         "timeouts": {
             "test": task.timeouts.test_seconds,
@@ -395,6 +399,11 @@ def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
         "harness": task.harness,
         **(_own_eval(run, task) if task.harness == OWN else {}),
     }
+
+
+def _hidden_cases(task: Task) -> dict[str, Any]:
+    hidden = {"hidden_tests": task.hidden_tests, "hidden_benchmarks": task.hidden_benchmarks}
+    return {key: [dict(case) for case in cases] for key, cases in hidden.items() if cases}
 
 
 def _own_eval(run: Run, task: Task) -> dict[str, Any]:

@@ -117,7 +117,9 @@ class JobResults(msgspec.Struct, frozen=True):
                     run, RunState.OUT_OF_MEMORY, reason=exceeded, source=last_words(log).removeprefix("; ")
                 )
                 return
-        whole = sum(case.phase == "benchmark" for case in result.cases) == len(task.benchmarks)
+        whole = sum(case.phase == "benchmark" for case in result.cases) == len(
+            task.case_texts("benchmark", ranked=run.mode is Mode.RANKED)
+        )
         scored = whole and result.verdict is Verdict.PASS and run.mode in (Mode.BENCHMARK, Mode.RANKED)
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         job_id, runner = run.status.job_id or result.job_id, run.status.runner

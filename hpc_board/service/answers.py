@@ -174,14 +174,16 @@ def parsed_args(request: wire.Request, type_: type[Any]) -> Any:
 def published(value: Any) -> Any:
     """Return `value` with every task and GPU in it as its users may see it.
 
-    A task keeps its description, templates, cases and the names of its files. The reference, the checks and the
-    milestones stay with the service, and so do the settings by which jobs reach a GPU's cluster.
+    A task keeps its description, templates, public cases and the names of its files. The reference, the checks, the
+    hidden cases and the milestones stay with the service, and so do the settings by which jobs reach a GPU's cluster.
     """
     if isinstance(value, Task):
         return replace(
             value,
             files=tuple(replace(file, text=None if file.text is None else "") for file in value.files),
             milestones=tuple(replace(each, text="") for each in value.milestones),
+            hidden_tests=({},) * len(value.hidden_tests),
+            hidden_benchmarks=({},) * len(value.hidden_benchmarks),
             published_version=value.version,
         )
     if isinstance(value, Gpu):

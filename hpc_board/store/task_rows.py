@@ -11,6 +11,8 @@ from hpc_board.model.task import Task, case_of
 from hpc_board.store.row_values import UndecodableError
 from hpc_board.store.sqlite import Row
 
+_CASES = ("tests", "benchmarks", "hidden_tests", "hidden_benchmarks")
+
 
 def task_definition(task: Task) -> str:
     """Return all of the task as JSON, to explain its standings once its files have changed."""
@@ -29,9 +31,9 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
 
     try:
         value = {**json.loads(row["definition"]), **(more or {}), "published_version": ""}
-        tests, benchmarks = (tuple(map(case_of, value[kind])) for kind in ("tests", "benchmarks"))
+        cases: dict[str, Any] = {kind: tuple(map(case_of, value.get(kind, ()))) for kind in _CASES}
         # The version of a task tells 2 from 2.0: its limits are those that its file has.
-        task = replace(msgspec.convert(value, Task), tests=tests, benchmarks=benchmarks, limits=value["limits"])
+        task = replace(msgspec.convert(value, Task), **cases, limits=value["limits"])
         fault = next(task_faults(task), "" if task.name == row["name"] else f"its name is {task.name}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UndecodableError(f"task {row['name']}: {error}") from error

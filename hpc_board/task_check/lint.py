@@ -264,7 +264,7 @@ def _has_room(submissions: Sequence[CheckedSubmission]) -> bool:
 
 def sizes(task: Task) -> Iterator[Diagnostic]:
     """Yield the diagnostic of the kinds of sizes that no case has, by the cases' whole numbers."""
-    cases = (*task.tests, *task.benchmarks)
+    cases = (*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks)
     found: dict[str, list[str]] = {}
     for key in dict.fromkeys(key for case in cases for key in case if key != "seed"):
         values = {case[key] for case in cases if key in case}

@@ -14,7 +14,6 @@ from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
-from hpc_board.model.task import case_text
 
 _MORE_PASSES = 5
 _PHASE_SHARE = 0.5
@@ -147,7 +146,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         try:
             for index in cases:
                 measured = self._measured.setdefault(index, self._measurements())
-                text = case_text(phase.cases[index]) + how
+                text = phase.text(index) + how
                 self._say(phase.name, index + 1, len(phase.cases), text, **self._so_far())
                 try:
                     self._measure(worker, index, measured, again=again)
@@ -182,7 +181,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         """Return the results of the cases with times or a failure, up to the first failure."""
         cases: list[Case] = []
         for index, measured in sorted(self._measured.items()):
-            found, failure, spec = self._timing(index), measured.failure, case_text(self._bench.phase.cases[index])
+            found, failure, spec = self._timing(index), measured.failure, self._bench.phase.text(index)
             if found is None and failure is None:
                 continue
             verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, measured.note)

@@ -14,7 +14,6 @@ from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed, public_seed, secret_seed
 from hpc_board.model.result import Case, Verdict, secretly_failed
-from hpc_board.model.task import case_text
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([^#;\n]+))", re.MULTILINE)
 _INTERPRETED = sys.stdlib_module_names - {"ctypes", "importlib", "subprocess"} | {"numpy", "task", "torch"}
@@ -50,7 +49,7 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
     phase = bench.phase
     for index in phase.indices:
         case = phase.cases[index]
-        say(phase.name, index + 1, len(phase.cases), case_text(case))
+        say(phase.name, index + 1, len(phase.cases), phase.text(index))
         message, verdict, lost, details, of_tolerance = "", Verdict.PASS, False, None, None
         try:
             called = bench.call(worker, index, [public_seed(case)])
@@ -60,7 +59,7 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
         except CallFailed as error:
             verdict, message, lost, details = error.verdict, error.message, error.worker_lost, error.mismatch
             of_tolerance = None
-        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details, of_tolerance=of_tolerance)
+        yield Case(phase.name, index, phase.text(index), verdict, message, mismatch=details, of_tolerance=of_tolerance)
         if lost or verdict is Verdict.TASK_ERROR:
             break
 

@@ -13,7 +13,7 @@ from hpc_board.harness.wire.replies import Answer, Failure, OfJudge, answer_of
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import CaseValue
+from hpc_board.model.task import CaseValue, case_text, hidden_case_text
 
 _entropy = random.SystemRandom()
 
@@ -70,7 +70,8 @@ class Phase:
     """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them.
 
     `follows_reference`: the limit of a call follows the reference's time, as in mode test. `only` is the index of the
-    only case that is judged; None for all.
+    only case that is judged; None for all. The phase judges the hidden cases if it has a number of `public` ones, which
+    precede them.
     """
 
     name: str
@@ -78,11 +79,16 @@ class Phase:
     seconds: float
     follows_reference: bool = False
     only: int | None = None
+    public: int | None = None
 
     @property
     def indices(self) -> list[int]:
         """Return the indices of the cases that are judged."""
-        return [*range(len(self.cases))] if self.only is None else [self.only]
+        return [*range(self.public or 0, len(self.cases))] if self.only is None else [self.only]
+
+    def text(self, index: int) -> str:
+        """Return the text of a case for progress and results."""
+        return case_text(self.cases[index]) if self.public is None else hidden_case_text(index - self.public)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,10 @@ class WholeTaskView(TaskView, frozen=True):
     """the test cases"""
     benchmarks: list[dict[str, Any]]
     """the benchmark cases"""
+    hidden_tests: int
+    """the number of test cases that only ranked runs judge, and that are not shown"""
+    hidden_benchmarks: int
+    """the number of such benchmark cases"""
     templates: list[str]
     """the languages that it has a template for"""
     files: list[str]
@@ -158,6 +162,8 @@ class WholeTaskView(TaskView, frozen=True):
             submission_limits=views_of(SubmissionLimitsView, limits),
             gpu_limit=None if of_gpus is None else view_of(GpuLimitView, of_gpus),
             files=[file.name for file in task.files],
+            hidden_tests=len(task.hidden_tests),
+            hidden_benchmarks=len(task.hidden_benchmarks),
         )
 
 

@@ -25,6 +25,7 @@ from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
+from hpc_board.report.tasks import hidden_text
 from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
@@ -494,12 +495,14 @@ class TasksScreen(BoardScreen):
         left, _ = time_left(task.deadline, self.now())
         ranked_by = RANKING_WORDS[task.ranking_by].removesuffix(" of the benchmarks")
         tests, benchmarks = count_text(len(task.tests), "test"), count_text(len(task.benchmarks), "benchmark")
+        hidden = [("Hidden cases", f"{text}, in ranked runs")] if (text := hidden_text(task)) else []
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
                 ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else ""),
                 *several,
                 ("Cases", f"{tests}, {benchmarks}, ranked by {ranked_by}"),
+                *hidden,
             ]
         )
 

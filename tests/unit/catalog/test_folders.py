@@ -1,5 +1,6 @@
 """The catalog: KernelBot's task folders are read unchanged, and a broken one does not hide the others."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -264,6 +265,7 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
         (f"tests: [{{size: [{'1000, ' * 200}1]}}]", "tests[0].size: expected at most 1,000 bytes"),
         (f"tests: [{{{', '.join(f'a{n}: 1' for n in range(33))}}}]", "tests[0]: has 33 arguments (limit 32)"),
         ("benchmarks: [{a-b: 1}]", "benchmarks[0].a-b: expected the name of an argument of generate_input"),
+        ("hpc_board: {hidden_tests: [{size: .inf}]}", "hpc_board.hidden_tests[0].size: expected a finite number"),
         ("multi_gpu: true\ntests: [{size: 1}]", "tests[0]: has no world_size, which a multi_gpu task needs"),
     ],
 )
@@ -363,9 +365,14 @@ def test_the_files_of_a_task_have_a_common_limit(tmp_path: Path) -> None:
     assert faults(folder) == ["line 11: files[9].source: the files of the task exceed the limit of 8,000,000 bytes"]
 
 
+HIDING = "hpc_board: {hidden_tests: [{size: 1}]}\n"
+
+
 def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
     text = MINIMAL.replace("name: reference.py", "name: other.py")
     assert read_task(folder_with(tmp_path, text + "config: {main: other.py}\n")).harness == "task"
+    hidden = faults(folder_with(tmp_path, f"{text}config: {{main: other.py}}\n{HIDING}", name="hidden"))
+    assert hidden == ["line 7: hpc_board.hidden_tests: needs the isolated judge: the task's own eval sees every case"]
     text += "hpc_board: {harness: isolated}\n"
     assert faults(folder_with(tmp_path, text, name="other")) == [
         "line 6: hpc_board.harness: isolated needs a file named reference.py"
@@ -461,6 +468,21 @@ def test_languages_do_not_begin_new_standings_and_flags_do(tmp_path: Path) -> No
     assert plain.version != flags.version
     assert task_value({"name": several.name, "definition": task_definition(several)}).accepted == several.accepted
     assert task_value({"name": flags.name, "definition": task_definition(flags)}).flags == ("-ffast-math",)
+
+
+def test_hidden_cases_begin_new_standings_and_a_stored_task_has_them(tmp_path: Path) -> None:
+    own = "hpc_board: {hidden_tests: [{size: 5, seed: 9}], hidden_benchmarks: [{size: [1, 2]}]}\n"
+    plain, hiding = (
+        read_task(folder_with(tmp_path, name="a")),
+        read_task(folder_with(tmp_path, MINIMAL + own, name="b")),
+    )
+    assert (hiding.hidden_tests, hiding.hidden_benchmarks) == (({"size": 5, "seed": 9},), ({"size": (1, 2)},))
+    assert plain.version != hiding.version
+    assert task_value({"name": "b", "definition": task_definition(hiding)}) == hiding
+    former = {key: value for key, value in json.loads(task_definition(plain)).items() if "hidden" not in key}
+    assert task_value({"name": "a", "definition": json.dumps(former)}) == plain
+    assert hiding.case_texts("test", ranked=True) == ["hidden case 1"]
+    assert hiding.case_texts("test", ranked=False) == []
 
 
 @pytest.mark.parametrize(

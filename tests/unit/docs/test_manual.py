@@ -240,7 +240,7 @@ def number(value: float) -> str:
 
 
 def test_the_limits_of_the_example_are_valid() -> None:
-    (example,) = [block for block in blocks(text("tasks.md"), "yaml") if block.startswith("hpc_board:")]
+    (example,) = [block for block in blocks(text("tasks.md"), "yaml") if block.startswith("hpc_board:\n  limits")]
     assert Limits.of_task(yaml.safe_load(example)["hpc_board"]["limits"]) != Limits()
 
 

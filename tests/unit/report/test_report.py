@@ -821,6 +821,25 @@ def test_a_failure_of_all_cases_is_told_in_the_outcome_and_ends_its_traceback() 
     assert "1  exception  KeyError: 'boom'     1\n" in text
 
 
+@pytest.mark.parametrize(
+    ("reference_ns", "words"),
+    [
+        (1.1e6, "Hidden cases are 1.8x as slow against the reference as the public ones: the kernel may be tuned"),
+        (1.9e6, "Hidden cases are 1.1x as slow against the reference as the public ones."),
+    ],
+)
+def test_the_report_compares_hidden_cases_with_public_ones(reference_ns: float, words: str) -> None:
+    public = row_case(low_ns=0.99e6, time_ns=1e6, high_ns=1.01e6)
+    assert public.timing is not None
+    known = replace(public, timing=replace(public.timing, reference_ns=2e6))
+    hidden = replace(public, index=1, spec="hidden case 1", timing=replace(public.timing, reference_ns=reference_ns))
+    result = result_of(Verdict.PASS, known, hidden)
+    text = " ".join(text_of(run_report(finished(result), result)).split())
+    assert words in text
+    assert "hidden case 1" in text
+    assert [each.kind for each in result_advice(result)] == ["hidden"]
+
+
 def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
     wide = row_case(low_ns=1.5e6, time_ns=2e6, high_ns=2.66e6)
     assert wide.timing is not None
