@@ -77,11 +77,11 @@ class Leaderboards:
         with _unpack_source(request.source) as source:
             if request.update:
                 board = self.own(request.name or "")
-                tasks = None if source is None else self._tasks_of(source)
+                tasks = None if source is None else self._tasks_of(source, _format_of(request))
                 task = board.task if tasks is None else chosen_task(board.name, tasks, str(source))
                 return (editor.update(board, task, request.options, now),)
             self._context.require(Role.CREATOR, "create boards")
-            tasks = self._tasks_of(source or "")
+            tasks = self._tasks_of(source or "", _format_of(request))
             if request.name is not None:
                 tasks = (replace(chosen_task(request.name, tasks, str(source)), name=request.name),)
             return editor.creation(tasks, request.options, self._tasks.of_settings(), now)
@@ -100,7 +100,7 @@ class Leaderboards:
             if isinstance(source, str) and self._context.installation.served:
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
             path, of_settings, now = Path(source or ""), self._tasks.of_settings(), utc_now()
-            competition = task_sources.read(path, request.problem_set)
+            competition = task_sources.read(path, request.problem_set, _format_of(request))
             found = synced(
                 self._context.editor, competition, request.options, of_settings, force=request.force, now=now
             )
@@ -200,7 +200,7 @@ class Leaderboards:
         self._context.editor.require_change(board)
         return board
 
-    def _tasks_of(self, source: str | Path) -> tuple[Task, ...]:
+    def _tasks_of(self, source: str | Path, format_name: str | None) -> tuple[Task, ...]:
         """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first.
 
         If the board is served, a text is only a name: the service's folder is not that of the user who gave the text.
@@ -208,13 +208,17 @@ class Leaderboards:
         from hpc_board.catalog import sources as task_sources
 
         if isinstance(source, Path):
-            return task_sources.tasks_without_faults(source)
+            return task_sources.tasks_without_faults(source, format_name)
         if not self._context.installation.served and task_sources.names_a_path(source):
             return task_sources.tasks_without_faults(Path(source))
         for task in self._tasks.of_settings().tasks:
             if task.name == source and source not in self._context.editor.hidden():
                 return (task,)
         return (self._tasks.get(source),)
+
+
+def _format_of(request: BoardRequest | SyncRequest) -> str | None:
+    return request.source.format if isinstance(request.source, PackedSource) else None
 
 
 @contextmanager

@@ -112,6 +112,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of further test cases, which only ranked runs judge and nothing shows."""
     hidden_benchmarks: list[dict[CaseKey, Any]] = []
     """The same for further benchmark cases; they count in the score behind the others."""
+    adapter: str = ""
+    """The file of the task that calls submissions in Python of another form; it is imported in their place."""
     start_here: bool = False
     """The app marks the task and lists it first for users without a rank."""
     milestones: list[MilestoneEntry] = []
@@ -206,6 +208,8 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
         document.fault(
             ("files",), f"reference.py does not define {' and '.join(lacks)}, which the isolated judge calls"
         )
+    if own.adapter:
+        _check_adapter(document, own.adapter, [file.name for file in files if file.text is not None])
     _check_limits(document, own)
     _check_compiled(document, own)
     generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
@@ -242,6 +246,7 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
         languages=tuple(own.languages),
         flags=tuple(own.flags),
         start_here=own.start_here,
+        adapter=own.adapter,
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
     _check_own_eval(document, task)
@@ -279,6 +284,15 @@ def _default_harness(section: TaskDocument, files: Sequence[TaskFile], *, lacks:
     names = [file.name for file in files]
     brings_eval = (section.config or {}).get("main", "eval.py") in names
     return "task" if "reference.py" not in names or ((section.multi_gpu or lacks) and brings_eval) else "isolated"
+
+
+def _check_adapter(document: Document, name: str, names: Sequence[str]) -> None:
+    """Note the fault of an adapter that a worker could not import."""
+    if name not in names:
+        document.fault(("hpc_board", "adapter"), f'"{one_line(name)}" is not in `files`.{suggestion(name, names)}')
+    elif not re.fullmatch(r"(?!reference|eval)\w+\.py", name):
+        expected = "a Python file at the top whose name does not begin with reference or eval, which workers do not get"
+        document.fault(("hpc_board", "adapter"), f'expected {expected}, found "{one_line(name)}"')
 
 
 def _check_limits(document: Document, own: OwnSection) -> None:

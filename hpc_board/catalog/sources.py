@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpc_board.catalog import archive, competition, single_file
 from hpc_board.catalog.folders import TASK_FILE, task_or_fault
+from hpc_board.catalog.imports import formats
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.imported import Imported
 from hpc_board.domain.user_board import PackedSource
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import is_file, is_folder, read_bytes, temporary_folder
@@ -18,8 +22,11 @@ from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 
-ENDINGS = (".zip", *competition.ENDINGS, *single_file.ENDINGS)
+ENDINGS = (".zip", *competition.ENDINGS, *single_file.ENDINGS, *formats.ENDINGS)
 """The extensions of files that hold tasks."""
+
+Imports = list[Imported | DocumentError]
+"""The problems of a source in a foreign format, and the faults of those that cannot be imported."""
 
 _DEPTH_MAX = 4
 _FAULTS_SHOWN_MAX = 20
@@ -27,16 +34,20 @@ _PROBLEMS = "problems"
 _NOT_MEANT = "__MACOSX"
 
 
-def read(source: Path, problem_set: str | None = None) -> Catalog:
+def read(source: Path, problem_set: str | None = None, format_name: str | None = None) -> Catalog:
     """Read the tasks that `source` holds, and the faults of those that cannot be read.
 
     `source` is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any
-    of these, a competition, or a single reference file. `problem_set` is the name of the competition to read, if a
-    folder or zip holds several.
+    of these, a competition, a single reference file, or a file or folder in one of the formats of `imports`.
+    `problem_set` is the name of the competition to read, if a folder or zip holds several; `format_name` that of the
+    format to import from, in place of the one that the contents suggest.
 
     Raises:
         InputError: the source is not readable, holds no task or no such competition, or is none of these.
     """
+    if format_name is not None:
+        with temporary_folder("hpc-board-task-") as scratch:
+            return _laid_out(read_imports(source, format_name), scratch)
     if is_folder(source):
         return _of_folder(source, None, str(source), problem_set=problem_set)
     if problem_set is not None and source.suffix != ".zip":
@@ -55,7 +66,71 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
     if source.suffix in competition.ENDINGS:
         return competition.read_competition(source)
     with temporary_folder("hpc-board-task-") as scratch:
+        if source.suffix in formats.ENDINGS:
+            return _laid_out(read_imports(source), scratch)
+        if source.suffix == ".py" and (problems := list(formats.tasks_in(source))):
+            return _laid_out(problems, scratch)
         return _of_file(source, scratch, problem_set)
+
+
+def read_imports(source: Path, format_name: str | None = None, size_max: int | None = None) -> Imports:
+    """Read the problems in a file, a folder or a zip of this format, by default of the first one that knows any.
+
+    Sizes above `size_max`, if it is given, are replaced by it.
+
+    Raises:
+        InputError: the source cannot be read, or holds no such problem.
+    """
+    if format_name is not None and format_name not in formats.FORMATS:
+        near = suggestion(format_name, formats.FORMATS)
+        raise InputError(
+            f"unknown format {one_line(format_name, 80)}.{near}", hint=f"The formats: {', '.join(formats.FORMATS)}."
+        )
+    if not os.path.lexists(source):
+        raise InputError(f"{one_line(str(source), 300)} does not exist.", hint="Check the path for typing errors.")
+    if source.suffix != ".zip" or is_folder(source):
+        return _some(formats.tasks_in(source, format_name, size_max), str(source))
+    with temporary_folder("hpc-board-task-") as scratch:
+        folder = scratch / source.stem
+        folder.mkdir()
+        archive.unpack(source, folder)
+        found = _some(formats.tasks_in(folder, format_name, size_max), str(source))
+        return [
+            _with_source_name(each, str(folder), str(source)) if isinstance(each, DocumentError) else each
+            for each in found
+        ]
+
+
+def _some(found: Iterable[Imported | DocumentError], shown: str) -> Imports:
+    """Return the problems that were found, at least one."""
+    problems: Imports = []
+    for each in found:
+        problems.append(each)
+        _check_number(len(problems), shown)
+    if not problems:
+        raise InputError(
+            f"{one_line(shown, 300)} contains no problem in a known format.",
+            hint=f"The formats: {', '.join(formats.FORMATS)}. Choose one with --format.",
+        )
+    return problems
+
+
+def _laid_out(problems: Imports, scratch: Path) -> Catalog:
+    """Return the tasks of imported problems, written as folders to `scratch` and read like any other."""
+    found: list[Task | DocumentError] = []
+    for number, each in enumerate(problems):
+        if isinstance(each, DocumentError):
+            found.append(each)
+            continue
+        folder = scratch / str(number) / each.name
+        folder.mkdir(parents=True)
+        for name, text in each.files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        task = task_or_fault(folder, folder)
+        found.append(
+            _with_source_name(task, str(folder), str(each.source)) if isinstance(task, DocumentError) else task
+        )
+    return _joint_catalog(found)
 
 
 def names_a_path(source: str) -> bool:
@@ -63,13 +138,17 @@ def names_a_path(source: str) -> bool:
     return "/" in source or is_folder(Path(source)) or Path(source).suffix in ENDINGS
 
 
-def packed(source: str) -> PackedSource | str:
+def packed(source: str, format_name: str | None = None) -> PackedSource | str:
     """Return the folder or file at the path `source` packed, for a service; the name of a task as it is.
+
+    `format_name` is that of the format to import from.
 
     Raises:
         InputError: the folder or file cannot be read, is too large, or holds no tasks.
     """
-    return _packed_path(Path(source)) if names_a_path(source) else source
+    if format_name is None and not names_a_path(source):
+        return source
+    return replace(_packed_path(Path(source)), format=format_name)
 
 
 def _packed_path(path: Path) -> PackedSource:
@@ -78,7 +157,7 @@ def _packed_path(path: Path) -> PackedSource:
     if is_folder(folder):
         return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
     data = read_bytes(path, archive.ARCHIVE_BYTES_MAX)
-    if path.suffix in ENDINGS and path.suffix not in competition.ENDINGS:
+    if path.suffix in ENDINGS and path.suffix not in (*competition.ENDINGS, *formats.ENDINGS):
         return PackedSource(path.name, data)
     raise InputError(
         f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
@@ -94,13 +173,13 @@ def packed_competition(path: Path, problem_set: str | None) -> tuple[PackedSourc
     return _packed_path(path), problem_set
 
 
-def tasks_without_faults(source: Path) -> tuple[Task, ...]:
+def tasks_without_faults(source: Path, format_name: str | None = None) -> tuple[Task, ...]:
     """Return the tasks that `source` holds, as `read` does, if none has faults.
 
     Raises:
         InputError: it cannot be read, holds no task, or any of its tasks has faults; all of them are listed.
     """
-    found = read(source)
+    found = read(source, format_name=format_name)
     if len(found.faults) == 1:
         raise found.faults[0]
     if found.faults:
@@ -171,6 +250,10 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
         common = root or competition.root_of(folder) or folder
         return _joint_catalog([task_or_fault(each, common) for each in holders])
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
+    if problems := [] if problem_set is not None else list(formats.tasks_in(folder)):
+        _check_number(len(problems), shown)
+        with temporary_folder("hpc-board-task-") as scratch:
+            return _laid_out(problems, scratch)
     if len(inner) != 1 or depth == _DEPTH_MAX:
         raise InputError(
             f"{one_line(shown, 300)} contains no task: {TASK_FILE} is missing.",

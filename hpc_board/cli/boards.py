@@ -12,6 +12,7 @@ from hpc_board.cli.options import (
     Open,
     command,
     created_names,
+    format_option,
     gpus_option,
     task_names,
 )
@@ -55,6 +56,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @_members
 @_maintainers
 @click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
+@format_option
 @_reason
 @_yes
 @_dry_run
@@ -68,6 +70,7 @@ def create(
     members: tuple[str, ...],
     maintainers: tuple[str, ...],
     show_code: bool,
+    format_name: str | None,
     reason: str,
     yes: bool,
     dry_run: bool,
@@ -86,7 +89,7 @@ def create(
     options = RequestedOptions(
         deadline, gpus or None, closed or None, members, show_code=show_code or None, maintainers=maintainers
     )
-    request = BoardRequest(_source(board, words[-1]), words[0] if len(words) == 2 else None, options)
+    request = BoardRequest(_source(board, words[-1], format_name), words[0] if len(words) == 2 else None, options)
     plans = board.leaderboards.plan(request)
     if len(plans) > 1 and not (yes or dry_run):
         confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
@@ -267,11 +270,11 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _source(board: Board, words: str) -> PackedSource | str:
+def _source(board: Board, words: str, format_name: str | None = None) -> PackedSource | str:
     """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths."""
     from hpc_board.catalog.sources import packed
 
-    return packed(words) if board.served else words
+    return packed(words, format_name) if board.served or format_name else words
 
 
 def _print_plans(plans: tuple[Plan, ...] | list[Plan], *, as_json: bool, stored: bool) -> None:

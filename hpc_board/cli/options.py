@@ -182,6 +182,12 @@ python_option = click.option(
     type=PATH_OR_NAME,
     help="Python that has the modules the task imports; default: the current one.",
 )
+format_option = click.option(
+    "--format",
+    "format_name",
+    metavar="F",
+    help="Format of SOURCE: kernelbench, flashinfer or pair; default: by its contents.",
+)
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 plot_option = click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Also write the plot to FILE as SVG (`.svg`)."

@@ -21,6 +21,7 @@ from hpc_board.cli.options import (
     command,
     examples,
     force_option,
+    format_option,
     json_option,
     mode_option,
     python_option,
@@ -29,8 +30,8 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_blocks, print_file, print_json, refresh, remark
 from hpc_board.domain.catalog import require_texts
-from hpc_board.errors import InputError
-from hpc_board.files import write_file, write_new_folder
+from hpc_board.errors import DocumentError, InputError
+from hpc_board.files import user_errors, write_file, write_new_folder
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Language, Task
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from hpc_board.board import Board
+    from hpc_board.domain.imported import Imported
     from hpc_board.domain.moderation import GpuLimit, Limits
 
 
@@ -188,8 +190,17 @@ def _limits(board: "Board", name: str) -> "tuple[tuple[Limits, ...], GpuLimit | 
 @click.option("--cases", type=Number(10_000), metavar="N", help="Maximum number of cases; default: 20.")
 @click.option("--seconds", type=Number(86_400), metavar="S", help="Seconds to begin steps in; default: 300.")
 @python_option
+@format_option
 def check(
-    open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
+    open_: Open,
+    *,
+    source: str,
+    device: str,
+    cases: int | None,
+    seconds: int | None,
+    python: str | None,
+    format_name: str | None,
+    as_json: bool,
 ) -> None:
     """Test a task's judge with correct and bogus answers, and its templates.
 
@@ -199,12 +210,12 @@ def check(
     pass, 2 if SOURCE is unreadable or has faults, 3 if this machine does not
     meet the judge's requirements.
     """
-    from hpc_board.report.checks import check_report
+    from hpc_board.report.checks import check_report, checks_report
     from hpc_board.task_check import lint
 
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
     results = []
-    for found in _source(open_, source):
+    for found in _source(open_, source, format_name):
         remark(
             f"Testing the judge of {found.name} on this machine's {_kind(device)}, for {bounds.seconds} s; a step "
             f"that hangs is ended after {lint.seconds_at_most(found, bounds)} s at the latest."
@@ -218,6 +229,9 @@ def check(
             print_blocks(
                 *check_report(checked.task, checked.functions, checked.lint, checked.submissions, checked.findings)
             )
+    if len(results) > 1 and not as_json:
+        click.echo()
+        print_blocks(*checks_report([(each.task, each.lint, each.findings) for each in results]))
     if as_json:
         from hpc_board.report.views.tasks import TaskCheckView
 
@@ -242,8 +256,17 @@ def check(
 @mode_option()
 @device_option
 @python_option
+@format_option
 def test(
-    open_: Open, *, source: str, file: Path, mode: str | None, device: str, python: str | None, as_json: bool
+    open_: Open,
+    *,
+    source: str,
+    file: Path,
+    mode: str | None,
+    device: str,
+    python: str | None,
+    format_name: str | None,
+    as_json: bool,
 ) -> None:
     """Judge a submission on this machine.
 
@@ -258,7 +281,7 @@ def test(
     from hpc_board.task_check.local_job import try_out
 
     submission, asked = drafts.read_source(file), drafts.mode_called(mode)
-    found = _source(open_, source)
+    found = _source(open_, source, format_name)
     if len(found) > 1:
         raise InputError(
             f"{source} has {len(found)} tasks: {', '.join(each.name for each in found)}.", hint="Give one of them."
@@ -292,12 +315,12 @@ def _kind(device: str) -> str:
     return "CPU" if device == "cpu" else "GPU"
 
 
-def _source(open_: Open, source: str) -> tuple[Task, ...]:
+def _source(open_: Open, source: str, format_name: str | None) -> tuple[Task, ...]:
     """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import names_a_path, tasks_without_faults
 
-    if names_a_path(source):
-        return tasks_without_faults(Path(source))
+    if format_name is not None or names_a_path(source):
+        return tasks_without_faults(Path(source), format_name)
     found = open_().tasks.get(source)
     require_texts(found)
     return (found,)
@@ -342,6 +365,66 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
         return
     remark(f"New task written to {folder}; read {folder / new_task.NOTES} first.")
     remark(f"`hpc-board task check {folder}` tests its judge.")
+
+
+@click.command(
+    name="import",
+    cls=JsonCommand,
+    epilog=examples(
+        "hpc-board task import KernelBench/level1/1_Square_matrix_multiplication_.py --explain",
+        "hpc-board task import KernelBench/level1 -o tasks --size-max 64",
+        "hpc-board task import ./flashinfer-trace -o tasks",
+    ),
+)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of the new folders; default: this one.",
+)
+@format_option
+@click.option("--size-max", type=Number(2**31), metavar="N", help="Replace larger sizes by N, to try a task on a CPU.")
+@click.option("--explain", is_flag=True, help="Write nothing, and show what becomes of each part.")
+@json_option
+def import_(
+    source: Path, output: Path | None, format_name: str | None, size_max: int | None, *, explain: bool, as_json: bool
+) -> None:
+    """Make task folders of the problems of another benchmark.
+
+    SOURCE is a file, a folder or a zip in the format of KernelBench, of
+    FlashInfer Trace or SOL-ExecBench, or a Python file with the functions
+    `reference` and `inputs`. Nothing of it is executed. Each problem becomes
+    a folder with its own file, a task.yml and an adapter, for you to change.
+    """
+    from hpc_board.catalog.sources import read_imports
+    from hpc_board.report.tasks import imports_report
+
+    found = read_imports(source, format_name, size_max)
+    faults = [each for each in found if isinstance(each, DocumentError)]
+    tasks = [each for each in found if not isinstance(each, DocumentError)]
+    if not tasks:
+        raise faults[0]
+    for fault in faults:
+        remark(f"Skipped: {fault}")
+    folders = [] if explain else [_written(each, output or Path()) for each in tasks]
+    if as_json:
+        from hpc_board.report.views.tasks import ImportView
+
+        print_json([ImportView.of(each, next(iter(folders[at : at + 1]), None)) for at, each in enumerate(tasks)])
+    elif explain:
+        print_blocks(*imports_report(tasks))
+    for folder in folders:
+        remark(f"Task written to {folder}. `hpc-board task check {shlex.quote(folder)}` tests its judge.")
+
+
+def _written(task: "Imported", parent: Path) -> str:
+    """Write the folder of an imported task, and return its path."""
+    with user_errors(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+    write_new_folder(parent / task.name, task.files)
+    return str(parent / task.name)
 
 
 @command(
@@ -442,5 +525,5 @@ def start(open_: Open, name: str, folder: Path | None, language: str | None, as_
     remark(f"{', '.join(files)} written to {place}; {place / workplace.GUIDE} has the commands.")
 
 
-for each in (show_task, start, check, test, new):
+for each in (show_task, start, check, test, new, import_):
     task.add_command(each)

@@ -114,6 +114,8 @@ def task_faults(task: Task) -> Iterator[str]:
             yield f"the GPU {_shown(gpu)} is not {NAME_WORDS}"
     if task.deadline is not None and (task.deadline.tzinfo is None or not _in_years(task.deadline.year)):
         yield "the deadline has no time zone, or an invalid year"
+    if task.adapter and task.text(task.adapter) is None:
+        yield f"the adapter {_shown(task.adapter)} is not one of its files"
     if task.limits:
         from hpc_board.model.limits import limit_faults
 

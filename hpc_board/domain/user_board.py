@@ -122,10 +122,14 @@ class Synced(msgspec.Struct, frozen=True):
 
 
 class PackedSource(msgspec.Struct, frozen=True):
-    """The source of tasks as one file: a zip, a competition or a reference, with its name."""
+    """The source of tasks as one file: a zip, a competition or a reference, with its name.
+
+    `format` is the format to import from, in place of the one that the contents suggest.
+    """
 
     file_name: str
     data: bytes
+    format: str | None = None
 
 
 class BoardRequest(msgspec.Struct, frozen=True, tag=True):

@@ -49,6 +49,7 @@ class JobSpec:
     environment: tuple[str, ...]
     sha256: Mapping[str, str]
     language: Language = Language.PY
+    adapter: str = ""
     flags: tuple[str, ...] = ()
     arch: str = ""
     std: str = ""

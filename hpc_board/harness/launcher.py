@@ -396,6 +396,7 @@ class Processes:
             file=file,
             entry=entry,
             shown_as=shown_as,
+            adapter="" if trusted or file == LIBRARY else self._job.adapter,
             compiled=file == LIBRARY,
             profile=profile,
             traced=traced,

@@ -191,8 +191,8 @@ class Task(Value):
     ones. `hidden_tests` and `hidden_benchmarks` are further cases, which only ranked runs judge, after the others; a
     published task has empty ones in their place. `milestones` are shown on boards and change no result. `accepts` are
     the bogus answers that the task deliberately lets pass, for the task's lint. `start_here` marks the first task of a
-    newcomer. `published_version` is the version of a task whose files and milestones came without their texts; empty
-    for a whole task.
+    newcomer. `adapter` is the file that calls submissions in Python of another form. `published_version` is the version
+    of a task whose files and milestones came without their texts; empty for a whole task.
     """
 
     name: str
@@ -222,6 +222,7 @@ class Task(Value):
     start_here: bool = False
     hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
+    adapter: str = ""
     published_version: str = ""
 
     @property
@@ -279,6 +280,8 @@ class Task(Value):
             "ranking_by": self.ranking_by,
             "tests": [dict(case) for case in self.tests],
         }
+        if self.adapter:
+            facts["adapter"] = self.adapter
         if self.flags:
             facts["flags"] = list(self.flags)
         hidden = {"tests": self.hidden_tests, "benchmarks": self.hidden_benchmarks}

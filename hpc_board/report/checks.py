@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.lint import MARGIN_MAX, PROBES, UNMADE, CheckedCase, CheckedSubmission, Lint, Probed
+from hpc_board.model.lint import INPUTS_ULP, MARGIN_MAX, PROBES, UNMADE, CheckedCase, CheckedSubmission, Lint, Probed
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
@@ -38,6 +39,35 @@ def check_report(
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
         blocks.append(Log("last output of the reference", "\n".join(last)))
     return (*blocks, *diagnostics_report("Findings", findings, "No errors"))
+
+
+def checks_report(checked: Sequence[tuple[Task, Lint, Sequence[Diagnostic]]]) -> tuple[Block, ...]:
+    """Return a row for each of several checked tasks: the bogus answers that its judge accepts, and its errors."""
+    bogus = {"zeros": "ZEROS", "mean": "MEAN", "inputs_float16": "FLOAT16", "inputs_tf32": "TF32"}
+    rows = []
+    for task, lint, findings in checked:
+        errors = dict.fromkeys(each.subject for each in findings if each.severity is Severity.ERROR)
+        rows.append(
+            (
+                one_line(task.name),
+                *(_acceptance(lint, name) for name in bogus),
+                _margin_words(
+                    [(case, each) for case in lint.cases for each in case.probed if each.probe == INPUTS_ULP]
+                ),
+                ", ".join(errors) or "none",
+            )
+        )
+    columns = (Column("TASK"), *map(Column, bogus.values()), Column("1 ULP", right=True))
+    return Heading("All tasks"), Table((*columns, Column("ERRORS", flexible=True)), tuple(rows))
+
+
+def _acceptance(lint: Lint, probe: str) -> str:
+    """Return whether a judge accepts a bogus answer in any case; an answer that is right there does not count."""
+    probed = [each for case in lint.cases for each in case.probed if each.probe == probe and each.verdict != UNMADE]
+    wrong = [each for each in probed if not each.same]
+    if any(each.verdict == Verdict.PASS for each in wrong):
+        return "accepted"
+    return "rejected" if wrong else "correct" if probed else "-"
 
 
 def _left_out(lint: Lint, prefix: str) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import is_past, moment_words
+from hpc_board.domain.imported import Imported
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
@@ -30,6 +31,20 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
         (Column("DESCRIPTION", flexible=True), _description),
         empty="No tasks. List their folders under `tasks` in the settings.",
     )
+
+
+def imports_report(tasks: Sequence[Imported]) -> Iterator[Block]:
+    """Yield the account of each imported task."""
+    for each in tasks:
+        yield Heading(f"Task {one_line(each.name)}")
+        source, licence = one_line(str(each.source), 300), one_line(each.licence, 300) or "none found"
+        yield Facts((("source", source), ("format", each.format), ("licence of the source", licence)))
+        yield table(
+            each.parts,
+            (Column("PART"), lambda part: one_line(part.name, 60)),
+            (Column("ORIGIN"), lambda part: str(part.origin)),
+            (Column("TASK", flexible=True), lambda part: one_line(part.became, 400)),
+        )
 
 
 def _description(task: Task) -> str:

@@ -396,6 +396,7 @@ def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
         "limits": dict(task.limits),
         "const_inputs": task.const_inputs,
         "fresh_output": task.fresh_output,
+        **({"adapter": task.adapter} if task.adapter else {}),
         "harness": task.harness,
         **(_own_eval(run, task) if task.harness == OWN else {}),
     }

@@ -168,9 +168,21 @@ def golden_board(folder: Path) -> GoldenBoard:
     return board
 
 
+_PAIR = """\
+# SPDX-License-Identifier: MIT
+cases = [{"size": 3}, {"size": 5}]
+
+def inputs(size):
+    return [list(range(size))]
+
+def reference(numbers):
+    return [2 * each for each in numbers]
+"""
+
+
 def _lay_out(folder: Path) -> None:
     kernels = {"kernel.py": KERNEL, "histogram.py": HISTOGRAM, "other.py": f"# another\n{HISTOGRAM}"}
-    lay_out(folder, {"hpc-board.yaml": SETTINGS, **kernels})
+    lay_out(folder, {"hpc-board.yaml": SETTINGS, **kernels, "scaled.py": _PAIR})
     lay_out(folder, {BUNDLED: SETTINGS.replace("[tasks]", "[tasks, bundled]")})
     lay_out(folder / "tasks" / "scan", scan(2))
     for name, files in OTHERS.items():

@@ -108,6 +108,7 @@ CASES = (
         files_alone=_TEXTS,
     ),
     Case("task-new", "task new mine --language py --language cu"),
+    Case("task-import", "task import scaled.py -o imported"),
     Case("task-start", "task start scan mine --language py", files_alone="the service keeps the reference"),
     Case("eval-code", "eval-code", plain=_shape_of_files),
     Case("eval-code.own-eval", "eval-code histo", files_alone=_TEXTS),

@@ -90,7 +90,9 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
         elif frame["file"]:
-            worker.kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
+            worker.kernel = _kernel(
+                Path(frame["folder"]), frame["adapter"] or frame["file"], frame["entry"], frame["shown_as"]
+            )
     except ChannelClosed:
         return
     except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result

@@ -49,6 +49,7 @@ PRINTED = (
     (("task check",), list[tasks.TaskCheckView], "of several tasks"),
     (("task test",), runs.TrialView, ""),
     (("task new", "task start"), tasks.NewTaskView, ""),
+    (("task import",), list[tasks.ImportView], ""),
     (("template",), tasks.TemplateView, ""),
     (("eval-code",), tasks.EvalCodeView, ""),
     (("gpus",), list[usage.GpuView], ""),

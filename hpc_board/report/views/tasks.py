@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.imported import Imported
 from hpc_board.domain.moderation import GpuLimit, Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
@@ -62,6 +63,45 @@ class NewTaskView(View, frozen=True):
     """its path"""
     files: list[str]
     """the names of its files"""
+
+
+class PartView(View, frozen=True):
+    """One part of a source, and the part of the task that was made of it."""
+
+    name: str
+    """the name of the part in the source"""
+    origin: str
+    """`taken` from the source, `guessed`, or `missing` there"""
+    became: str
+    """its meaning for the task"""
+
+
+class ImportView(View, frozen=True):
+    """A task that was imported from another benchmark's format."""
+
+    ATTRIBUTES: ClassVar = {"task": "name"}
+    task: str
+    """the name of the task"""
+    format: str
+    """the format of its source"""
+    source: str
+    """the path of its source"""
+    licence: str
+    """the licence of the source, as a file or a line of it states it; empty if none does"""
+    folder: str | None
+    """the path of the folder that was written; `null` with `--explain`"""
+    files: list[str]
+    """the names of its files"""
+    parts: list[PartView]
+    """the parts of the source"""
+
+    @classmethod
+    def of(cls, imported: Imported, folder: str | None) -> "ImportView":
+        """Return the object of an imported task."""
+        parts = views_of(PartView, imported.parts)
+        return view_of(
+            cls, imported, source=str(imported.source), folder=folder, files=sorted(imported.files), parts=parts
+        )
 
 
 class TimeoutsView(View, frozen=True):

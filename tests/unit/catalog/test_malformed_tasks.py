@@ -79,6 +79,14 @@ FAULTS = [
         with_line("config: {main: referense.py}"),
         'line 10: config.main: "referense.py" is not in `files`. Did you mean "reference.py"?',
     ),
+    (
+        with_line("hpc_board: {adapter: referense.py}"),
+        'line 10: hpc_board.adapter: "referense.py" is not in `files`. Did you mean "reference.py"?',
+    ),
+    (
+        with_line("hpc_board: {adapter: reference.py}"),
+        "line 10: hpc_board.adapter: expected a Python file at the top whose name does not begin with",
+    ),
     (changed("lang: py\n", ""), "lang: is missing; expected one of py, cu"),
     (changed("description: Double every number.\n", ""), "description: is missing; expected text"),
     (with_test("{size: 3}"), "line 7: tests[0]: lacks seed, which generate_input requires"),

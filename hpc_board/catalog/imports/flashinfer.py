@@ -1,0 +1,391 @@
+"""Definitions and workloads in the schema of FlashInfer Trace, and in that of SOL-ExecBench, which extends it.
+
+A definition lies in `definition.json` with `workload.jsonl` beside it, or in the folder `definitions` of a trace set
+with `workloads` beside that one.
+"""
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.catalog.contract import defined
+from hpc_board.catalog.imports.folder import (
+    SEEDS,
+    SOURCE,
+    capped,
+    document,
+    refused,
+    spread,
+    starter_files,
+    task_name,
+    tree_of,
+)
+from hpc_board.domain.imported import Imported, Origin, Part
+from hpc_board.domain.task_rules import ARGUMENTS_MAX, CASE_KEY, FILE_BYTES_MAX
+from hpc_board.errors import Fault, InputError
+from hpc_board.files import read_bytes, read_text
+from hpc_board.model.text import one_line
+
+NAME = "flashinfer"
+
+_DEFINITION, _WORKLOADS = "definition.json", ("workload.jsonl", "workloads.jsonl")
+_FOLDERS_MAX = 2000
+_WORKLOAD_BYTES_MAX = 16 * 2**20
+_WORKLOADS_MAX = 10_000
+_CASES_MAX = 12
+_AXIS_END = 2**31
+_EMBEDDED_BYTES_MAX = 700_000
+_EMBEDDED_MAX = 8
+_HEADER_BYTES_MAX = 2**20
+_TENSOR_FILE_BYTES_MAX = 64 * 2**20
+_REASONS_MAX = 3
+
+_STORED_AS = {
+    "float64": ("F64", 8),
+    "float32": ("F32", 4),
+    "float16": ("F16", 2),
+    "bfloat16": ("BF16", 2),
+    "float8_e4m3fn": ("F8_E4M3", 1),
+    "float8_e5m2": ("F8_E5M2", 1),
+    "int64": ("I64", 8),
+    "int32": ("I32", 4),
+    "int16": ("I16", 2),
+    "int8": ("I8", 1),
+    "bool": ("BOOL", 1),
+}
+"""The types of tensors by their names in a definition: the name in a safetensors file, and the bytes of an element."""
+
+_SAMPLED = "sampling"
+
+
+class _Axis(msgspec.Struct, frozen=True):
+    type: Literal["const", "var", "expr"]
+    value: Annotated[int, Meta(ge=0, lt=_AXIS_END)] = 0
+    expression: str = ""
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    shape: list[str] | None
+    dtype: str
+
+
+class _Definition(msgspec.Struct, frozen=True):
+    name: str
+    axes: dict[str, _Axis]
+    inputs: dict[str, _Tensor]
+    outputs: dict[str, _Tensor]
+    reference: str
+    op_type: str | None = None
+    description: str | None = None
+    custom_inputs_entrypoint: str | None = None
+    constraints: list[str] | None = None
+
+
+class _Input(msgspec.Struct, frozen=True):
+    type: Literal["random", "scalar", "safetensors", "custom"] = "random"
+    value: int | float | bool = 0
+    path: str = ""
+    tensor_key: str = ""
+
+
+class _Tolerance(msgspec.Struct, frozen=True):
+    max_atol: float = 1e-2
+    max_rtol: float = 1e-2
+    required_matched_ratio: float = 1.0
+
+
+class _Workload(msgspec.Struct, frozen=True):
+    axes: dict[str, int]
+    inputs: dict[str, _Input] = {}
+    tolerance: _Tolerance | None = None
+
+
+class _Trace(msgspec.Struct, frozen=True):
+    workload: _Workload
+    definition: str | None = None
+
+
+def problems(source: Path) -> list[Path]:
+    """Return the definitions in a file or a folder."""
+    if source.is_file():
+        return [source] if source.suffix == ".json" and _is_definition(source) else []
+    if (source / _DEFINITION).is_file():
+        return [source / _DEFINITION]
+    definitions = source / "definitions"
+    if definitions.is_dir():
+        found = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(definitions.glob(f"{depth}.json"))]
+        return [path for path in found[:_FOLDERS_MAX] if _is_definition(path)]
+    return [each / _DEFINITION for each in sorted(source.iterdir())[:_FOLDERS_MAX] if (each / _DEFINITION).is_file()]
+
+
+def of_file(path: Path, size_max: int | None = None) -> Imported:
+    """Return the task of the definition at `path`, with its workloads as cases; larger variable axes become `size_max`.
+
+    Raises:
+        InputError: a file cannot be read.
+        DocumentError: it is not a definition, or cannot be judged.
+    """
+    text = read_text(path, FILE_BYTES_MAX)
+    definition = _decoded(text, path)
+    if faults := list(_faults(definition)):
+        raise refused(path, faults)
+    if "run" not in defined(tree_of(definition.reference, path)):
+        raise refused(path, [Fault("reference", "does not define run(...)")])
+    root = next((above.parent for above in path.parents if above.name == "definitions"), path.parent)
+    where, workloads, parts = _workloads(path, root, definition)
+    embedded = _Embedded(root)
+    cases, reasons = _cases(definition, workloads, embedded, size_max)
+    if not cases:
+        told = (
+            reasons[0] if reasons else f"is missing: put {_WORKLOADS[0]} beside it, or a trace set's folder workloads"
+        )
+        raise refused(path, [Fault("workloads", told)])
+    chosen = spread(cases, _CASES_MAX)
+    tolerance, about = _tolerance(definition, workloads)
+    files = {
+        **starter_files("flashinfer_reference.py", "flashinfer_definition.py", "flashinfer_adapter.py"),
+        "definition.json": text,
+        SOURCE: definition.reference,
+        "import.json": json.dumps(tolerance, indent=2) + "\n",
+        **embedded.files,
+    }
+    tests = [{**case, "seed": SEEDS[index % 2]} for index, case in enumerate(chosen)]
+    names, outputs = ", ".join(definition.inputs), ", ".join(definition.outputs)
+    words = _description(definition, names, outputs)
+    task = document(files, words, tests, tests, templates={"Python": SOURCE}, adapter="adapter.py")
+    parts += [
+        Part("reference", Origin.TAKEN, "the right answer, in the precision that it computes in"),
+        Part(where, Origin.TAKEN, f"{len(chosen)} of {len(workloads)} workloads, each a test and a benchmark"),
+        *(Part(where, Origin.MISSING, reason) for reason in dict.fromkeys(reasons[:_REASONS_MAX])),
+        *about,
+        *_about_inputs(definition, workloads),
+        Part(
+            "solution",
+            Origin.TAKEN,
+            f"run({names}), which returns {outputs}, or run({names}, {outputs}), which writes them (destination "
+            "passing; the time of their allocation counts), or custom_kernel(data)",
+        ),
+    ]
+    if definition.constraints:
+        parts.append(Part("constraints", Origin.MISSING, "are not checked: the workloads are taken to meet them"))
+    return Imported(task_name(definition.name), path, NAME, {"task.yml": task, **files}, tuple(parts))
+
+
+def _is_definition(path: Path) -> bool:
+    try:
+        found = msgspec.json.decode(read_bytes(path, FILE_BYTES_MAX))
+    except (InputError, msgspec.DecodeError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"name", "axes", "inputs", "outputs", "reference"} <= set(found)
+
+
+def _decoded(text: str, path: Path) -> _Definition:
+    try:
+        return msgspec.json.decode(text.encode(), type=_Definition)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise refused(path, [Fault("", one_line(str(error), 300))]) from error
+
+
+def _faults(definition: _Definition) -> Iterator[Fault]:
+    """Yield the reasons why a definition cannot be judged."""
+    named = (("axes", definition.axes), ("inputs", definition.inputs), ("outputs", definition.outputs))
+    for key, names in named:
+        for name in names:
+            if not re.fullmatch(CASE_KEY, name) or name == "seed":
+                yield Fault(key, f'"{one_line(name, 80)}" is not the name of an argument')
+    if not definition.outputs:
+        yield Fault("outputs", "has no tensor")
+    if double := sorted(set(definition.inputs) & {*definition.outputs, *definition.axes}):
+        yield Fault("inputs", f"{', '.join(double)} is the name of an output or an axis, too")
+    for name, tensor in {**definition.inputs, **definition.outputs}.items():
+        if tensor.dtype not in _STORED_AS:
+            yield Fault(name, f'the type "{one_line(tensor.dtype, 80)}" is not supported')
+        unknown = [axis for axis in tensor.shape or [] if axis not in definition.axes]
+        if unknown:
+            yield Fault(name, f"unknown axis {one_line(', '.join(unknown), 200)}")
+    if definition.op_type == _SAMPLED:
+        yield Fault("op_type", "sampling is judged by the frequencies of many answers, which this judge does not count")
+    entry = definition.custom_inputs_entrypoint
+    if entry is not None and not re.fullmatch(CASE_KEY, entry):
+        yield Fault("custom_inputs_entrypoint", f'"{one_line(entry, 80)}" is not the name of a function')
+
+
+def _workloads(path: Path, root: Path, definition: _Definition) -> tuple[str, list[_Workload], list[Part]]:
+    """Return the place of a definition's workloads, those that can be read, and the account of the others."""
+    beside = [path.parent / name for name in _WORKLOADS]
+    name = f"{definition.name}.jsonl" if "/" not in definition.name else ""
+    folder = root / "workloads"
+    found = [*beside, *(sorted(folder.rglob(name))[:1] if name and folder.is_dir() else [])]
+    file = next((each for each in found if each.is_file() and each.resolve().is_relative_to(root.resolve())), None)
+    if file is None:
+        fixed = all(axis.type != "var" for axis in definition.axes.values())
+        return "workloads", [_Workload({})] if fixed else [], []
+    workloads, wrong = [], []
+    for number, line in enumerate(read_bytes(file, _WORKLOAD_BYTES_MAX).splitlines()[:_WORKLOADS_MAX], start=1):
+        if line.strip():
+            try:
+                workloads.append(_workload(line))
+            except (msgspec.DecodeError, RecursionError) as error:
+                wrong.append(f"line {number}: {one_line(str(error), 200)}")
+    return file.name, workloads, [Part(file.name, Origin.MISSING, each) for each in wrong[:_REASONS_MAX]]
+
+
+def _workload(line: bytes) -> _Workload:
+    """Return the workload of a line: a trace, or in SOL-ExecBench the workload itself."""
+    if "workload" in msgspec.json.decode(line, type=dict[str, msgspec.Raw]):
+        return msgspec.json.decode(line, type=_Trace).workload
+    return msgspec.json.decode(line, type=_Workload)
+
+
+def _cases(
+    definition: _Definition, workloads: Sequence[_Workload], embedded: "_Embedded", size_max: int | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a case for each workload that can be judged, and the reasons for the others."""
+    cases, reasons = [], []
+    variable = [name for name, axis in definition.axes.items() if axis.type == "var"]
+    for number, workload in enumerate(workloads, start=1):
+        try:
+            case: dict[str, Any] = {}
+            for name in variable:
+                value = workload.axes.get(name)
+                if value is None or not 0 <= value < _AXIS_END:
+                    raise _NoCase(f"the axis {name} has no value from 0 to {_AXIS_END - 1:,}")
+                case[name] = capped(value, size_max)
+            for name, given in workload.inputs.items():
+                if name in definition.inputs:
+                    case |= _given(name, given, definition, case, embedded)
+            if len(case) >= ARGUMENTS_MAX:
+                raise _NoCase(f"it has {len(case)} arguments (limit {ARGUMENTS_MAX - 1})")
+        except _NoCase as error:
+            reasons.append(f"workload {number} is left out: {error}")
+            continue
+        if case not in cases:
+            cases.append(case)
+    return cases, reasons
+
+
+class _NoCase(Exception):
+    """A workload that cannot be a case."""
+
+
+def _given(
+    name: str, given: _Input, definition: _Definition, axes: Mapping[str, int], embedded: "_Embedded"
+) -> dict[str, Any]:
+    """Return the argument of a case for an input that a workload states."""
+    if given.type == "scalar":
+        if not math.isfinite(given.value):
+            raise _NoCase(f"{name} is not a finite number")
+        return {name: given.value}
+    if given.type == "safetensors":
+        tensor = definition.inputs[name]
+        known = {**{axis: each.value for axis, each in definition.axes.items()}, **axes}
+        return {name: embedded.file_of(given, tensor.dtype, [known[axis] for axis in tensor.shape or []])}
+    if given.type == "custom" and definition.custom_inputs_entrypoint is None:
+        raise _NoCase(f"{name} is custom, but the definition names no custom_inputs_entrypoint")
+    return {}
+
+
+class _Embedded:
+    """Tensors of safetensors files below `root`, as text files of the task; only small ones fit."""
+
+    def __init__(self, root: Path) -> None:
+        self.files: dict[str, str] = {}
+        self._root = root.resolve()
+        self._known: dict[tuple[str, str], str] = {}
+
+    def file_of(self, given: _Input, dtype: str, shape: list[int]) -> str:
+        """Return the name of the task's file with a tensor.
+
+        Raises:
+            _NoCase: it cannot be read, has another form, or is too large.
+        """
+        place = (given.path, given.tensor_key)
+        if place not in self._known:
+            if len(self.files) == _EMBEDDED_MAX:
+                raise _NoCase(f"a task holds {_EMBEDDED_MAX} stored tensors at most")
+            name = f"reference_tensor_{len(self.files)}.txt"
+            self.files[name] = base64.b64encode(self._bytes_of(given, dtype, shape)).decode()
+            self._known[place] = name
+        return self._known[place]
+
+    def _bytes_of(self, given: _Input, dtype: str, shape: list[int]) -> bytes:
+        shown, relative = one_line(given.path, 200), PurePosixPath(given.path)
+        try:
+            path = (self._root / relative).resolve()
+            if not path.is_relative_to(self._root):
+                raise _NoCase(f"{shown} is outside of {self._root}")
+            data = read_bytes(path, _TENSOR_FILE_BYTES_MAX)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _NoCase(f"{shown} cannot be read: {error}") from error
+        except InputError as error:
+            raise _NoCase(error.message) from error
+        size = int.from_bytes(data[:8], "little")
+        try:
+            if not 0 < size <= _HEADER_BYTES_MAX:
+                raise ValueError("no header")
+            head = msgspec.json.decode(data[8 : 8 + size], type=dict[str, Any])
+            entry = head[given.tensor_key]
+            begin, end = entry["data_offsets"]
+            found = entry["dtype"], list(entry["shape"]), data[8 + size + begin : 8 + size + end]
+        except (msgspec.DecodeError, RecursionError, KeyError, TypeError, ValueError) as error:
+            raise _NoCase(f"{shown} has no readable tensor {one_line(given.tensor_key, 80)}") from error
+        stored, item = _STORED_AS[dtype]
+        if found[:2] != (stored, shape) or len(found[2]) != item * math.prod(shape):
+            raise _NoCase(f"{one_line(given.tensor_key, 80)} in {shown} is not {dtype} of the shape {shape}")
+        if len(found[2]) > _EMBEDDED_BYTES_MAX:
+            raise _NoCase(f"{shown}: {len(found[2]):,} bytes do not fit into a task (limit {_EMBEDDED_BYTES_MAX:,})")
+        return found[2]
+
+
+def _tolerance(definition: _Definition, workloads: Sequence[_Workload]) -> tuple[dict[str, Any], list[Part]]:
+    """Return the tolerance of a task, and its account: the loosest that a workload states, else that of FlashInfer."""
+    stated = [each.tolerance for each in workloads if each.tolerance is not None]
+    if stated:
+        loosest = _Tolerance(
+            max(each.max_atol for each in stated),
+            max(each.max_rtol for each in stated),
+            min(each.required_matched_ratio for each in stated),
+        )
+        told = f"of SOL-ExecBench: |difference| <= {loosest.max_atol:g} + {loosest.max_rtol:g} |y|"
+        origin = Origin.TAKEN if all(each == loosest for each in stated) else Origin.GUESSED
+        told += "" if origin is Origin.TAKEN else ", the loosest of the workloads"
+    else:
+        loosest = _Tolerance(required_matched_ratio=0.95 if definition.op_type == "moe" else 1.0)
+        told, origin = "of flashinfer-bench by default: |difference| <= 0.01, or <= 0.01 |y|", Origin.GUESSED
+    if loosest.required_matched_ratio < 1:
+        told += f", for {100 * loosest.required_matched_ratio:g} % of the elements"
+    found = {
+        "atol": loosest.max_atol,
+        "rtol": loosest.max_rtol,
+        "required_matched_ratio": loosest.required_matched_ratio,
+        "added": bool(stated),
+    }
+    return found, [Part("tolerance", origin, f"{told} (import.json)")]
+
+
+def _about_inputs(definition: _Definition, workloads: Sequence[_Workload]) -> Iterator[Part]:
+    kinds = {given.type for each in workloads for given in each.inputs.values()}
+    if definition.custom_inputs_entrypoint is not None:
+        yield Part("custom inputs", Origin.TAKEN, f"made by {definition.custom_inputs_entrypoint} of the reference")
+    if "random" in kinds:
+        yield Part("random inputs", Origin.TAKEN, "normal numbers, and integers of the same ranges, by secret seeds")
+    if "safetensors" in kinds:
+        yield Part("stored inputs", Origin.TAKEN, "the same in each call: a seed changes only the other inputs")
+
+
+def _description(definition: _Definition, names: str, outputs: str) -> str:
+    forms = [
+        f"- `{name}`: {tensor.dtype}" + ("" if tensor.shape is None else f" [{', '.join(tensor.shape)}]")
+        for name, tensor in {**definition.inputs, **definition.outputs}.items()
+    ]
+    constants = [f"{name} = {axis.value}" for name, axis in definition.axes.items() if axis.type == "const"]
+    head = (definition.description or definition.name).strip()
+    lines = [head, "", f"Write `run({names})`, which returns {outputs}, or `run({names}, {outputs})`.", "", *forms]
+    return "\n".join([*lines, "", *([f"Constant axes: {', '.join(constants)}."] if constants else [])]).strip() + "\n"

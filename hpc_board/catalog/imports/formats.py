@@ -1,0 +1,90 @@
+"""The formats that tasks are imported from, each recognised by the contents of a file or a folder."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from hpc_board.catalog.contract import parsed
+from hpc_board.catalog.imports import flashinfer, kernelbench, pair
+from hpc_board.catalog.imports.licences import licence_of
+from hpc_board.domain.imported import Imported
+from hpc_board.domain.task_rules import FILE_BYTES_MAX
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.files import read_text
+from hpc_board.model.text import one_line
+
+
+class Format(NamedTuple):
+    """A format: the problems that it recognises in a file or a folder, and the task of one problem."""
+
+    problems: Callable[[Path], list[Path]]
+    task: Callable[[Path, int | None], Imported]
+
+
+def _files_of(recognised: Callable[..., bool]) -> Callable[[Path], list[Path]]:
+    """Return a function for the Python files of a source, itself one or a folder of such."""
+
+    def problems(source: Path) -> list[Path]:
+        candidates = [source] if source.is_file() else sorted(source.iterdir())
+        return [each for each in candidates if each.suffix == ".py" and each.is_file() and _is(each, recognised)]
+
+    return problems
+
+
+def _is(path: Path, recognised: Callable[..., bool]) -> bool:
+    try:
+        return recognised(parsed(read_text(path, FILE_BYTES_MAX)))
+    except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+FORMATS = {
+    flashinfer.NAME: Format(flashinfer.problems, flashinfer.of_file),
+    kernelbench.NAME: Format(_files_of(kernelbench.recognised), kernelbench.of_file),
+    pair.NAME: Format(_files_of(pair.recognised), pair.of_file),
+}
+"""Every format by its name, in the order in which a source is tried."""
+
+ENDINGS = (".json",)
+"""The extensions of files with problems besides that of Python."""
+
+
+def tasks_in(
+    source: Path, format_name: str | None = None, size_max: int | None = None
+) -> Iterator[Imported | DocumentError]:
+    """Yield the tasks of the problems in a file or folder, of this format or the first that recognises any.
+
+    Sizes above `size_max`, if it is given, are replaced by it.
+
+    Raises:
+        InputError: the source cannot be read, or holds no problem of the format that is named.
+    """
+    try:
+        forms = FORMATS.values() if format_name is None else [FORMATS[format_name]]
+        found = next(((paths, each) for each in forms if (paths := each.problems(source))), None)
+        if found is None and format_name is not None and source.is_file():
+            # Its faults say more than that it is of no format.
+            found = [source], FORMATS[format_name]
+    except OSError as error:
+        raise InputError(
+            f"{one_line(str(source), 300)} cannot be read: {error.strerror}.", hint="Check its permissions."
+        ) from error
+    if found is not None:
+        yield from (_imported(path, found[1], size_max) for path in found[0])
+    elif format_name is not None:
+        raise InputError(
+            f"{one_line(str(source), 300)} contains no problem in the format {format_name}.",
+            hint="Use the folder with the problems' files, or one of these files.",
+        )
+
+
+def _imported(path: Path, form: Format, size_max: int | None) -> Imported | DocumentError:
+    try:
+        task = form.task(path, size_max)
+    except DocumentError as error:
+        return error
+    except InputError as error:
+        return DocumentError(one_line(str(path), 300), [Fault("", error.message)], hint=error.hint)
+    return replace(task, licence=licence_of(path))
