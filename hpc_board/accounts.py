@@ -62,6 +62,18 @@ def groups_of(user: str) -> frozenset[str]:
     return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
 
 
+def members_of(group: str) -> frozenset[str]:
+    """Return the users in a group, for whom it may be the main one; none if this machine does not know the group.
+
+    A directory server may keep the list of all its users to itself.
+    """
+    try:
+        found = grp.getgrnam(group)
+    except (KeyError, ValueError):
+        return frozenset()
+    return frozenset((*found.gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == found.gr_gid)))
+
+
 class Groups:
     """The groups of users, looked up at most once a minute for each: a directory server may have to answer."""
 

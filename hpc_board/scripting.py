@@ -649,6 +649,30 @@ class Board:
                 for row in _standings(task, page)
             )
 
+    def grades(
+        self,
+        members: Sequence[str] = (),
+        *,
+        tasks: Sequence[str] = (),
+        gpus: str | Sequence[str] = (),
+        points: str = "",
+    ) -> dict[str, Any]:
+        """Return the results of each of `members`, users and groups with a `@`, on tasks, and their points by a rule.
+
+        It is the object of `admin grades --json`; without members or tasks it has those of the boards that you manage.
+
+        Raises:
+            InputError: a member, a task, a GPU or the rule is invalid.
+            Refused: you do not manage one of the tasks.
+        """
+        from hpc_board.report.views import view_of
+        from hpc_board.report.views.grading import GradesView
+
+        names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+        with self._session():
+            found = self._board.standings.grades(members, tasks=tasks, gpus=names, points=points)
+        return dict(msgspec.to_builtins(view_of(GradesView, found)))
+
     def ranks(self, user: str | None = None) -> Standings:
         """Return the rows of a user, by default yours, on the leaderboards of all tasks and GPUs.
 

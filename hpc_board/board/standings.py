@@ -1,20 +1,36 @@
 """Standings: ranks on the leaderboards, the meaning of runs there, and the feed of changes."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from hpc_board.accounts import members_of, unknown_accounts
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.gpus import allowed_gpus
+from hpc_board.domain.grading import (
+    BoardResult,
+    Grade,
+    Grades,
+    PointsRule,
+    TaskGrade,
+    best_result,
+    board_results,
+    points_rule,
+    total,
+)
+from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, GROUP
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Record, Rows, Standing, Version
 from hpc_board.domain.user_page import UserPage
 from hpc_board.errors import BoardError, InputError
-from hpc_board.model.names import suggestion
+from hpc_board.model.names import listed, suggestion
 from hpc_board.model.result import Result
+from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+from hpc_board.store.standings import Submitter
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -120,6 +136,90 @@ class Standings:
         )
         return self._context.installation.changes.of_feed(entries)
 
+    def grades(
+        self,
+        members: Sequence[str] = (),
+        *,
+        tasks: Sequence[str] = (),
+        gpus: Sequence[str] = (),
+        points: str = "",
+        limit: int | None = None,
+    ) -> Grades:
+        """Return the best results of each of `members`, users and groups with a `@`, also of those without any.
+
+        Without members, they are those of the boards, and all users with submissions to them; without `tasks`, the
+        boards that users created and that this one manages. On a task with several of `gpus` the one with the most
+        points counts, by the rule `points`. At most `limit` users, by name.
+
+        Raises:
+            InputError: the rule, a member or a group is invalid, or no board is left.
+            Refused: the user does not manage one of the tasks.
+        """
+        rule = points_rule(points) if points else None
+        manages, created = self._context.manages, {board.name: board for board in self._context.editor.visible()}
+        chosen = dict.fromkeys(tasks or filter(manages, created))
+        if not chosen:
+            raise InputError("you have no boards to grade.", hint="`--task NAME` grades a task of the settings.")
+        self._context.require_manager(chosen, "grade submissions")
+        found = [self._tasks.get(name) for name in chosen]
+        submitters = {
+            task.name: {each.user: each for each in self._context.store.standings.submitters(task.name, task.version)}
+            for task in found
+        }
+        known = {user for of_task in submitters.values() for user in of_task}
+        if members:
+            users = self._expanded(listed(members), known)
+        else:
+            of_boards = [name for task in chosen if task in created for name in created[task].options.members]
+            if unknown := unknown_accounts(dict.fromkeys(of_boards)):
+                self._context.warn(f"unknown on this machine: {', '.join(unknown)}.")
+            users = known | self._expanded(
+                [name for name in of_boards if name not in unknown or GROUP not in name], known
+            )
+        results = self._results(found, gpus)
+        rows = []
+        for user in sorted(users)[:limit]:
+            graded = [
+                _task_grade(task.name, results.get(user, {}).get(task.name, ()), submitters[task.name].get(user), rule)
+                for task in found
+            ]
+            earned = None if rule is None else total([each.points for each in graded if each.points is not None])
+            rows.append(Grade(user, tuple(graded), earned))
+        return Grades(tuple(chosen), tuple(rows))
+
+    def _expanded(self, names: Collection[str], known: Collection[str]) -> set[str]:
+        """Return the users among `names`, and those in the groups there, also `known` ones whom no group lists.
+
+        Raises:
+            InputError: a name is invalid, or a group is unknown.
+        """
+        users = set[str]()
+        for name in dict.fromkeys(names):
+            if not re.fullmatch(ACCOUNT_PATTERN, name):
+                raise InputError(
+                    f'"{one_line(name, 80)}" is not a valid member.', hint=f"Give {ACCOUNT_PATTERN_WORDS}."
+                )
+            if not name.startswith(GROUP):
+                users.add(name)
+                continue
+            if unknown_accounts([name]):
+                raise InputError(f"unknown group {name}.", hint="`getent group NAME` shows the members of a group.")
+            groups = self._context.installation.groups
+            group = name.removeprefix(GROUP)
+            users |= members_of(group) | {user for user in known if group in groups.of(user)}
+        return users
+
+    def _results(self, tasks: Sequence[Task], gpus: Sequence[str] = ()) -> dict[str, dict[str, list[BoardResult]]]:
+        """Return the results of each user on these tasks, by user and task, on each of `gpus` or of the task's."""
+        found: dict[str, dict[str, list[BoardResult]]] = {}
+        for task in tasks:
+            allowed = [gpu.name for gpu in allowed_gpus(task, self._context.settings.gpus)]
+            chosen = {self._context.gpu(name).name for name in gpus}
+            for page in self.pages(task.name, [name for name in allowed if not gpus or name in chosen]):
+                for user, result in board_results(task.name, page).items():
+                    found.setdefault(user, {}).setdefault(task.name, []).append(result)
+        return found
+
     def places(self) -> tuple[Place, ...]:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
@@ -160,6 +260,19 @@ class Standings:
     def placing_each(self, runs: Sequence[int]) -> tuple[Placing | None, ...]:
         """Return the effect of each of these runs, as `placing` does."""
         return tuple(self.placing(self._runs.get(number)) for number in runs)
+
+
+def _task_grade(
+    task: str, results: Sequence[BoardResult], submitter: Submitter | None, rule: PointsRule | None
+) -> TaskGrade:
+    best = best_result(results, rule)
+    return TaskGrade(
+        task,
+        best,
+        None if best is None or rule is None else rule.of(best),
+        None if submitter is None else submitter.first_pass_at,
+        None if submitter is None else submitter.last_submitted_at,
+    )
 
 
 def leader_of(board: "Board", run: Run, result: Result | None) -> "LeaderRun | None":

@@ -26,8 +26,10 @@ from hpc_board.domain.export import FORMATS, HTML, JSON, PARQUET, RUNS, TABLE_FO
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
+from hpc_board.report.grading import grade_rows, grades_report
 from hpc_board.report.usage import statistics_report
 from hpc_board.report.views import view_of
+from hpc_board.report.views.grading import GradesView
 from hpc_board.report.views.usage import StatisticsView
 
 
@@ -162,6 +164,69 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:
         remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")
+
+
+@command(
+    "hpc-board admin grades --member @course",
+    "hpc-board admin grades --task week1 --task week2 --points '1x: 50, 2x: 80, 4x: 100'",
+    "hpc-board admin grades --member @course --points '1: 25, 3: 15, 10: 5' --csv grades.csv",
+)
+@click.option(
+    "--member",
+    "members",
+    metavar="WHO",
+    multiple=True,
+    help="User or @group with a row; default: members of the boards, and all who submitted.",
+)
+@click.option(
+    "-t",
+    "--task",
+    "tasks",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=task_names,
+    help="Only this task; may be repeated. Default: the boards that you manage.",
+)
+@gpus_option("Only this GPU; comma-separated or repeated.")
+@click.option(
+    "--points", metavar="RULE", default="", help="Points by speedup, '1x: 50, 2x: 80', or rank, '1: 25, 3: 15'."
+)
+@click.option(
+    "--csv", "file", metavar="FILE", type=PATH_OR_NAME, help="Write a CSV file with a row for each user; `-` is stdout."
+)
+@force_option
+def grades(
+    open_: Open,
+    *,
+    members: tuple[str, ...],
+    tasks: tuple[str, ...],
+    gpus: tuple[str, ...],
+    points: str,
+    file: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """List the results of users on tasks, and their points.
+
+    Each user has a row, also without a passing run: the best ranked run on each task with its speedup over the
+    reference, the first pass and the last submission. A rule such as '1x: 50, 2x: 80, 4x: 100' gives points
+    for the last threshold that the speedup reaches, '1: 25, 3: 15' for the rank; 'pass: 20' is the least for a
+    passing run. Points that depend on noise are marked. Creators may grade their own boards.
+    """
+    from hpc_board.admin.export import write_csv
+
+    board = open_()
+    refresh(board)
+    found = board.standings.grades(members, tasks=tasks, gpus=listed(gpus), points=points)
+    if file is None:
+        print_found(view_of(GradesView, found), *grades_report(found), as_json=as_json)
+    elif file == "-":
+        write_csv(sys.stdout.buffer, grade_rows(found))
+        sys.stdout.buffer.flush()
+    else:
+        with new_file(Path(file), force=force, most=0o600) as sink:
+            count = write_csv(sink, grade_rows(found))
+        remark(f"{file} has {count_text(count, 'user')}.")
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

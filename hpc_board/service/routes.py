@@ -92,6 +92,7 @@ ROUTES: Mapping[str, Route] = {
     "standings.places": _ANYONE,
     "standings.of_user": _PARTICIPANT,
     "standings.users": _PARTICIPANT,
+    "standings.grades": _MANAGER,
     "standings.placing": _ANYONE,
     "standings.placing_each": _ANYONE,
     "leaderboards.get": _PARTICIPANT,

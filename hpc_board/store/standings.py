@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.moderation import RERUN
 from hpc_board.domain.origin import author_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standing, Version, ranks
@@ -152,6 +153,17 @@ SELECT DISTINCT submissions.user, submissions.code_sha256
 """
 
 
+_SUBMITTERS = """
+SELECT user, MAX(submitted_at) AS last_submitted_at,
+       (SELECT MIN(scores.submitted_at) FROM scores
+         WHERE scores.user = submissions.user AND task = :task AND task_version = :task_version) AS first_pass_at
+  FROM submissions
+ WHERE task = :task AND task_version = :task_version AND milestone = ''
+   AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
+ GROUP BY user
+"""
+
+
 # The index that ranks `scores` has each of these columns.
 _LEADERBOARDS = """
 SELECT gpu, COUNT(*) AS runs, MAX(submitted_at) AS last_at
@@ -167,6 +179,14 @@ class Activity(msgspec.Struct, frozen=True):
     gpu: str
     runs: int
     last_at: datetime
+
+
+class Submitter(msgspec.Struct, frozen=True):
+    """A user's own submissions to a version of a task: the newest one, and the first ranked one that passed."""
+
+    user: str
+    last_submitted_at: datetime
+    first_pass_at: datetime | None
 
 
 class Listed(NamedTuple):
@@ -275,6 +295,12 @@ class StandingsGateway:
         with self._file.reading() as db:
             rows = db.query(_RANKED_FILES, {"task": task, "version": version, "gpu": gpu})
             return frozenset((row["user"], row["code_sha256"]) for row in rows)
+
+    def submitters(self, task: str, task_version: str) -> tuple[Submitter, ...]:
+        """Return the users with own submissions to a version of a task."""
+        with self._file.reading() as db:
+            rows = db.query(_SUBMITTERS, {"task": task, "task_version": task_version, "rerun": RERUN})
+            return tuple(decoded(Submitter, row) for row in rows)
 
     # The versions of a task
 

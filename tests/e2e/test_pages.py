@@ -250,6 +250,14 @@ def a_task_of_the_first_week(home: Home) -> None:
     home.program("envs/torch/bin/python", shlex.quote(sys.executable))
 
 
+@before("grading.md")
+@before("end-of-term.md")
+def the_boards_of_a_course(home: Home) -> None:
+    for week in ("week1", "week2"):
+        home.task(week, folder="")
+        assert home.type(f"hpc-board create {week} ./{week} --closed --member bob").returncode == 0
+
+
 @before("results.md")
 def two_boards_with_history(home: Home) -> None:
     a_board_of_three(home)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from io import TextIOWrapper
-from itertools import groupby
+from itertools import chain, groupby
 from typing import IO, Any
 
 import msgspec
@@ -223,19 +223,7 @@ class Export(msgspec.Struct, frozen=True):
                 yield one_line(row.user), drawn
 
     def _write_csv(self, sink: IO[bytes]) -> int:
-        """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""
-        count = 0
-        text = TextIOWrapper(sink, encoding="utf-8", newline="")
-        try:
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(self._columns)
-            for row in self._rows():
-                writer.writerow(map(_csv_cell, row.values()))
-                count += 1
-            text.flush()
-        finally:
-            text.detach()
-        return count
+        return write_csv(sink, chain([tuple(self._columns)], (tuple(row.values()) for row in self._rows())))
 
     def _write_json(self, sink: IO[bytes]) -> Written:
         """Write one object, with a line for each board and each run."""
@@ -312,6 +300,23 @@ def _present(ranked: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> dict[s
 def _hash(text: str) -> str:
     """Return the name of an inline style in the page's content security policy."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def write_csv(sink: IO[bytes], lines: Iterable[Sequence[Value]]) -> int:
+    """Write lines in UTF-8, that of the names first, and return the number of the others.
+
+    No cell is one that a spreadsheet would take for a formula.
+    """
+    text, count = TextIOWrapper(sink, encoding="utf-8", newline=""), -1
+    try:
+        writer = csv.writer(text, lineterminator="\n")
+        for line in lines:
+            writer.writerow(map(_csv_cell, line))
+            count += 1
+        text.flush()
+    finally:
+        text.detach()
+    return count
 
 
 def _csv_cell(value: Value) -> str | int | float:

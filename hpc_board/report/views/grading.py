@@ -1,0 +1,82 @@
+"""The JSON of grades, and of the standings of several tasks together."""
+
+from typing import ClassVar
+
+from hpc_board.report.views import Moment, Seconds, View
+
+
+class BoardResultView(View, frozen=True):
+    """A user's best run on a leaderboard."""
+
+    ATTRIBUTES: ClassVar = {
+        "score_low_s": "interval.low_s",
+        "score_high_s": "interval.high_s",
+        "speedup": "speedup.value",
+        "speedup_low": "speedup.low",
+        "speedup_high": "speedup.high",
+    }
+    task: str
+    gpu: str
+    rank: int
+    """the rank; equal scores share one"""
+    first_rank: int
+    """the rank with a faster row whose interval overlaps this one's"""
+    last_rank: int
+    """the rank with a slower row whose interval overlaps this one's"""
+    score_s: Seconds
+    score_low_s: Seconds | None
+    """the lower bound of the score's 80 % confidence interval"""
+    score_high_s: Seconds | None
+    """its upper bound"""
+    speedup: float | None
+    """the speedup over the reference; `null` if that was not timed"""
+    speedup_low: float | None
+    speedup_high: float | None
+    submission: int
+    run: int
+    submitted_at: Moment
+    emulated: bool
+
+
+class EstimateView(View, frozen=True):
+    """A number with its bounds."""
+
+    value: float
+    """the number"""
+    low: float
+    """the number at the lower bounds of all results"""
+    high: float
+    """the number at their upper bounds"""
+
+
+class TaskGradeView(View, frozen=True):
+    """A user's result on a task."""
+
+    task: str
+    result: BoardResultView | None
+    """the run that counts; `null` without a passing ranked one"""
+    points: EstimateView | None
+    """its points; `null` without a run or a rule"""
+    first_pass_at: Moment | None
+    """the time of the first ranked submission that passed"""
+    last_submitted_at: Moment | None
+    """the time of the newest submission in any mode"""
+
+
+class GradeView(View, frozen=True):
+    """A user's results."""
+
+    user: str
+    points: EstimateView | None
+    """the sum of the points; `null` without a rule"""
+    tasks: list[TaskGradeView]
+    """the result on each task"""
+
+
+class GradesView(View, frozen=True):
+    """The grades of users."""
+
+    tasks: list[str]
+    """the names of the tasks"""
+    rows: list[GradeView]
+    """the users, by name"""
