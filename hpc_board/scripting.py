@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
     from hpc_board.domain.comparison import Compared
     from hpc_board.domain.origin import Tags
+    from hpc_board.domain.reference import Speedup
     from hpc_board.domain.run import WholeRun
     from hpc_board.domain.standing import Page
     from hpc_board.domain.standing import Standing as Row
@@ -68,11 +69,12 @@ class Run(msgspec.Struct, frozen=True):
     """A submission on one GPU, as of one moment.
 
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
-    docs/results.md has the states and verdicts. `runner` is the number of the runner that judges it, None for a job of
-    its own. `repeats` is the number of the newest earlier run of an identical file; `reused` is true in the answer to a
-    submission that sent no new run. `entrant` is empty for the account itself. `started_at` is the time at which the
-    board noticed the start, and `ended_at` the end by the clock of the node. `build`, `stdout`, `stderr` and `profile`
-    are empty if you may not read them.
+    docs/results.md has the states and verdicts. `speedup` is that of the score over the reference of the leaderboard,
+    with its 80 % interval; None without a ranked run that timed the reference. `runner` is the number of the runner
+    that judges it, None for a job of its own. `repeats` is the number of the newest earlier run of an identical file;
+    `reused` is true in the answer to a submission that sent no new run. `entrant` is empty for the account itself.
+    `started_at` is the time at which the board noticed the start, and `ended_at` the end by the clock of the node.
+    `build`, `stdout`, `stderr` and `profile` are empty if you may not read them.
     """
 
     id: int
@@ -90,6 +92,9 @@ class Run(msgspec.Struct, frozen=True):
     score_s: float | None = None
     low_s: float | None = None
     high_s: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
     rank: int | None = None
     job_id: str = ""
     node: str = ""
@@ -166,7 +171,7 @@ class Runner(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A row of standings."""
+    """A row of standings; `speedup` is that over the reference of the leaderboard, with its 80 % interval."""
 
     task: str
     gpu: str
@@ -182,6 +187,8 @@ class Standing(msgspec.Struct, frozen=True):
     submitted_at: datetime
     trust: str
     entrant: str = ""
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
 
 _LOGS = ("build", "stdout", "stderr", "profile")
@@ -717,6 +724,7 @@ def _of(type_: type[T], value: object, **others: Any) -> T:
 
 
 def _run(found: "WholeRun") -> Run:
+    from hpc_board.domain.reference import speedup_keys
     from hpc_board.domain.run import RunState
     from hpc_board.domain.usage import usage_of
     from hpc_board.report.times import result_advice
@@ -735,6 +743,7 @@ def _run(found: "WholeRun") -> Run:
         submitted_at=run.created_at,
         low_s=run.interval and run.interval.low_s,
         high_s=run.interval and run.interval.high_s,
+        **speedup_keys(run.speedup),
         rank=found.placing and found.placing.rank,
         job_id=run.status.job_id,
         node=run.status.node,
@@ -777,9 +786,11 @@ def _case(case: "JudgedCase") -> Case:
 
 def _standings(task: str, page: "Page") -> Iterator[Standing]:
     for row in page.rows:
-        yield _standing(row, task=task, gpu=page.gpu, speedup=page.speedup(row.score_s))
+        yield _standing(row, task=task, gpu=page.gpu, speedup=page.speedup(row))
 
 
-def _standing(row: "Row", **others: Any) -> Standing:
+def _standing(row: "Row", speedup: "Speedup | None", **others: Any) -> Standing:
+    from hpc_board.domain.reference import speedup_keys
+
     bounds = {"low_s": row.interval and row.interval.low_s, "high_s": row.interval and row.interval.high_s}
-    return _of(Standing, row, **bounds, **others)
+    return _of(Standing, row, **bounds, **speedup_keys(speedup), **others)

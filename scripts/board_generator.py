@@ -146,7 +146,7 @@ class _Writer:
 _SUBMISSIONS = "id, task, task_version, user, file_name, code_sha256, mode, note, submitted_at:submissions"
 _RUNS = "id, submission, gpu, cluster, partition, token, nonce, trust, emulated, harness_sha256, gpus:runs"
 _EVENTS = "run, state, at, job_id, node, reason, evidence, unanswered, cancel_requested, attempt:events"
-_RESULTS = "run, verdict, message, score_s, ended_at:results"
+_RESULTS = "run, verdict, message, score_s, ended_at, reference_s:results"
 _DOCUMENTS = "run, document:documents"
 _CODES = "sha256, code:codes"
 _TASKS = "name, version, definition, added_at:tasks"
@@ -155,6 +155,8 @@ _USAGE = "run, user, limited, ended_at, seconds, gpu_seconds:usage"
 _IN_FLIGHT = "run:in_flight"
 _SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
 _BESTS = "task, task_version, gpu, user, run, score_s, submitted_at:bests"
+_REFERENCE_TIMES = "task, task_version, gpu, reference_s, run:reference_times"
+_BOARD_REFERENCES = "task, task_version, gpu, median_s, runs, low_s, high_s:board_references"
 _FEED = "at, run, task, task_version, gpu, user, former_rank, former_s, news:feed"
 
 
@@ -302,14 +304,15 @@ class _Generator:
         rows.add(_EVENTS, run, "finished", time_text(end), job, node, "", "", 0, 0, 0)
         if draw > _STOPPED_SHARE + _PASS_SHARE:
             (verdict,) = chance.choices([verdict for verdict, _ in _FAILURES], [weight for _, weight in _FAILURES])
-            rows.add(_RESULTS, run, verdict, "element 3 differs", None, time_text(end))
+            rows.add(_RESULTS, run, verdict, "element 3 differs", None, time_text(end), None)
             rows.add(_DOCUMENTS, run, self._documents[mode, verdict].replace(_NUMBER, str(run), 1))
             return
         progress = (at - self._begin) / timedelta(days=DAYS) * VERSIONS % 1
         plain_s = self._plain_s[task.name, gpu]
         score_s = plain_s * (0.3 + 0.7 * math.exp(-3 * progress)) * self._skill[user] * chance.lognormvariate(0, 0.2)
         timed = mode is not Mode.TEST
-        rows.add(_RESULTS, run, "pass", "", score_s if timed else None, time_text(end))
+        times = (score_s, time_text(end), plain_s) if timed else (None, time_text(end), None)
+        rows.add(_RESULTS, run, "pass", "", *times)
         rows.add(_DOCUMENTS, run, self._documents[mode, "pass"].replace(_NUMBER, str(run), 1))
         time_ns = score_s * 1e9
         cases = [Case("test", index, f"size: {127 + index}; seed: {index + 1}", Verdict.PASS) for index in range(2)]
@@ -319,6 +322,8 @@ class _Generator:
             cases.append(Case("benchmark", 0, "size: 1024; seed: 3", Verdict.PASS, "", timing))
         rows.add(_CASES, run, cases_document(cases))
         if mode is Mode.RANKED:
+            rows.add(_REFERENCE_TIMES, task.name, version, gpu, plain_s, run)
+            rows.add(_BOARD_REFERENCES, task.name, version, gpu, plain_s, run, plain_s, plain_s)
             rows.add(_SCORES, run, submission, task.name, version, gpu, user, score_s, moment)
             self._enter(rows, run, task.name, version, gpu, user, score_s, moment, end)
 

@@ -55,7 +55,9 @@ def filled(board: Recorded) -> None:
                 low_ns=0.99e9 * best_s, time_ns=1e9 * best_s, high_ns=1.02e9 * best_s, reference_ns=REFERENCE_NS
             )
             result = replace(result_of(Verdict.PASS, case), run=added.id)
-            store.runs.finish(added.id, status_of(RunState.FINISHED), result, best_s, at)
+            store.runs.finish(
+                added.id, status_of(RunState.FINISHED), result, best_s, at, reference_s=REFERENCE_NS / 1e9
+            )
 
 
 def draw(page: Page, address: str, picture: str, *, width: int, dark: bool) -> None:

@@ -2,9 +2,8 @@
 
 from msgspec.structs import replace
 
-from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
+from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
-from hpc_board.model.score import reference_score_s
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
@@ -60,14 +59,11 @@ def page(
 ) -> Page:
     """Return a page of the standings of `shown`, a version of the task `present`, for the reader `user`."""
     found = store.standings.page(shown.name, shown.version, gpu, rows, user, limit=limit, offset=offset)
-    marks = list(found.milestones)
+    milestones = found.milestones
     if shown.version == present.version:
         # A GPU that the task no longer names has left its leaderboards.
         named = {each.name for each in present.milestones if each.shown_on(gpu)}
-        marks = [mark for mark in marks if mark.name in named]
-    score_s = reference_score_s(found.cases, shown.ranking_by)
-    if found.leading is not None and score_s is not None:
-        marks.append(_reference(found.leading, score_s))
+        milestones = tuple(mark for mark in milestones if mark.name in named)
     return Page(
         gpu=gpu,
         version=shown.version,
@@ -75,18 +71,6 @@ def page(
         total=found.total,
         offset=offset,
         own=found.own and replace(found.own, harness=shown.harness),
-        marks=tuple(sorted(marks, key=lambda mark: mark.score_s)),
-    )
-
-
-def _reference(measured: Standing | Mark, score_s: float) -> Mark:
-    """Return the mark of the reference, timed beside a run on the same machine at the same time."""
-    return Mark(
-        kind=MarkKind.REFERENCE,
-        name=str(MarkKind.REFERENCE),
-        score_s=score_s,
-        submission=measured.submission,
-        run=measured.run,
-        submitted_at=measured.submitted_at,
-        emulated=measured.emulated,
+        milestones=milestones,
+        reference=found.reference,
     )

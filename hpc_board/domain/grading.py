@@ -249,12 +249,8 @@ def board_results(task: str, page: Page) -> dict[str, BoardResult]:
 
 def _speedup(page: Page, row: Standing) -> Estimate | None:
     """Return the speedup of a row over the reference; None if that was not timed."""
-    value = page.speedup(row.score_s)
-    if value is None:
-        return None
-    if row.interval is None:
-        return Estimate(value, value, value)
-    return Estimate(value, page.speedup(row.interval.high_s) or value, page.speedup(row.interval.low_s) or value)
+    found = page.speedup(row)
+    return None if found is None else Estimate(found.ratio, found.low or found.ratio, found.high or found.ratio)
 
 
 def best_result(results: Sequence[BoardResult], rule: PointsRule | None) -> BoardResult | None:

@@ -12,6 +12,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.origin import NO_ORIGIN, Origin, author_text
+from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, InputError
@@ -186,7 +187,7 @@ class Run(msgspec.Struct, frozen=True):
     of the newest earlier run of an identical file; `reused` is true in the answer to a submission that did not send it.
     `verdict` and `message` are set once the run is finished; `score_s` if it passed in mode `benchmark` or `ranked`, of
     which only the latter counts in standings; `interval`, that of the score, if it has one; `ended_at` if its job's own
-    clock is plausible.
+    clock is plausible. `reference` is that of its leaderboard, if it has one.
     """
 
     id: int
@@ -223,6 +224,14 @@ class Run(msgspec.Struct, frozen=True):
     repeats: int | None = None
     reused: bool = False
     origin: Origin = NO_ORIGIN
+    reference: Reference | None = None
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Return the speedup over the reference of its leaderboard; None without a score or a reference."""
+        if self.reference is None or self.score_s is None:
+            return None
+        return self.reference.speedup(self.score_s, self.interval)
 
     @property
     def author(self) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.origin import author_text
+from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.score_interval import Interval, full_score_text
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
@@ -66,14 +67,14 @@ class MarkKind(StrEnum):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A time on a board that has no rank, from the run `run`; `name` says whose it is."""
+    """A time on a board that has no rank; `name` says whose it is. That of the reference is of no single run."""
 
     kind: MarkKind
     name: str
     score_s: float
-    submission: int
-    run: int
-    submitted_at: datetime
+    submission: int | None = None
+    run: int | None = None
+    submitted_at: datetime | None = None
     file_name: str = ""
     trust: str = ""
     emulated: bool = False
@@ -82,8 +83,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True):
     """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
 
-    `own` is the reader's row among all users, whether it is on the page or not; `marks` are all of the board's, the
-    fastest first.
+    `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's.
     """
 
     gpu: str
@@ -92,16 +92,22 @@ class Page(msgspec.Struct, frozen=True):
     total: int
     offset: int = 0
     own: Standing | None = None
-    marks: tuple[Mark, ...] = ()
+    milestones: tuple[Mark, ...] = ()
+    reference: Reference | None = None
 
     @property
-    def reference_s(self) -> float | None:
-        """Return the score of the task's reference, None if it was not measured."""
-        return next((mark.score_s for mark in self.marks if mark.kind is MarkKind.REFERENCE), None)
+    def marks(self) -> tuple[Mark, ...]:
+        """Return the milestones and the reference, the fastest first."""
+        found = list(self.milestones)
+        if self.reference is not None:
+            found.append(Mark(MarkKind.REFERENCE, str(MarkKind.REFERENCE), self.reference.median_s))
+        return tuple(sorted(found, key=lambda mark: mark.score_s))
 
-    def speedup(self, score_s: float) -> float | None:
-        """Return the speedup of `score_s` over the reference."""
-        return None if self.reference_s is None else self.reference_s / score_s
+    def speedup(self, row: Standing | Mark) -> Speedup | None:
+        """Return the speedup of a row over the reference; None without one."""
+        if self.reference is None:
+            return None
+        return self.reference.speedup(row.score_s, row.interval if isinstance(row, Standing) else None)
 
 
 class Placing(msgspec.Struct, frozen=True):

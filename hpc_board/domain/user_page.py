@@ -2,6 +2,7 @@
 
 import msgspec
 
+from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Standing
 
@@ -9,8 +10,8 @@ from hpc_board.domain.standing import Standing
 class UserRank(msgspec.Struct, frozen=True):
     """A user's row on the leaderboard of a task and a GPU.
 
-    `users` is the number of users there, `best_s` the score of the first, and `speedup` that over the reference, None
-    without one.
+    `users` is the number of users there, `best_s` the score of the first, and `reference` the task's reference there,
+    None without one.
     """
 
     task: str
@@ -18,7 +19,12 @@ class UserRank(msgspec.Struct, frozen=True):
     row: Standing
     users: int
     best_s: float
-    speedup: float | None = None
+    reference: Reference | None = None
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Return the speedup over the reference."""
+        return None if self.reference is None else self.reference.speedup(self.row.score_s, self.row.interval)
 
 
 class UserPage(msgspec.Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 from datetime import datetime, timedelta
 
+from hpc_board.domain.reference import Reference, Speedup
+from hpc_board.domain.score_interval import full_score_text
+from hpc_board.model.result import WIDE_INTERVAL
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import Ranking
 from hpc_board.model.text import one_line, printable
@@ -27,6 +30,20 @@ def speedup_text(speedup: float | None) -> str:
     if speedup is None:
         return ""
     return f"{speedup:.2f}x" if speedup < 10 else f"{figures(speedup, 3)}x"
+
+
+def speedup_fact(speedup: Speedup, reference: Reference) -> tuple[str, str]:
+    """Return a speedup with its interval and the reference as a fact."""
+    low, high = speedup.low, speedup.high
+    is_wide = low is not None and high is not None and high - low > WIDE_INTERVAL * speedup.ratio
+    bounds = f" ({speedup_text(low)} to {speedup_text(high)})" if is_wide else ""
+    return "speedup", f"{speedup_text(speedup.ratio)}{bounds} over the task's reference, {reference_text(reference)}"
+
+
+def reference_text(reference: Reference) -> str:
+    """Return the time of a reference with its interval and the number of runs."""
+    time = full_score_text(reference.median_s, reference.interval)
+    return f"{time} in 1 ranked run" if reference.runs == 1 else f"{time}, the median of {reference.runs} ranked runs"
 
 
 def speedup_tone(speedup: float | None) -> Tone:

@@ -39,6 +39,7 @@ from hpc_board.report.formatting import (
     count_text,
     moment_text,
     span_text,
+    speedup_fact,
     speedup_text,
     speedup_tone,
     telling_line,
@@ -652,6 +653,8 @@ def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     yield "user", one_line(run.user)
     if run.account:
         yield "account", f"{one_line(run.account)} (owner of the job)"
+    if run.speedup is not None and run.reference is not None:
+        yield speedup_fact(run.speedup, run.reference)
     yield "submitted", moment_text(run.created_at)
     job = ", ".join(filter(None, (run.status.job_id, at_runner(run) or ("of its own: --fresh" if run.fresh else ""))))
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, with_marks
@@ -13,7 +14,16 @@ from hpc_board.domain.user_page import UserPage
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.formatting import count_text, moment_text, score_text, span_text, speedup_text, speedup_tone
+from hpc_board.report.formatting import (
+    count_text,
+    moment_text,
+    reference_text,
+    score_text,
+    span_text,
+    speedup_fact,
+    speedup_text,
+    speedup_tone,
+)
 from hpc_board.report.run_table import runs_table
 
 OVERLAPS = "~"
@@ -56,8 +66,9 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def run(self) -> str:
-        """Return the number of the run."""
-        return str(self.row.id if isinstance(self.row, Run) else self.row.run)
+        """Return the number of the run; empty for the reference, which is of many."""
+        number = self.row.id if isinstance(self.row, Run) else self.row.run
+        return "" if number is None else str(number)
 
     @property
     def interval(self) -> str:
@@ -68,7 +79,7 @@ class Line(msgspec.Struct, frozen=True):
     def ratio(self) -> float | None:
         """Return the speedup over the reference; None without a reference, and for a removed run."""
         row = self.row
-        return None if self.page is None or isinstance(row, Run) else self.page.speedup(row.score_s)
+        return None if self.page is None or isinstance(row, Run) else ratio_of(self.page.speedup(row))
 
     @property
     def speedup(self) -> str:
@@ -78,12 +89,12 @@ class Line(msgspec.Struct, frozen=True):
     @property
     def date(self) -> str:
         """Return the moment of the submission; empty for the reference."""
-        return "" if self._is_reference else moment_text(self._at)
+        return "" if self._at is None else moment_text(self._at)
 
     @property
     def age(self) -> str:
         """Return the time since the submission; empty for the reference."""
-        return "" if self.now is None or self._is_reference else span_text(self.now - self._at)
+        return "" if self.now is None or self._at is None else span_text(self.now - self._at)
 
     def user(self, counts: str = "counts on the board") -> str:
         """Return the name; among the reader's own runs, `counts` for the one that counts."""
@@ -113,12 +124,8 @@ class Line(msgspec.Struct, frozen=True):
         return ", ".join(filter(None, words))
 
     @property
-    def _at(self) -> datetime:
+    def _at(self) -> datetime | None:
         return self.row.created_at if isinstance(self.row, Run) else self.row.submitted_at
-
-    @property
-    def _is_reference(self) -> bool:
-        return isinstance(self.row, Mark) and self.row.kind is MarkKind.REFERENCE
 
 
 def rank_text(row: Standing) -> str:
@@ -201,11 +208,14 @@ def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
         (Column("USERS", right=True), lambda rank: str(rank.users)),
         (Column("SCORE", right=True), lambda rank: score_text(rank.row.score_s)),
-        (Column("SPEEDUP", right=True, optional=True, toned=True), lambda rank: speedup_text(rank.speedup)),
+        (
+            Column("SPEEDUP", right=True, optional=True, toned=True),
+            lambda rank: speedup_text(ratio_of(rank.speedup)),
+        ),
         (Column("RUN", right=True), lambda rank: str(rank.row.run)),
         age if now else date,
         empty="No rank yet.",
-        tones=tuple(speedup_tone(rank.speedup) for rank in page.ranks),
+        tones=tuple(speedup_tone(ratio_of(rank.speedup)) for rank in page.ranks),
     )
     records = f", {count_text(page.records, 'record')}" if page.records else ""
     return (
@@ -242,7 +252,7 @@ def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
 
 
 def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
-    """Yield the number of rows beyond the page, and the run of the reference."""
+    """Yield the number of rows beyond the page, and the time of the reference."""
     shown = len(page.rows)
     missing = page.total - shown
     if missing > 0:
@@ -252,9 +262,8 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
     own = [page.own] if page.own else []
     if any(row.overlaps_above for row in (*page.rows, *own)):
         yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
-    reference = next((mark for mark in page.marks if mark.kind is MarkKind.REFERENCE), None)
-    if reference is not None and page.rows:
-        yield Paragraph(f"SPEEDUP is relative to the task's reference, timed in run {reference.run}.", Tone.QUIET)
+    if page.reference is not None and page.rows:
+        yield Paragraph(f"SPEEDUP is relative to the task's reference: {reference_text(page.reference)}.", Tone.QUIET)
 
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
@@ -266,9 +275,8 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     if row.score_s > leader.score_s:
         factor = speedup_text(row.score_s / leader.score_s)
         yield "behind", f"{factor} the time of rank 1, {one_line(leader.user)} with {score_text(leader.score_s)}"
-    speedup = page.speedup(row.score_s)
-    if speedup is not None:
-        yield "speedup", f"{speedup_text(speedup)} over the task's reference"
+    if page.reference is not None:
+        yield speedup_fact(page.reference.speedup(row.score_s, row.interval), page.reference)
     yield "submission", str(row.submission)
     yield "run", str(row.run)
     yield "file", one_line(row.file_name)

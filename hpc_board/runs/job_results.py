@@ -11,7 +11,7 @@ from hpc_board.domain.run import Run, RunState, Status, since_created
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.model.files import NotRegularFileError
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, Verdict
-from hpc_board.model.score import score_s
+from hpc_board.model.score import reference_score_s, score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -126,8 +126,10 @@ class JobResults(msgspec.Struct, frozen=True):
         status = Status(RunState.FINISHED, utc_now(), job_id, node, runner=runner)
         score = score_s(result.cases, task.ranking_by) if scored else None
         interval = score_interval(result.cases, task.ranking_by) if scored else None
+        reference_s = reference_score_s(result.cases, task.ranking_by) if scored else None
+        end = ended_at(result, run, status.at)
         try:
-            self.store.runs.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
+            self.store.runs.finish(run.id, status, result, score, end, interval=interval, reference_s=reference_s)
         except ResultError as error:
             self.store.runs.move(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 

@@ -10,7 +10,14 @@ import msgspec
 from hpc_board.model.task import Task
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import decoded, moment, optional_time_text
-from hpc_board.store.rows import cases_value, origin_value, overlaps_above, remarks_value
+from hpc_board.store.rows import (
+    cases_value,
+    interval_value,
+    origin_value,
+    overlaps_above,
+    reference_value,
+    remarks_value,
+)
 from hpc_board.store.sqlite import Database, Row
 from hpc_board.store.task_rows import task_value
 
@@ -45,7 +52,9 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        {STARTED_AT} AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
-       runs.score_low_s, runs.score_high_s, runs.options, runs.entrant, runs.tags, runs.parent,
+       runs.score_low_s, runs.score_high_s,
+       runs.median_s, runs.reference_runs, runs.low_s, runs.high_s,
+       runs.options, runs.entrant, runs.tags, runs.parent,
        (SELECT MAX(json_extract(value, '$[5].busy_processors'))
           FROM cases, json_each(cases.cases) WHERE cases.run = runs.id) AS busy_processors,
        (SELECT gpu_seconds FROM usage WHERE usage.run = runs.id) AS gpu_seconds,
@@ -235,5 +244,7 @@ def _ranks(db: Database, chosen: RunSelection) -> dict[int, tuple[int, bool]]:
 
 
 def _with_values(row: Row) -> Row:
-    """Return a row with the remarks and the origin of its submission as values of the domain."""
-    return {**row, "remarks": remarks_value(row), "origin": origin_value(row)}
+    """Return a row with the speedup, and the remarks and the origin of its submission, as values of the domain."""
+    reference, score_s = reference_value(row), row["score_s"]
+    speedup = reference.speedup(score_s, interval_value(row)) if reference and score_s else None
+    return {**row, "remarks": remarks_value(row), "origin": origin_value(row), "speedup": speedup}

@@ -1,11 +1,13 @@
 """The tables behind standings, within the transaction that changes a run or a submission.
 
 `scores` has a row for each run that counts, `bests` one for each user on each board, which is one version of a task on
-one GPU; both follow from the facts and change with them.
+one GPU. `reference_times` has the time of the reference in each of these runs and those of milestones,
+`board_references` the one of each board. All follow from the facts and change with them.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpc_board.domain.reference import RUNS_FOR_INTERVAL, Reference
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing
 from hpc_board.store.row_values import decoded
@@ -38,6 +40,21 @@ _ENTER = """
 INSERT INTO scores (run, submission, task, task_version, gpu, user, score_s, submitted_at)
 SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FROM passing_runs WHERE run = :run
 """
+
+_REFERENCE_OF_RUNS = """
+SELECT submissions.task, submissions.task_version, runs.gpu, results.reference_s, runs.id AS run
+  FROM runs
+  JOIN submissions ON submissions.id = runs.submission
+  JOIN results ON results.run = runs.id
+ WHERE runs.submission = ? AND results.reference_s IS NOT NULL
+"""
+
+_SORTED_TIMES = f"""
+SELECT reference_s FROM reference_times WHERE {ON_BOARD} ORDER BY reference_s LIMIT :limit OFFSET :offset
+"""  # noqa: S608 - our names
+
+_TIME_COLUMNS = ("task", "task_version", "gpu", "reference_s", "run")
+_SAME_TIME = " AND ".join(f"{column} = :{column}" for column in _TIME_COLUMNS)
 
 _PODIUM_ROWS = 16
 """The number of first rows that are read; more than three users share the first three places only in a tie."""
@@ -89,6 +106,12 @@ def _entry_of(row: Row) -> "Entry":
     return decoded(Entry, row)
 
 
+def reference_of(db: Database, board: BoardKey) -> Reference | None:
+    """Return the reference of the board; None if no passing ranked run timed it."""
+    row = db.row("board_references", ON_BOARD, board._asdict())
+    return None if row is None else decoded(Reference, row)
+
+
 def best_of(db: Database, board: BoardKey, user: str) -> Row | None:
     """Return the row of `bests` of a user on the board."""
     return db.row("bests", OF_USER, {**board._asdict(), "user": user})
@@ -126,7 +149,7 @@ def passed_by(db: Database, board: BoardKey, score_s: float, former_s: float | N
 
 def score(db: Database, run: int) -> Score | None:
     """Return the score with which a finished run counts on its board; None if it does not count."""
-    row = db.row("passing_runs", "run = ?", [run])
+    row = db.row("passing_runs", "run = ? AND milestone = ''", [run])
     return None if row is None else Score(run, board_of(row), row["user"], row["score_s"])
 
 
@@ -142,13 +165,17 @@ def withdraw(db: Database, submission: int) -> None:
     db.delete("scores", "submission = ?", [submission])
     for board, user in {(board_of(row), row["user"]) for row in rows}:
         _choose_best(db, board, user)
+    for row in list(db.query(_REFERENCE_OF_RUNS, [submission])):
+        db.delete("reference_times", _SAME_TIME, row)
+        _choose_reference(db, board_of(row))
 
 
 def readmit(db: Database, submission: int) -> None:
     """Restore the runs of a submission that `withdraw` removed, if `passing_runs` has them."""
     for row in list(db.rows("passing_runs", "submission = ?", [submission])):
-        if not db.count("scores", "run = ?", [row["run"]]):
+        if not row["milestone"] and not db.count("scores", "run = ?", [row["run"]]):
             enter(db, Score(row["run"], board_of(row), row["user"], row["score_s"]))
+        enter_reference(db, row["run"])
 
 
 def _choose_best(db: Database, board: BoardKey, user: str) -> None:
@@ -158,3 +185,33 @@ def _choose_best(db: Database, board: BoardKey, user: str) -> None:
     if best is not None:
         kept = {column: best[column] for column in ("run", "score_s", "submitted_at")}
         db.insert("bests", {**given, **kept})
+
+
+# Keeping `reference_times` and `board_references`
+
+
+def enter_reference(db: Database, run: int) -> None:
+    """Add the time of the reference in a run to those of its board, if `passing_runs` has one."""
+    row = db.row("passing_runs", "run = ? AND reference_s IS NOT NULL", [run])
+    if row is not None and not db.count("reference_times", _SAME_TIME, row):
+        db.insert("reference_times", {column: row[column] for column in _TIME_COLUMNS})
+        _choose_reference(db, board_of(row))
+
+
+def _choose_reference(db: Database, board: BoardKey) -> None:
+    # Who only reads needs no statistics.
+    import statistics
+
+    from hpc_board.model.measurement import quantile_places
+
+    given = board._asdict()
+    db.delete("board_references", ON_BOARD, given)
+    count = db.count("reference_times", ON_BOARD, given)
+    if not count:
+        return
+    # The places are symmetric, so that the median of the times between them is that of all.
+    low, high = quantile_places(count, 0.5)
+    span = {**given, "limit": high - low + 1, "offset": low}
+    times = [row["reference_s"] for row in db.query(_SORTED_TIMES, span)]
+    bounds = {"low_s": times[0], "high_s": times[-1]} if count >= RUNS_FOR_INTERVAL else {}
+    db.insert("board_references", {**given, "median_s": statistics.median(times), "runs": count, **bounds})

@@ -9,6 +9,7 @@ import msgspec
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.moderation import Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.origin import Origin, Tags
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.result_json import ResultError, times_of
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.score_interval import Interval, overlaps
@@ -130,7 +131,8 @@ def run_value(row: Row) -> Run:
         **row,
         "message": row["message"] or "",
         "status": status_value(row),
-        "interval": _interval(row),
+        "interval": interval_value(row),
+        "reference": reference_value(row),
         "options": _options(row["options"]),
         "remarks": remarks_value(row),
         "origin": origin_value(row),
@@ -138,7 +140,13 @@ def run_value(row: Row) -> Run:
     return decoded(Run, found)
 
 
-def _interval(row: Row) -> Interval | None:
+def reference_value(row: Row) -> Reference | None:
+    """Return the reference in the columns of `run_details`; None without one."""
+    return None if row["median_s"] is None else decoded(Reference, {**row, "runs": row["reference_runs"]})
+
+
+def interval_value(row: Row) -> Interval | None:
+    """Return the interval of a score; None without one."""
     low_s, high_s = row["score_low_s"], row["score_high_s"]
     return None if low_s is None or high_s is None else Interval(low_s, high_s)
 
@@ -172,7 +180,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def standing_value(row: Row, rank: int) -> Standing:
     """Return the standing with this rank from a row of a leaderboard."""
-    more = {"rank": rank, "interval": _interval(row), "overlaps_above": overlaps_above(row)}
+    more = {"rank": rank, "interval": interval_value(row), "overlaps_above": overlaps_above(row)}
     return decoded(Standing, {**row, **more})
 
 

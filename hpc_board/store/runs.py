@@ -160,11 +160,13 @@ class RunGateway:
         ended_at: datetime | None = None,
         *,
         interval: Interval | None = None,
+        reference_s: float | None = None,
     ) -> bool:
         """Append the status `finished` with the run's result. Return False, without a change, if it has ended.
 
         A run that counts enters its leaderboard in the same transaction. `ended_at` is the end of its job, if known;
-        `interval` is that of the score, if it has one.
+        `interval` is that of the score, if it has one; `reference_s` is the score of the task's reference in the run,
+        if it was timed.
 
         Raises:
             ResultError: the result is too large to be stored.
@@ -191,10 +193,12 @@ class RunGateway:
                 "score_low_s": interval and interval.low_s,
                 "score_high_s": interval and interval.high_s,
                 "ended_at": optional_time_text(ended_at),
+                "reference_s": reference_s,
             }
             db.insert("results", row)
             db.insert("documents", {"run": number, "document": document})
             db.insert("cases", {"run": number, "cases": cases_document(result.cases)})
+            ranking.enter_reference(db, number)
             counted = ranking.score(db, number)
             if counted is not None:
                 feed.enter(db, counted, status.at)

@@ -160,7 +160,8 @@ _FACTS = {
     # The states of a runner's job, in which `runner` is the runner itself.
     "runner_events": f"""
         id INTEGER PRIMARY KEY AUTOINCREMENT,{_STATUS}""",
-    # `score_low_s` and `score_high_s` are the bounds of the score, null for a task's own eval.
+    # `score_low_s` and `score_high_s` are the bounds of the score, null for a task's own eval. `reference_s` is the
+    # score of the task's reference in the same run, null if it was not timed.
     "results": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
         verdict VERDICT NOT NULL,
@@ -168,7 +169,8 @@ _FACTS = {
         score_s SCORE,
         ended_at MOMENT,
         score_low_s SCORE,
-        score_high_s SCORE
+        score_high_s SCORE,
+        reference_s SCORE
     """,
     # The results, and the partial ones of runs whose jobs were told to end: such a run has no row of `results`. Apart
     # from `results`, whose rows stay small this way: standings read one of them for each ranked run.
@@ -272,6 +274,26 @@ _DERIVED = {
         submitted_at MOMENT NOT NULL,
         PRIMARY KEY (task, task_version, gpu, user)
     """,
+    # The time of the reference in each passing ranked run, that of a milestone too, and the reference of each board,
+    # which follows from those by order statistics.
+    "reference_times": """
+        task NAME NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu NAME NOT NULL,
+        reference_s SCORE NOT NULL,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        PRIMARY KEY (task, task_version, gpu, reference_s, run)
+    """,
+    "board_references": """
+        task NAME NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu NAME NOT NULL,
+        median_s SCORE NOT NULL,
+        runs INTEGER NOT NULL,
+        low_s SCORE,
+        high_s SCORE,
+        PRIMARY KEY (task, task_version, gpu)
+    """,
     # The time of each ended run, with its `runner` if it had no job of its own; and the time of each ended runner
     # without a run, in which `run` is null. `limited` ones count for a limit on the GPU time of `user`.
     "usage": """
@@ -285,6 +307,8 @@ _DERIVED = {
     """,
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
+
+_WITHOUT_ROWID = frozenset({"bests", "reference_times", "board_references"})
 
 _INDEXES = {
     "submissions_by_user": "submissions (user)",
@@ -322,11 +346,11 @@ _VIEWS = (
     """
     CREATE VIEW passing_runs AS
     SELECT runs.id AS run, submissions.id AS submission, submissions.task, submissions.task_version, runs.gpu,
-           submissions.user, results.score_s, submissions.submitted_at
+           submissions.user, results.score_s, submissions.submitted_at, submissions.milestone, results.reference_s
       FROM runs
       JOIN submissions ON submissions.id = runs.submission
       JOIN results ON results.run = runs.id
-     WHERE submissions.mode = 'ranked' AND submissions.milestone = ''
+     WHERE submissions.mode = 'ranked'
        AND results.verdict = 'pass' AND results.score_s IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
     """,
@@ -359,6 +383,7 @@ _VIEWS = (
            events.runner,
            results.verdict, results.message, results.score_s, results.score_low_s, results.score_high_s,
            results.ended_at,
+           reference.median_s, reference.runs AS reference_runs, reference.low_s, reference.high_s,
            (SELECT json_group_array(json_object('text', text, 'by_user', by_user, 'at', at))
               FROM (SELECT * FROM remarks WHERE submission = submissions.id AND action = 'note' ORDER BY id)) AS notes,
            (SELECT json_object('of_submission', CAST(text AS INTEGER), 'by_user', by_user, 'at', at)
@@ -374,6 +399,8 @@ _VIEWS = (
       LEFT JOIN retries ON retries.run = runs.id
             AND retries.number = (SELECT MAX(number) FROM retries AS newest WHERE newest.run = runs.id)
       LEFT JOIN results ON results.run = runs.id
+      LEFT JOIN board_references AS reference ON reference.task = submissions.task
+            AND reference.task_version = submissions.task_version AND reference.gpu = runs.gpu
     """,
 )
 
@@ -396,7 +423,7 @@ def create(db: Database) -> None:
     """Create the tables in an empty database."""
     for table, columns in {**_FACTS, **_DERIVED}.items():
         declared = re.sub(r"^ *([a-z0-9_]+) ([A-Z_]+)([^,\n]*)", _declared, columns, flags=re.MULTILINE)
-        db.execute(f"CREATE TABLE {table} ({declared}){' WITHOUT ROWID' if table == 'bests' else ''}")
+        db.execute(f"CREATE TABLE {table} ({declared}){' WITHOUT ROWID' if table in _WITHOUT_ROWID else ''}")
     for index, columns in _INDEXES.items():
         db.execute(f"CREATE INDEX {index} ON {columns}")
     for statement in (*_TRIGGERS, *_VIEWS):

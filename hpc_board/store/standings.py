@@ -13,18 +13,16 @@ from msgspec.structs import replace
 
 from hpc_board.domain.moderation import RERUN
 from hpc_board.domain.origin import author_of
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standing, Version, ranks
 from hpc_board.domain.user_page import UserRank
-from hpc_board.model.result import Case
-from hpc_board.model.score import reference_score_s
 from hpc_board.model.task import Task
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BEST_FIRST, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.row_values import decoded, plain_text
-from hpc_board.store.rows import cases_value, mark_value, row_id, run_value, standing_value
-from hpc_board.store.runs import stored_cases
+from hpc_board.store.rows import mark_value, reference_value, row_id, run_value, standing_value
 from hpc_board.store.sqlite import Database, Row
 
 if TYPE_CHECKING:
@@ -84,14 +82,15 @@ _OF_ENTRANT = f"""
 _OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
 
-# One statement for all ranks of a user: an index finds the leader of each leaderboard, and counts.
+# One statement for all ranks of a user: an index finds the best score of each leaderboard, and counts.
 _RANKS_OF_USER = """
-SELECT own.*, cases.cases AS leader_cases,
+SELECT own.*, reference.median_s, reference.runs AS reference_runs, reference.low_s, reference.high_s,
        (SELECT MIN(score_s) FROM bests WHERE {of_board}) AS best_s,
        (SELECT COUNT(*) FROM bests WHERE {of_board}) AS users,
        (SELECT COUNT(*) FROM bests WHERE {of_board} AND bests.score_s < own.score_s) AS faster
   FROM ({rows}) AS own
-  LEFT JOIN cases ON cases.run = (SELECT run FROM bests WHERE {of_board} ORDER BY {order} LIMIT 1)
+  LEFT JOIN board_references AS reference ON reference.task = own.task
+        AND reference.task_version = own.task_version AND reference.gpu = own.gpu
  ORDER BY own.task, own.gpu
 """
 _OWN_BOARD = "bests.task = own.task AND bests.task_version = own.task_version AND bests.gpu = own.gpu"
@@ -197,16 +196,14 @@ class Listed(NamedTuple):
         total: the number of rows on all pages.
         own: the row of the reader, or of their best entrant; None among all runs, where a rank counts runs.
         milestones: the board's milestones, the fastest first.
-        leading: the best run of the board, or its fastest milestone without one.
-        cases: the cases of the leading run.
+        reference: the task's reference there.
     """
 
     rows: tuple[Standing, ...]
     total: int
     own: Standing | None
     milestones: tuple[Mark, ...]
-    leading: Standing | Mark | None
-    cases: tuple[Case, ...]
+    reference: Reference | None
 
 
 class StandingsGateway:
@@ -262,10 +259,12 @@ class StandingsGateway:
                 total = db.count("scores", whose, given)
             if rows not in (Rows.RUNS, Rows.ENTRANTS):
                 own = _row_of(db, board, user)
-            marks = _milestones(db, board)
-            first = next(iter(_of_users(db, board, 1, 0)), None)
-            leading = first or next(iter(marks), None)
-            return Listed(found, total, own, marks, leading, stored_cases(db, leading.run) if leading else ())
+            return Listed(found, total, own, _milestones(db, board), ranking.reference_of(db, board))
+
+    def reference(self, task: str, task_version: str, gpu: str) -> Reference | None:
+        """Return the task's reference on one board; None if no passing ranked run timed it."""
+        with self._file.reading() as db:
+            return ranking.reference_of(db, BoardKey(task, task_version, gpu))
 
     def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
         """Return the newest runs that were the fastest of one board at their time, the oldest one first."""
@@ -343,7 +342,7 @@ class StandingsGateway:
         known = {task.name: task for task in tasks}
         with self._file.reading() as db:
             rows = _rows("bests", _OF_USER_ON, among=_ON_SAME_BOARD, order="task, gpu")
-            ranks_of_user = _RANKS_OF_USER.format(rows=rows, of_board=_OWN_BOARD, order=BEST_FIRST)
+            ranks_of_user = _RANKS_OF_USER.format(rows=rows, of_board=_OWN_BOARD)
             given = {"user": plain_text(user), "versions": versions, "limit": -1, "offset": 0}
             return tuple(_user_rank(row, known[row["task"]]) for row in db.query(ranks_of_user, given))
 
@@ -418,8 +417,6 @@ def _row_of(db: Database, board: BoardKey, user: str) -> Standing | None:
 
 
 def _user_rank(row: Row, task: Task) -> UserRank:
-    cases = row["leader_cases"]
-    reference_s = None if cases is None else reference_score_s(cases_value(cases), task.ranking_by)
     standing = standing_value(row, row["faster"] + 1)
     return UserRank(
         task=task.name,
@@ -427,7 +424,7 @@ def _user_rank(row: Row, task: Task) -> UserRank:
         row=replace(standing, harness=task.harness),
         users=row["users"],
         best_s=row["best_s"],
-        speedup=None if reference_s is None else reference_s / standing.score_s,
+        reference=reference_value(row),
     )
 
 

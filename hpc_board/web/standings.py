@@ -34,7 +34,7 @@ class Row(msgspec.Struct, frozen=True):
     """A row of a table; `ratio` is that of its time to the best one, `speed` the inverse in percent, up to 100.
 
     `below` are lines below the name. `kind` is the class of the row, one of the first three ranks or "beside" them.
-    `run` is the number of its run.
+    `run` is the number of its run, and `at` the time of its submission; the reference has neither.
     """
 
     kind: str
@@ -44,10 +44,10 @@ class Row(msgspec.Struct, frozen=True):
     interval: str
     ratio: str
     speed: float
-    run: int
+    run: int | None
     notes: Sequence[str]
     below: Sequence[str]
-    at: datetime
+    at: datetime | None
 
 
 class BoardTable(msgspec.Struct, frozen=True):
@@ -116,14 +116,14 @@ def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterato
 def _facts(task: Task, found: Page) -> str:
     """Return the facts about a leaderboard beside its name."""
     best_s = found.rows[0].score_s
-    speedup = found.speedup(best_s)
+    speedup = found.speedup(found.rows[0])
     return ", ".join(
         filter(
             None,
             (
                 count_text(found.total, "user"),
                 f"best {duration_text(best_s * 1e9)}",
-                f"{speedup_text(speedup)} as fast as the reference" if speedup else "",
+                f"{speedup_text(speedup.ratio)} as fast as the reference" if speedup else "",
                 "" if task.harness == ISOLATED else "judged by the task's own harness",
             ),
         )

@@ -66,10 +66,11 @@ class DeadlyRuns(RunGateway):
         ended_at: datetime | None = None,
         *,
         interval: Interval | None = None,
+        reference_s: float | None = None,
     ) -> bool:
         if self.point == "at the job's end":
             die()
-        return super().finish(number, status, result, score_s, ended_at, interval=interval)
+        return super().finish(number, status, result, score_s, ended_at, interval=interval, reference_s=reference_s)
 
 
 class DeadlyScheduler:

@@ -22,6 +22,7 @@ from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
+from hpc_board.model.score import reference_score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server
@@ -250,7 +251,10 @@ def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
         return
     interval = None if told.interval is None else Interval(*told.interval)
     ended_at = datetime.fromisoformat(result.ended_at)
-    assert store.runs.finish(run, status, result, told.score_s, ended_at, interval=interval)
+    stored = store.runs.get(run)
+    task = store.submissions.task(stored.task, stored.task_version)
+    reference_s = None if told.score_s is None else reference_score_s(result.cases, task.ranking_by)
+    assert store.runs.finish(run, status, result, told.score_s, ended_at, interval=interval, reference_s=reference_s)
 
 
 def commands() -> dict[tuple[str, ...], click.Command]:

@@ -20,6 +20,7 @@ from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import OptionRules
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
@@ -319,7 +320,8 @@ class FakeBoard(Board):
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.histories: dict[str, tuple[Standing, ...]] = {}
-        self.marks: dict[str, tuple[Mark, ...]] = {}
+        self.milestones: dict[str, tuple[Mark, ...]] = {}
+        self.references: dict[str, Reference] = {}
         self.entries: tuple[FeedEntry, ...] = ()
         self.removed_runs: tuple[Run, ...] = ()
         self.logs = {40: "loading modules\nhello from the job\n"}
@@ -656,7 +658,8 @@ class FakeBoard(Board):
             end = None if limit is None else offset + limit
             part = tuple(shown[offset:end])
             self.read_rows.append(len(part))
-            pages.append(Page(gpu, version or "v1", part, len(shown), offset, own, self.marks.get(gpu, ())))
+            beside = self.milestones.get(gpu, ()), self.references.get(gpu)
+            pages.append(Page(gpu, version or "v1", part, len(shown), offset, own, *beside))
         return pages
 
     def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:  # noqa: ARG002
@@ -707,7 +710,10 @@ class FakeBoard(Board):
     def of_user(self, user: str) -> UserPage:
         self._enter("of_user")
         rows = [(gpu, rows, row) for gpu, rows in self.boards.items() for row in rows if row.user == user]
-        ranks = tuple(UserRank("vectoradd", gpu, row, len(rows), rows[0].score_s, 1.5) for gpu, rows, row in rows)
+        ranks = tuple(
+            UserRank("vectoradd", gpu, row, len(rows), rows[0].score_s, Reference(1.5 * row.score_s, 1))
+            for gpu, rows, row in rows
+        )
         return UserPage(user, ranks, tuple(run_ for run_ in self.known_runs if run_.user == user))
 
     def users(self, part: str = "", limit: int = 1_000) -> tuple[str, ...]:

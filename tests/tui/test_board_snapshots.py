@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind
 from tests.tui.driving import SnapCompare, app_on, press, settled
@@ -32,9 +33,8 @@ SCREENS = {
 def full() -> Timed:
     """A board of a hundred users with a milestone and a reference, where ada is the 61st."""
     board = Timed()
-    reference = Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW)
     milestone = Mark(MarkKind.MILESTONE, "float4", 11.9e-6, 5, 5, NOW - timedelta(days=3), "float4.py")
-    board.marks = {"H100": (milestone, reference)}
+    board.milestones, board.references = {"H100": (milestone,)}, {"H100": Reference(44e-6, 12)}
     rows = [
         standing(
             place + 1, "ada" if place == 60 else f"user{place}", (11 + place * 0.3) * 1e-6, 1000 + place, 3 + place
@@ -68,7 +68,7 @@ def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, 
 def close() -> FakeBoard:
     """A board on a CPU whose times are uncertain, so that some rows tie with the one above."""
     board = FakeBoard()
-    board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 7.1e-3, 17, 34, NOW),)}
+    board.references = {"H100": Reference(7.1e-3, 12)}
     times_ms = ((1.9, 2.1, 2.4), (2.2, 2.3, 2.6), (2.99, 3.0, 3.01), (0.99, 12.3, 14.1), (100, 123, 456))
     users = ("bob", "ada", "carol", "dmitri-with-a-long-name", "eve")
     rows = [

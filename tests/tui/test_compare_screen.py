@@ -7,8 +7,8 @@ import pytest
 from textual.app import App
 
 from hpc_board.domain.comparison import CaseDifference, Compared, Comparison, Difference, compared
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import RunState
-from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Ranking
@@ -71,7 +71,7 @@ def told(app: App[None], words: str) -> bool:
 
 async def test_a_mark_is_on_one_row_beside_the_reference_of_its_run() -> None:
     board = Timed()
-    board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW),)}
+    board.references = {"H100": Reference(44e-6, 12)}
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "home", "m")

@@ -26,6 +26,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.score import reference_score_s
 from hpc_board.model.task import Mode
 from hpc_board.runs.dispatch import DispatchPlan
 from hpc_board.runs.reconciler import ClusterLocks
@@ -152,8 +153,15 @@ class Recorded:
                 store.runs.record(run.id, status)
             if result is not None:
                 end = datetime.fromisoformat(result.ended_at)
+                ranking_by = board.tasks.get(task).ranking_by
                 store.runs.finish(
-                    run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s, end, interval=interval
+                    run.id,
+                    status_of(RunState.FINISHED),
+                    replace(result, run=run.id),
+                    score_s,
+                    end,
+                    interval=interval,
+                    reference_s=None if score_s is None else reference_score_s(result.cases, ranking_by),
                 )
             return store.runs.get(run.id)
 

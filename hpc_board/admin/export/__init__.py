@@ -30,6 +30,7 @@ from hpc_board.admin.export.columns import (
 )
 from hpc_board.boards.pages import page
 from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS
+from hpc_board.domain.reference import Reference, speedup_keys
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
@@ -243,12 +244,14 @@ class Export(msgspec.Struct, frozen=True):
         return Written(runs, boards)
 
     def _board(self, board: RankedBoard) -> dict[str, Any]:
-        rows = self.store.standings.list(board.task, board.task_version, board.gpu)
+        key = board.task, board.task_version, board.gpu
+        reference = self.store.standings.reference(*key)
         return {
             "task": one_line(board.task),
             "task_version": board.task_version,
             "gpu": one_line(board.gpu),
-            "rows": list(map(_standing, rows)),
+            "reference": reference and msgspec.structs.asdict(reference),
+            "rows": [_standing(row, reference) for row in self.store.standings.list(*key)],
         }
 
     def _write_parquet(self, sink: IO[bytes]) -> int:
@@ -342,7 +345,7 @@ def _csv_cell(value: Value) -> str | int | float:
     return value
 
 
-def _standing(row: Standing) -> dict[str, Any]:
+def _standing(row: Standing, reference: Reference | None) -> dict[str, Any]:
     return {
         "rank": row.rank,
         "user": one_line(row.user),
@@ -356,6 +359,7 @@ def _standing(row: Standing) -> dict[str, Any]:
         "score_low_s": row.interval and row.interval.low_s,
         "score_high_s": row.interval and row.interval.high_s,
         "overlaps_above": row.overlaps_above,
+        **speedup_keys(None if reference is None else reference.speedup(row.score_s, row.interval)),
     }
 
 

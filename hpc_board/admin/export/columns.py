@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board.domain.export import CASES, RUNS, SAMPLES, TASKS
+from hpc_board.domain.reference import speedup_keys
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Case, Log
 from hpc_board.model.task import Task
@@ -171,6 +172,12 @@ class RunColumns(Columns, frozen=True):
     """its tags, as `KEY=VALUE`"""
     parent: int | None
     """submission that it continues"""
+    speedup: float | None
+    """speedup of the score over the [reference](results.md#the-reference) of the leaderboard"""
+    speedup_low: float | None
+    """lower bound of its 80 % confidence interval, if the score and the reference have one"""
+    speedup_high: float | None
+    """its upper bound"""
 
 
 class CodeColumns(Columns, frozen=True):
@@ -348,6 +355,7 @@ def run_cells(row: Row) -> dict[str, Value]:
         "rerun_of": rerun and rerun.of_submission,
         "rerun_by": rerun and rerun.by_user,
         "tags": tuple("=".join(map(_line, tag)) for tag in row["origin"].tags),
+        **speedup_keys(row["speedup"]),
     }
     code = {} if row["code"] is None else {"code": row["code"].decode("utf-8", "replace")}
     return {**_cells(found, _RUN_KINDS), **code, **_output_cells(row["outputs"])}

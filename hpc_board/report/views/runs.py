@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from hpc_board.domain.reference import speedup_keys
 from hpc_board.domain.run import Run, Status, WholeRun
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.standing import Placing, verdict_line
@@ -129,6 +130,19 @@ class StatusView(View, frozen=True):
         return view_of(cls, status, attempt=status.attempt or None)
 
 
+class ReferenceView(View, frozen=True):
+    """The reference of a leaderboard: the one time to which the speedups there are relative."""
+
+    median_s: Seconds
+    """the median time of the task's reference, by the ranking rule, over all ranked runs that passed"""
+    low_s: Seconds | None
+    """the lower bound of its 80 % confidence interval; `null` below four runs"""
+    high_s: Seconds | None
+    """its upper bound"""
+    runs: int
+    """the number of these runs"""
+
+
 class RunView(View, frozen=True):
     """A run in a list."""
 
@@ -218,6 +232,11 @@ class RunView(View, frozen=True):
     """the tags of the submission"""
     parent: int | None
     """the submission that it continues"""
+    speedup: float | None
+    """the speedup of its score over the reference of the leaderboard; `null` without one"""
+    speedup_low: float | None
+    """the lower bound of its 80 % confidence interval; `null` unless the score and the reference have one"""
+    speedup_high: float | None
 
     @classmethod
     def of(cls, run: Run, placing: Placing | None, cases: Sequence[CaseView], **others: Any) -> Self:
@@ -234,6 +253,7 @@ class RunView(View, frozen=True):
             message=printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
             verdict_line=line,
             options=msgspec.to_builtins(run.options),
+            **speedup_keys(run.speedup),
             **others,
         )
 
@@ -261,6 +281,8 @@ class WholeRunView(RunView, frozen=True):
     """the memory and the processors that the job used; `null` without a result"""
     children: list[int]
     """the newest 100 submissions that continue its own"""
+    reference: ReferenceView | None
+    """the reference of its leaderboard; `null` if no ranked run has timed it"""
 
     @classmethod
     def with_result(cls, whole: WholeRun, *, samples: bool) -> "WholeRunView":

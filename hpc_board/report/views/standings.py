@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 
 from hpc_board.domain.comparison import Comparison, Difference, KernelPair, kernel_pairs
 from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.reference import speedup_keys
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Standing, Version
 from hpc_board.domain.user_page import UserPage, UserRank
@@ -14,7 +15,7 @@ from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
 from hpc_board.report.views import Moment, Seconds, Unchanged, View, view_of
 from hpc_board.report.views.results import KernelView
-from hpc_board.report.views.runs import RemovedRunView, RunView
+from hpc_board.report.views.runs import ReferenceView, RemovedRunView, RunView
 
 
 class RowView(View, frozen=True):
@@ -34,7 +35,10 @@ class RowView(View, frozen=True):
     emulated: bool
     harness: str
     speedup: float | None
-    """the speedup over the reference; `null` if that was not timed"""
+    """the speedup over the reference of the leaderboard; `null` without one"""
+    speedup_low: float | None
+    """the lower bound of its 80 % confidence interval; `null` unless the score and the reference have one"""
+    speedup_high: float | None
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval"""
     score_high_s: Seconds | None
@@ -46,7 +50,7 @@ class RowView(View, frozen=True):
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
-        return view_of(cls, row, speedup=page.speedup(row.score_s))
+        return view_of(cls, row, **speedup_keys(page.speedup(row)))
 
 
 class MarkView(View, frozen=True):
@@ -57,13 +61,16 @@ class MarkView(View, frozen=True):
     name: str
     """the name of the milestone, or `reference`"""
     score_s: Seconds
-    submission: int
-    run: int
-    submitted_at: Moment
+    submission: int | None
+    """the number of the submission; `null` for the reference, which is timed in every run"""
+    run: int | None
+    """the number of the run; `null` for the reference"""
+    submitted_at: Moment | None
+    """the time of the submission; `null` for the reference"""
     file_name: str
     emulated: bool
     speedup: float | None
-    """the speedup over the reference; `null` if that was not timed"""
+    """the speedup over the reference of the leaderboard; `null` without one"""
 
 
 class PageView(View, frozen=True):
@@ -82,6 +89,8 @@ class PageView(View, frozen=True):
     """your row, wherever it is"""
     marks: list[MarkView]
     """the reference and the [milestones](results.md#rows-without-a-rank), which have no rank"""
+    reference: ReferenceView | None
+    """the reference; `null` if no ranked run has timed it"""
 
     @classmethod
     def of(cls, page: Page, **others: Any) -> Self:
@@ -91,7 +100,7 @@ class PageView(View, frozen=True):
             page,
             rows=[RowView.of(row, page) for row in page.rows],
             own=page.own and RowView.of(page.own, page),
-            marks=[view_of(MarkView, mark, speedup=page.speedup(mark.score_s)) for mark in page.marks],
+            marks=[view_of(MarkView, mark, speedup=speedup_keys(page.speedup(mark))["speedup"]) for mark in page.marks],
             **others,
         )
 
@@ -175,7 +184,7 @@ class UserRankView(RowView, frozen=True):
 
     @classmethod
     def of_user(cls, rank: UserRank) -> "UserRankView":
-        return view_of(cls, rank.row, task=rank.task, gpu=rank.gpu, users=rank.users, speedup=rank.speedup)
+        return view_of(cls, rank.row, task=rank.task, gpu=rank.gpu, users=rank.users, **speedup_keys(rank.speedup))
 
 
 class UserPageView(View, frozen=True):
@@ -211,13 +220,14 @@ class HistoryRunView(View, frozen=True):
 class HistoryView(View, frozen=True):
     """A user's runs on a leaderboard."""
 
+    ATTRIBUTES: ClassVar = {"reference_s": "reference.median_s"}
     gpu: str
     version: str
     """the version of the task"""
     total: int
     """the number of runs, of which the newest 10,000 are listed"""
     reference_s: Seconds | None
-    """the time of the reference"""
+    """the median time of the reference"""
     runs: list[HistoryRunView]
     """the runs in the order of their submissions"""
 

@@ -58,8 +58,8 @@ class StandingsScreen(RunScreen):
         *(binding(name, show=False) for name in ("edit", "watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
-        "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
-        "brackets have no rank. self-run: the job ran under the user's account. verified: the job ran under the "
+        "[reference] is the median time of the task's reference in all ranked runs; Speedup is relative to it. Names "
+        "in brackets have no rank. self-run: the job ran under the user's account. verified: the job ran under the "
         "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
         "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
         "row above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. "
@@ -176,6 +176,8 @@ class StandingsScreen(RunScreen):
         if line is None or gpu is None:
             return None
         number = line.id if isinstance(line, Run) else line.run
+        if number is None or line.submission is None:
+            return None
         user = self.board.user if isinstance(line, Mark) else line.user
         return NamedRun(number, line.submission, self._task_name, gpu, user)
 
@@ -235,7 +237,9 @@ class StandingsScreen(RunScreen):
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:
         chosen = event.item
-        self.post_message(Open(targets.Report(chosen.id if isinstance(chosen, Run) else chosen.run)))
+        number = chosen.id if isinstance(chosen, Run) else chosen.run
+        if number is not None:
+            self.post_message(Open(targets.Report(number)))
 
     @on(BoardPane.Searched)
     def _take_words(self, event: BoardPane.Searched) -> None:

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
@@ -130,7 +131,7 @@ class UserScreen(RunScreen):
             "rank": toned(rank_text(row), tone),
             "users": toned(rank.users, Tone.MUTED),
             "score": toned(score_text(row.score_s), tone),
-            "speedup": toned(speedup_text(rank.speedup), tone),
+            "speedup": toned(speedup_text(ratio_of(rank.speedup)), tone),
             "behind": toned("" if first else speedup_text(row.score_s / rank.best_s), Tone.MUTED),
             "file": toned(row.file_name, Tone.MUTED),
             "run": toned(row.run, Tone.MUTED),

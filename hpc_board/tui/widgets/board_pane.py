@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, with_marks
+from hpc_board.domain.standing import Mark, Page, Record, Standing, with_marks
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
@@ -55,11 +55,6 @@ class Placed(msgspec.Struct, frozen=True):
 _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run, by_place=True)
 
 
-def _marked_as(row: Standing | Mark | Run) -> int | None:
-    """Return the submission whose mark a row shows; the reference has only that of the leader's run."""
-    return None if isinstance(row, Mark) and row.kind is MarkKind.REFERENCE else row.submission
-
-
 class BoardPane(ListPane[Placed]):
     """The board on `gpu` for `user`, with the GPU's name as its title, and a summary and a plot of its records below.
 
@@ -89,7 +84,7 @@ class BoardPane(ListPane[Placed]):
             cells=lambda placed: self.cells_of(placed.row),
             sorted_by=lambda _: _BY_PLACE,
             filter_words="search users and files; after Enter, n and N step through the matches",
-            submission=_marked_as,
+            submission=lambda row: row.submission,
             nothing=self._nothing,
             title=gpu,
         )

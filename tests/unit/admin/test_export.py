@@ -435,7 +435,7 @@ def test_what_has_no_rank_is_between_the_ranks() -> None:
         Mark(MarkKind.MILESTONE, "best", 1e-3, 7, 7, AT, "m.py"),
         Mark(MarkKind.MILESTONE, "naive", 9e-3, 8, 8, AT, "m.py"),
     )
-    found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
+    found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, milestones=marks)
     assert [row.run for row in rows(found)] == [7, 1, 2, 8]
     # A mark that is slower than all shown rows may be faster than the others.
     assert len(list(rows(replace(found, total=3)))) == 3

@@ -201,7 +201,7 @@ def shown_names(page: Page) -> list[str]:
 def test_marks_stand_where_their_times_belong_and_on_the_page_where_that_is() -> None:
     rows = tuple(row(rank, f"u{rank}", rank * 10e-6) for rank in range(1, 5))
     marks = (mark("a", 5e-6), mark("b", 25e-6), mark("c", 99e-6))
-    whole = Page("H100", "v", rows, 4, marks=marks)
+    whole = Page("H100", "v", rows, 4, milestones=marks)
     assert shown_names(whole) == ["[a]", "u1", "u2", "[b]", "u3", "u4", "[c]"]
     assert shown_names(replace(whole, rows=rows[:2]))[:3] == ["[a]", "u1", "u2"]
     assert "[b]" not in shown_names(replace(whole, rows=rows[:2]))

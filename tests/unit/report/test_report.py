@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.standing import Mark, MarkKind, Page, Placing, Standing
+from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.harness.progress import Step
 from hpc_board.harness.result_file import killed
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -610,9 +611,8 @@ def test_an_emulated_run_is_marked() -> None:
 
 def test_a_board_marks_the_speedups_below_1() -> None:
     rows = [Standing(rank, user, score_s, 1, 1, AT, "k.py", "self-run") for rank, user, score_s in _SPEEDS]
-    mark = Mark(MarkKind.REFERENCE, "reference", 2e-6, 1, 1, AT)
     text = plain(
-        board_report("vectoradd", replace(page_of(*rows), marks=(mark,)), "ada"),
+        board_report("vectoradd", replace(page_of(*rows), reference=Reference(2e-6, 1)), "ada"),
         None,
         lambda text, tone: f"<{tone}>{text}" if tone is Tone.BAD else text,
     )

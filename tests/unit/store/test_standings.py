@@ -1,5 +1,6 @@
 import re
 import sqlite3
+import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing, Rows, Standing
+from hpc_board.model.measurement import median_interval
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import Store, ranking
@@ -50,10 +53,11 @@ def finish(
     score_s: float | None,
     verdict: Verdict = Verdict.PASS,
     interval: Interval | None = None,
+    reference_s: float | None = None,
 ) -> None:
     result = Result(run=run.id, nonce="n", mode=run.mode.value, verdict=verdict, message="", cases=())
     ended = Status(RunState.FINISHED, NOON + timedelta(hours=1))
-    assert store.runs.finish(run.id, ended, result, score_s, interval=interval)
+    assert store.runs.finish(run.id, ended, result, score_s, interval=interval, reference_s=reference_s)
 
 
 def passed(store: Store, user: str, score_s: float, *, minutes: float = 0, gpu: str = "H100", task: Task = TASK) -> Run:
@@ -231,6 +235,52 @@ def test_a_milestone_that_was_removed_is_not_shown(store: Store) -> None:
     store.moderation.remove([submission.id], "ada", NOON, "wrong")
 
     assert (before, marked()) == (["eager"], [])
+
+
+def timed(store: Store, user: str, score_s: float, reference_s: float | None) -> Run:
+    (run,) = submitted(store, user)
+    finish(store, run, score_s, interval=Interval(score_s / 1.1, score_s * 1.1), reference_s=reference_s)
+    return run
+
+
+def reference(store: Store) -> Reference | None:
+    found = store.standings.reference(*BOARD)
+    assert store.standings.page(*BOARD, Rows.USERS, "ada").reference == found
+    assert {run.reference for run in store.runs.list()} <= {found}
+    assert {rank.reference for user in ("ada", "eve") for rank in store.standings.of_user(user, [TASK])} <= {found}
+    return found
+
+
+def test_the_reference_is_the_median_of_all_ranked_runs_whoever_leads(path: Path, store: Store) -> None:
+    assert reference(store) is None
+    timed(store, "ada", 2.0, None)
+    assert reference(store) is None
+    mine = timed(store, "ada", 2.0, 6.0)
+    assert reference(store) == Reference(6.0, 1)
+    # A faster run in which the reference was slow takes the lead, and the speedup of the others stays.
+    leader = timed(store, "eve", 1.0, 8.0)
+    timed(store, "bob", 3.0, 6.2)
+    assert reference(store) == Reference(6.2, 3)
+    timed(store, "bob", 3.0, 6.1)
+    found = reference(store)
+    assert found == Reference(6.15, 4, 6.0, 8.0)
+    speedup = store.runs.get(mine.id).speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx(3.075)
+    assert [speedup.low, speedup.high] == pytest.approx([2.787, 4.067], abs=1e-3)
+    store.moderation.remove([leader.submission], "root", NOON, "")
+    assert reference(store) == Reference(6.1, 3)
+    store.moderation.readmit([leader.submission], "root", NOON, "")
+    with opened(path) as db:
+        ranking.readmit(db, leader.submission)
+    assert reference(store) == found
+
+
+def test_the_reference_of_many_runs_has_the_median_and_the_bounds_of_all_their_times(store: Store) -> None:
+    times = [100 + 37 * number % 101 for number in range(60)]
+    for time_s in times:
+        timed(store, "ada", 1.0, float(time_s))
+    assert reference(store) == Reference(statistics.median(times), 60, *median_interval(times))
 
 
 HISTORIES = st.lists(

@@ -1,0 +1,60 @@
+"""The reference of a leaderboard: one time of the task's own solution, to which every speedup there is relative."""
+
+import math
+
+import msgspec
+
+from hpc_board.domain.score_interval import Interval
+
+RUNS_FOR_INTERVAL = 4
+"""The least number of runs whose shortest and longest time enclose the median in 8 of 10 cases."""
+
+
+class Speedup(msgspec.Struct, frozen=True):
+    """The ratio of the reference's time to a score, and the bounds of its 80 % confidence interval, if known."""
+
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """The time of the reference on one GPU: the median over the `runs` that were ranked, each by the ranking rule.
+
+    `low_s` and `high_s` are two of these times, which enclose the median in 8 of 10 cases however the times are
+    distributed (order statistics); None below RUNS_FOR_INTERVAL.
+    """
+
+    median_s: float
+    runs: int
+    low_s: float | None = None
+    high_s: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the bounds of the median; None if they are unknown."""
+        return None if self.low_s is None or self.high_s is None else Interval(self.low_s, self.high_s)
+
+    def speedup(self, score_s: float, interval: Interval | None = None) -> Speedup:
+        """Return the speedup of a score; it has bounds if the score and the reference have them.
+
+        Both are independent, so the distances of their bounds add up as squares of logarithms.
+        """
+        ratio = self.median_s / score_s
+        own = self.interval
+        if own is None or interval is None:
+            return Speedup(ratio)
+        less = math.hypot(math.log(self.median_s / own.low_s), math.log(interval.high_s / score_s))
+        more = math.hypot(math.log(own.high_s / self.median_s), math.log(score_s / interval.low_s))
+        return Speedup(ratio, ratio * math.exp(-less), ratio * math.exp(more))
+
+
+def ratio_of(speedup: Speedup | None) -> float | None:
+    """Return the ratio of a speedup; None without one."""
+    return None if speedup is None else speedup.ratio
+
+
+def speedup_keys(speedup: Speedup | None) -> dict[str, float | None]:
+    """Return a speedup and its bounds by the names that they have in JSON and in tables."""
+    ratio, low, high = (None, None, None) if speedup is None else msgspec.structs.astuple(speedup)
+    return {"speedup": ratio, "speedup_low": low, "speedup_high": high}
