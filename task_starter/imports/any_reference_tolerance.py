@@ -14,14 +14,14 @@ import numpy as np
 import torch
 import utils
 
-FACTOR_MIN = 8.0
+FACTOR_MIN = 24.0
 FACTOR_MAX = 1024.0
 FACTOR_UNKNOWN = 64.0
 """The factor if a function has no gradient."""
 
-NEIGHBOURS = 3
+NEIGHBOURS = 8
 OUTPUTS = 3
-"""The number of elements whose terms are counted."""
+"""The number of elements whose terms are counted, together."""
 
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 _factors: dict[object, float] = {}
@@ -37,7 +37,7 @@ def check(
 ) -> tuple[bool, str]:
     """Return whether `output` is the value of `function(*arguments)` within the tolerance, and the faults if not.
 
-    `exact` is the function in float64, with these `parameters`; by default the same one. `key` names it.
+    `exact` is the function in float64, by default the same one; `parameters` are those of the function, `key` names it.
     """
     exact = exact or function
     own = leaves(_called(function, arguments))
@@ -46,7 +46,7 @@ def check(
     try:
         fine = leaves(_called(exact, wide))
         near = leaves(_called(exact, shifted))
-        factor = _factor(exact, wide, parameters, (key, *(tuple(leaf.shape) for leaf in leaves(arguments))))
+        factor = _factor(function, arguments, parameters, (key, *(tuple(leaf.shape) for leaf in leaves(arguments))))
     except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         fault = f"\nThe reference cannot compute in float64 ({str(error)[:200]}): float32 decides."
         fine, near = own, leaves(_called(function, mapped(arguments, _moved)))
@@ -163,8 +163,10 @@ def _terms(function: Callable[..., Any], arguments: Sequence[Any], parameters: S
     with torch.enable_grad():
         value = function(*mapped(arguments, watch))
         results = [leaf.reshape(-1) for leaf in _leaves(value) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        elements = [
-            result[result.numel() * part // (OUTPUTS + 1)] for result in results[:1] for part in range(1, OUTPUTS + 1)
-        ]
-        found = [torch.autograd.grad(each, watched, retain_graph=True, allow_unused=True) for each in elements]
-    return max((int(torch.count_nonzero(each)) for some in found for each in some if each is not None), default=0)
+        places = [results[0].numel() * part // (OUTPUTS + 1) for part in range(1, OUTPUTS + 1)] if results else []
+        if not places or not watched:
+            return 0
+        total = results[0][sorted(set(places))].sum()
+        found = torch.autograd.grad(total, watched, allow_unused=True)
+    terms = max((int(torch.count_nonzero(each)) for each in found if each is not None), default=0)
+    return math.ceil(terms / len(set(places)))

@@ -43,7 +43,7 @@ def check_implementation(data: dict[str, Any], output: Any) -> tuple[bool, str]:
         finally:
             torch.set_default_dtype(torch.float32)
 
-    return check(model, data["inputs"], output, in_float64, list(exact.parameters()), key[0])
+    return check(model, data["inputs"], output, in_float64, list(model.parameters()), key[0])
 
 
 def _key(data: dict[str, Any]) -> tuple[_Sizes, int]:
@@ -55,7 +55,7 @@ def _hashable(sizes: dict[str, Any]) -> _Sizes:
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sizes.items())
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _model(sizes: _Sizes, seed: int) -> tuple[Any, Any]:
     """Return the arguments of the constructor, and the model of a seed."""
     source = _source(sizes)
