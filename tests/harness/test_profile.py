@@ -86,7 +86,8 @@ def test_a_wrong_kernel_is_not_profiled(tmp_path: Path) -> None:
 def test_torch_s_profiler_names_the_operators_and_leaves_a_trace(tmp_path: Path) -> None:
     found = profiled(tmp_path, TORCH)
     text = found.result.profile.text
-    assert "by torch.profiler" in text
+    assert text.count("by torch.profiler; without it, the call took ") == 2
+    assert found.result.stderr.text == "", "Kineto's own lines are not the kernel's"
     assert "aten::mul" in text
     assert found.result.provenance["profiler"] == "torch.profiler"
     (mul,) = [each for each in found.result.kernels if (each.case, each.name) == (0, "aten::mul")]

@@ -145,6 +145,7 @@ class Profile:
         self._deadline = deadline
         self._parts: list[str] = []
         self._steps: list[str] = []
+        self._call_ns: dict[int, float] = {}
         self._room_bytes = _KEPT_BYTES_MAX
 
     def steps(self, worker: Worker, index: int) -> None:
@@ -155,9 +156,10 @@ class Profile:
             for name, step_ns in self._bench.steps_ns.items():
                 found.setdefault(name, []).append(step_ns)
         medians = {name: sorted(times)[len(times) // 2] for name, times in found.items()}
-        call_ns, around_ns = medians.pop(CALL_STEP), duration_text(sum(medians.values()))
+        call_ns = self._call_ns[index] = medians.pop(CALL_STEP)
+        around = duration_text(sum(medians.values()))
         steps = ", ".join(f"{name} {duration_text(step_ns)}" for name, step_ns in medians.items())
-        self._steps.append(f"{self._title(index)}: the call {duration_text(call_ns)}; around it {around_ns}: {steps}")
+        self._steps.append(f"{self._title(index)}: the call {duration_text(call_ns)}; around it {around}: {steps}")
 
     def case(self, index: int) -> None:
         """Profile a case with the first usable profiler; one that fails is not tried again."""
@@ -218,7 +220,8 @@ class Profile:
             self.used.append(profiler)
         limit = max(_CASE_TEXT_MIN, _TEXT_MAX // len(self._bench.phase.cases))
         kept = self._kept(profiler, index, (folder, home))
-        return replace(found, text="\n".join([f"  by {profiler.name}{kept}", printable(found.text, limit)]))
+        by = f"  by {profiler.name}; without it, the call took {duration_text(self._call_ns[index])}{kept}"
+        return replace(found, text="\n".join([by, printable(found.text, limit)]))
 
     def _call(self, worker: Worker, index: int, *, cold: bool) -> None:
         self._bench.call(worker, index, [secret_seed()], timed=cold)
