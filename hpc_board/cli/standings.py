@@ -99,7 +99,7 @@ _version = click.option(
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
-    "--user", metavar="NAME", help="A user's ranks on all leaderboards, and newest runs.", shell_complete=user_names
+    "--user", metavar="NAME", help="A user's ranks on all boards, and newest runs.", shell_complete=user_names
 )
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and numbers of entries.")
 def show(
@@ -121,7 +121,7 @@ def show(
     """Show the standings of a task on each GPU.
 
     A row is an account's best passing ranked run, or with --by entrant that of each of its entrants. Your own row is
-    always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the leaderboards
+    always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the boards
     with their leaders.
     """
     of_page = all_users or all_runs or by == "entrant" or top is not None or place > 1
@@ -218,7 +218,7 @@ def history(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show your times on a leaderboard over time.
+    """Show your times on a board over time.
 
     Prints a plot and a table of all passing ranked runs in order of submission. VS BEST is the change from the
     fastest earlier run, the band of the plot its 95 % confidence interval. The plot also has the best time of the
@@ -241,9 +241,9 @@ def history(
                 title=f"{task} on {page.gpu}: scores of {one_line(whose)} by submission",
             )
             for page in pages
-            if len(page.rows) > 1
+            if page.rows
         ]
-        write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has fewer than two passing ranked runs there")
+        write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has no passing ranked run there")
     if as_json:
         from hpc_board.report.views.standings import HistoriesView, HistoryView
 
@@ -302,7 +302,7 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
 
 
 def _print_leaders(board: Board, gpus: Sequence[str], *, as_json: bool) -> None:
-    """Print the first row of each leaderboard, and that of the user."""
+    """Print the first row of each board, and that of the user."""
     chosen = {board.gpus.get(each).name for each in gpus}
     refresh(board)
     found = []

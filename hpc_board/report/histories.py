@@ -10,7 +10,7 @@ from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
-from hpc_board.report.formatting import moment_text, score_text
+from hpc_board.report.formatting import count_text, moment_text, score_text
 from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
@@ -33,9 +33,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
         return heading, Paragraph("No passing ranked runs yet.")
     left_out = left_out_text(page)
     report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
-    if len(runs) > 1:
-        report.append(text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS))
-    report.append(_table(runs))
+    report += [text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)]
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
@@ -56,10 +54,10 @@ def left_out_text(page: Page) -> str:
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of two runs or more, in order: the slower the higher, with the board's best at their times.
+    """Return the plot of runs, in order: the slower the higher, with the board's best at their times.
 
-    The band is the interval of each change from the fastest earlier run. Days are those of the time zone, None for that
-    of this process.
+    The band is the interval of each change from the fastest earlier run; a single run has the interval of its score.
+    Days are those of the time zone, None for that of this process.
     """
     last = len(runs) - 1.0
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
@@ -68,15 +66,20 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
     if len(runs) > _SLOWER_MAX:
         signs = [sign.replace(_SLOWER, "") for sign in signs]
     new = [point for point, sign in zip(points, signs, strict=True) if sign == _BEST]
-    lead = _leads(runs, records)
+    lead, bands = _leads(runs, records), [*_bands(runs)]
     values = [score_s for _, score_s in (*points, *lead)]
     days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
+    across = Axis(0.0, last, ((0.0, days[0]), (last, days[1] if days[1] != days[0] else "")))
+    if len(runs) == 1:
+        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, days[0]), (1.0, "")))
+        lead = [(x, score_s) for _, score_s in lead for x in (across.low, across.high)]
+        values += [bound_s for band in bands for bounds in band.bounds for bound_s in bounds]
     return Plot(
         "Score by submission",
-        Axis(0.0, last, ((0.0, days[0]), (last, days[1] if days[1] != days[0] else ""))),
+        across,
         Axis.even(min(values), max(values), _TICKS, score_text),
         (
-            *_bands(runs),
+            *bands,
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
             Series(Kind.LINE, tuple(points), Tone.QUIET),
             Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD),
@@ -93,7 +96,7 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
                 if sign in signs
             ),
         ),
-        f"{one_line(runs[0].user)} on {days[1]}: best {score_text(new[-1][1])} of {len(runs)} runs, "
+        f"{one_line(runs[0].user)} on {days[1]}: best {score_text(new[-1][1])} of {count_text(len(runs), 'run')}, "
         f"first {score_text(new[0][1])} on {days[0]}",
     )
 
@@ -128,8 +131,11 @@ def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> list[tuple[fl
 
 
 def _bands(runs: Sequence[Standing]) -> Iterator[Series]:
-    """Yield a band for each stretch of runs whose interval is known."""
+    """Yield a band for each stretch of runs whose interval is known, and for a single run with one."""
     name = "95 % interval"
+    if len(runs) == 1 and (interval := runs[0].interval) is not None:
+        ends = interval.low_s, interval.high_s
+        yield Series(Kind.BAND, ((0.0, runs[0].score_s),), Tone.QUIET, name, bounds=(ends,))
     for is_known, group in groupby(enumerate(runs), lambda each: each[1].change_spread is not None):
         if is_known:
             known = [(float(index), run.score_s, run.change_spread or 1.0) for index, run in group]

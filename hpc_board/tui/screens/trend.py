@@ -63,7 +63,7 @@ class TrendScreen(RunScreen):
     ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The dotted line is the best of the leaderboard then, the dotted area "
+        "scale. ● is a personal best, ○ is not. The dotted line is the best in the standings then, the dotted area "
         "the 95 % confidence interval of Vs best, which is the change from the fastest earlier run. The list shows the "
         "newest run first. Enter opens the run."
     )
@@ -133,8 +133,8 @@ class TrendScreen(RunScreen):
     def _draw(self) -> None:
         page, records = self._read or (None, ())
         runs = [] if page is None else in_order(page)
-        self.plot.display = len(runs) > 1
-        if len(runs) > 1:
+        self.plot.display = bool(runs)
+        if runs:
             width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
             plot = text_plot(history_plot(runs, records), width, height)
             self.plot.border_title = plot.title

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Record, Standing
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Log, Tone
@@ -124,6 +125,18 @@ def test_a_history_has_the_leader_from_the_first_record_on_and_bands_where_inter
     title = text_plot(plot, 80, 10).title
     assert title == "Score by submission: ● new best   ○ slower   ⠂⠂ leader   ⢕⢕ 95 % interval"
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
+
+
+def test_the_history_of_one_run_is_a_point_with_its_interval_before_the_leader() -> None:
+    alone = replace(run(0, 3e-3), interval=Interval(2.8e-3, 3.3e-3))
+    plot = history_plot([alone], [record(-1, 2.6e-3)])
+    (band,) = [each for each in plot.series if each.kind is Kind.BAND]
+    assert band.bounds == ((2.8e-3, 3.3e-3),)
+    rows = cells(text_plot(plot, 50, 11))
+    assert {row.index(sign) for row in rows for sign in row if sign in "●⡂"} == {20}
+    assert sum("●" in row for row in rows) == 1
+    assert rows[-1] == "⡀" * 40
+    assert 'class="band quiet"' in svg(plot)
 
 
 def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> None:
