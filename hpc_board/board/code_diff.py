@@ -11,6 +11,9 @@ from hpc_board.model.text import one_line
 if TYPE_CHECKING:
     from hpc_board.board.submissions import Submissions
 
+CONTEXT_LINES = 3
+"""The lines around each change."""
+
 LINES_MAX = 2_000
 """The first lines of a file that are compared, as the time may grow with the square of their number."""
 
@@ -25,8 +28,10 @@ class CodeDiff(msgspec.Struct, frozen=True):
     remark: str = ""
 
 
-def code_diff(submissions: "Submissions", one: int, other: int) -> CodeDiff:
+def code_diff(submissions: "Submissions", one: int, other: int, context: int = CONTEXT_LINES) -> CodeDiff:
     """Return the difference of the files of two submissions, which a user may give in any order.
+
+    `context` is the number of unchanged lines around each change.
 
     Raises:
         InputError: one of them does not exist.
@@ -39,7 +44,7 @@ def code_diff(submissions: "Submissions", one: int, other: int) -> CodeDiff:
     lines = [data.decode(errors="replace").splitlines() for _, data in files]
     older, newer = (f"{number}/{one_line(name)}" for number, (name, _) in zip(numbers, files, strict=True))
     old, new = (each[:LINES_MAX] for each in lines)
-    text = "".join(f"{line}\n" for line in difflib.unified_diff(old, new, older, newer, lineterm=""))
+    text = "".join(f"{line}\n" for line in difflib.unified_diff(old, new, older, newer, lineterm="", n=context))
     if files[0][1] == files[1][1]:
         return CodeDiff(text, "The files are the same.")
     if max(map(len, lines)) > LINES_MAX:

@@ -45,6 +45,7 @@ _WHOLE = r"`[^`]*`\S*|(?<=: )hpc-board .*|\S+"
 _STYLES: dict[str, dict[str, Any]] = {
     "strong": {"bold": True},
     "good": {"fg": "green"},
+    "unsure": {"fg": "yellow"},
     "bad": {"fg": "red"},
     "quiet": {"dim": True},
 }

@@ -10,11 +10,15 @@ T = TypeVar("T")
 
 
 class Tone(StrEnum):
-    """The role of a text; a front end may show it as a color."""
+    """The role of a text; a front end may show it as a color.
+
+    A failure is BAD; a result that stands, but is less certain or does not apply everywhere, is UNSURE.
+    """
 
     PLAIN = "plain"
     STRONG = "strong"
     GOOD = "good"
+    UNSURE = "unsure"
     BAD = "bad"
     QUIET = "quiet"
 

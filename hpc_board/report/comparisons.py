@@ -9,7 +9,7 @@ from hpc_board.domain.time_change import FACTOR_MIN
 from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
+from hpc_board.report.blocks import Bar, Bars, Block, Column, Heading, Paragraph, Tone, table
 from hpc_board.report.formatting import speedup_text, speedup_tone
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.plots import Axis, Kind, Plot, Series
@@ -44,9 +44,23 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         *([] if pairs and not rows else [differences]),
+        *_bars(runs, comparison, specs.texts),
         *kernel_table(pairs, titles),
         *_remarks(runs, results, comparison),
     )
+
+
+def _bars(runs: Sequence[Run], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:
+    """Yield the bars of both times in each case; the longer one has the whole width."""
+    rows: list[Bar] = []
+    for spec, case in zip(specs, comparison.cases, strict=True):
+        one_ns, other_ns = case.difference.one_ns, case.difference.other_ns
+        for run, time_ns, tone in ((runs[0], one_ns, Tone.QUIET), (runs[1], other_ns, Tone.STRONG)):
+            group = spec if run is runs[0] else ""
+            share = time_ns / max(one_ns, other_ns)
+            rows.append(Bar(f"submission {run.submission}", duration_text(time_ns), share, tone, group))
+    if rows:
+        yield Bars("Time of a call, each benchmark to its own scale", tuple(rows))
 
 
 def comparison_plot(runs: Sequence[Run], comparison: Comparison) -> Plot | None:
@@ -119,11 +133,11 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         throttled = sum(bool(case.timing and case.timing.throttled) for case in result.cases)
         if throttled:
             words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
-            yield Paragraph(words, Tone.BAD)
+            yield Paragraph(words, Tone.UNSURE)
         busy = max((case.timing.busy_processors for case in result.cases if case.timing), default=0.0)
         if busy >= BUSY_PROCESSORS:
             words = f"Busy machine: other work used {figures(busy, 2)} processors in the run of submission "
-            yield Paragraph(f"{words}{run.submission}; its times are less certain.", Tone.BAD)
+            yield Paragraph(f"{words}{run.submission}; its times are less certain.", Tone.UNSURE)
     if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
@@ -135,7 +149,7 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         yield Paragraph(
             f"{what}: the task's reference took {longer} in the run of submission "
             f"{slower.submission}; differences of that size are not significant.",
-            Tone.BAD,
+            Tone.UNSURE,
         )
     if any(run.emulated for run in runs):
-        yield Paragraph(f"Emulated: the times do not apply to {runs[0].gpu}.", Tone.BAD)
+        yield Paragraph(f"Emulated: the times do not apply to {runs[0].gpu}.", Tone.UNSURE)

@@ -86,9 +86,11 @@ def at_runner(run: Run) -> str:
 
 
 def run_tone(run: Run) -> Tone:
-    """Return the tone of a run: good if it passed, bad if it ended otherwise."""
+    """Return the tone of a run: good if it passed, quiet if it was cancelled, bad if it ended otherwise."""
     if run.verdict is Verdict.PASS:
         return Tone.GOOD
+    if run.state is RunState.CANCELLED:
+        return Tone.QUIET
     return Tone.BAD if run.state.ended else Tone.PLAIN
 
 

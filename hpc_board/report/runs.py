@@ -259,7 +259,7 @@ def _result_blocks(
     if run.emulated:
         yield Paragraph(
             f"Emulated: this cluster runs {run.gpu} jobs on a CPU; the times do not apply to {with_article(run.gpu)}.",
-            Tone.BAD,
+            Tone.UNSURE,
         )
     peak, processors = device_peak(result), processors_of(result)
     own_eval, told = _by_own_eval(result), _alike(result) > 1
@@ -346,7 +346,7 @@ def _case_blocks(
             yield _tests_table(others, told=told)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
-            yield from (Paragraph(each.text) for each in advice(others, processors))
+            yield from (Paragraph(each.text, Tone.UNSURE) for each in advice(others, processors))
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)

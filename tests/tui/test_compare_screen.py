@@ -107,6 +107,7 @@ async def test_the_older_submission_is_on_the_left_whatever_the_order_of_the_mar
         lines = [line.strip() for line in text.splitlines()]
         assert lines.index("+++ 19/kernel19.py") == lines.index("--- 17/kernel17.py") + 1
         assert "+    return a + b" in lines
+        assert "@@ -3,4 +3,4 @@" in lines
 
 
 async def test_a_diff_is_coloured_searched_and_copied_without_its_control_characters() -> None:
@@ -126,6 +127,16 @@ async def test_a_diff_is_coloured_searched_and_copied_without_its_control_charac
         assert "/torch.add: 1 of 1" in text_of(pilot.app)
         await press(pilot, "y")
         assert pilot.app.clipboard.startswith("--- 17/kernel17.py\n+++ 19/kernel19.py\n@@ ")
+
+
+async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_that_fit() -> None:
+    async with app_on(Timed()).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        text = text_of(pilot.app)
+        assert "1024  submission 17  9.60 µs  ▇" in text
+        assert "@@ -1,6 +1,6 @@" in text
+        assert " import torch" in text
 
 
 async def test_times_are_shown_without_files_that_the_user_may_not_read() -> None:

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from hpc_board.board import Board
-from hpc_board.board.code_diff import CodeDiff, code_diff
+from hpc_board.board.code_diff import LINES_MAX, CodeDiff, code_diff
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui import targets
@@ -16,6 +16,9 @@ from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.text_pane import DIFF, SourceView
+
+_BESIDE_LINES = 4
+"""The lines of a screen that are not of the diff."""
 
 
 class CompareScreen(BoardScreen):
@@ -47,7 +50,8 @@ class CompareScreen(BoardScreen):
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()
         self.ask("compare", self._times, self.times.show)
-        self.ask("code", partial(code_diff, self.board.submissions, self._older, self._newer), self._show_code)
+        room = self.size.height - _BESIDE_LINES if self.has_class("-huge") else 0
+        self.ask("code", partial(self._diff, room), self._show_code)
 
     def settle(self, subject: str) -> None:
         if subject == "compare" and self.has_failed(subject):
@@ -58,6 +62,15 @@ class CompareScreen(BoardScreen):
     def _times(self) -> list[Block]:
         found = self.board.submissions.compare(self._older, self._newer)
         return [block for each in found for block in comparison_report(each.runs, each.results, each.comparison)]
+
+    def _diff(self, room: int) -> CodeDiff:
+        """Return the difference of both files, with all of their lines if `room` lines are enough for that."""
+        found = code_diff(self.board.submissions, self._older, self._newer)
+        if found.text and len(found.text.splitlines()) < room:
+            whole = code_diff(self.board.submissions, self._older, self._newer, LINES_MAX)
+            if whole.text and len(whole.text.splitlines()) <= room:
+                return whole
+        return found
 
     def _show_code(self, found: CodeDiff) -> None:
         if not found.text:

@@ -153,7 +153,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         self.dismiss(given)
 
     def _show_message(self, words: str) -> None:
-        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
+        self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
 
 
 class AskPath(ModalScreen[tuple[Path, bool] | None]):
@@ -207,7 +207,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
             self.dismiss((expanded(self.query_one(PathInput).value), True))
 
     def _show_message(self, words: str) -> None:
-        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))
+        self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
 
 
 class HoldGpu(ModalScreen[HoldTimes | None]):
@@ -290,7 +290,7 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
         try:
             return self._rules.times(*seconds)
         except InputError as error:
-            self.query_one("#words", Static).update(toned(error.message, Tone.WAITING))
+            self.query_one("#words", Static).update(toned(error.message, Tone.BAD))
             return None
 
     @work(thread=True, exclusive=True, group="script")

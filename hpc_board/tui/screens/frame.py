@@ -55,4 +55,4 @@ class TooSmallScreen(ModalScreen[None]):
         columns, lines = LEAST
         have = f"{self.app.size.width}x{self.app.size.height}"
         words = f"hpc-board needs {columns}x{lines}; this terminal has {have}. Enlarge it, or press q to quit."
-        self.query_one("#words", Static).update(toned(words, Tone.WAITING))
+        self.query_one("#words", Static).update(toned(words, Tone.BAD))

@@ -404,7 +404,7 @@ class TasksScreen(BoardScreen):
 
     def _show_places(self, boards: Sequence[Page] | None) -> None:
         if (none := self._none_allowed.get(self._shown or "")) is not None:
-            self.places.update(toned(f"{none.message} {none.hint}", Tone.WAITING, 300))
+            self.places.update(toned(f"{none.message} {none.hint}", Tone.BAD, 300))
         else:
             self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
 

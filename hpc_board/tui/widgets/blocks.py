@@ -25,6 +25,7 @@ TONES = {
     blocks.Tone.PLAIN: Tone.PLAIN,
     blocks.Tone.STRONG: Tone.STRONG,
     blocks.Tone.GOOD: Tone.GOOD,
+    blocks.Tone.UNSURE: Tone.WAITING,
     blocks.Tone.BAD: Tone.BAD,
     blocks.Tone.QUIET: Tone.MUTED,
 }
