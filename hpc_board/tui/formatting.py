@@ -13,6 +13,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
+from hpc_board.report.plain import bar
 from hpc_board.report.run_words import age
 from hpc_board.report.runners import left_text
 from hpc_board.tui.palette import Tone
@@ -31,6 +32,7 @@ SELECTED = "✓"
 MARKED = "*"
 """The sign before a row that is marked for a comparison."""
 
+_SHARE_CELLS = 6
 _LANGUAGES_CELLS = 5
 _GPU_CELLS_MAX = 12
 
@@ -97,6 +99,12 @@ def languages(task: Task) -> str:
         return "all"
     both = " ".join(names)
     return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
+
+
+def speed_text(share: float, cells: int) -> str:
+    """Return the speed relative to the best time as a bar with a percentage, in `cells`."""
+    room = cells - _SHARE_CELLS
+    return f"{bar(share, room):<{room}} {100 * share:3.0f} %"
 
 
 def packed(parts: Sequence[str], width: int) -> str:

@@ -52,6 +52,12 @@ EVERYONE = (
 )
 """Those of all users' runs, whose age stays longer than their reason."""
 
+IN_FLIGHT = tuple(
+    replace(column, sorts=False)
+    for column in (_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _WAITED, _RAN, replace(_AGE, from_width=50))
+)
+"""Those of the runs of all users in flight."""
+
 RANKED = (
     *(_RUN, _USER, _TASK, replace(_GPU, from_width=66), _STATE, _SCORE),
     Column("remarks", "Remarks", 8, grows=True),
@@ -69,11 +75,13 @@ WATCHED = (
 )
 """Those of the runs of a watched file in mode test."""
 
+BAR_CELLS = 24
 TIMED = (
     *WATCHED[:-1],
     replace(_SCORE, sorts=False),
     Column("previous", "Vs previous", 12, right=True, most=13),
     Column("best", "Vs best", 12, right=True, most=13),
+    Column("bar", "Speed", BAR_CELLS, from_width=96),
     _REASON,
 )
 """Those of the runs of a watched file in modes that measure times."""

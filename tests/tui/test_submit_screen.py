@@ -19,7 +19,7 @@ from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.submission import Directives
-from hpc_board.errors import InputError, Refused
+from hpc_board.errors import InputError, Refused, SchedulerError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -165,14 +165,25 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         await until(pilot, lambda: len(board.sent) == 1 and " 2 12:00:00 A100" in text_of(pilot.app))
         assert (board.sent[0].mode, [gpu.name for gpu in board.sent[0].gpus]) == (Mode.TEST, ["H100", "A100"])
         assert "# one" in board.sent[0].source.text
-        # While its runs go on, nothing else is sent, and of two saves the last one counts.
+        # A newer save ends them. Until then nothing else is sent, and of two saves the last one counts, as new.
+        board.held["cancel"] = threading.Event()
         kernel.write_text(f"{header}# two\n")
-        await until(pilot, lambda: "saved: waiting for runs 1 and 2" in text_of(pilot.app))
-        kernel.write_text(f"{header}# three\n")
-        for number in (1, 2):
-            board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST))
+        await until(pilot, lambda: "saved: cancelling runs 1 and 2 of the older file" in text_of(pilot.app))
+        kernel.write_text(f"{header}# one\n")
+        await until(pilot, lambda: "watching: save the file" in text_of(pilot.app))
+        board.free()
         await until(pilot, lambda: len(board.sent) == 2)
-        assert "# three" in board.sent[1].source.text
+        assert board.calls.count("cancel_each") == 1
+        assert [board.run(number).state for number in (1, 2)] == [RunState.CANCELLED] * 2
+        board.failures["cancel"] = SchedulerError("scancel timed out", hint="")
+        kernel.write_text(f"{header}# three\n")
+        await until(pilot, lambda: "saved: waiting for runs 3 and 4" in text_of(pilot.app))
+        assert "scancel timed out" in text_of(pilot.app)
+        kernel.write_text(f"{header}# one\n")
+        await until(pilot, lambda: "watching: save the file" in text_of(pilot.app))
+        for number in (3, 4):
+            board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST))
+        assert "# one" in board.sent[1].source.text
         await until(pilot, lambda: "wrong value" in text_of(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, SubmitScreen))
@@ -194,9 +205,10 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
     board = FakeBoard(runs=[])
     app = BoardApp(lambda: board, kernel, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05)
     wide = Interval(7e-3, 9.5e-3)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(200, 60)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(app))
         await pilot.press("w", "M")
+        await until(pilot, lambda: "#!POPCORN gpu H100" in text_of(app))
         await until(pilot, lambda: "mode benchmark" in text_of(app))
         times = [(10e-3, None, []), (None, None, []), (8e-3, wide, ["25 % faster"] * 2)]
         times += [(12e-3, None, ["50 % slower"] * 2), (9e-3, wide, ["33 % faster", "within noise"])]
@@ -209,6 +221,10 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
             shown = score_text(score_s) or "wrong value"
             await until(pilot, lambda shown=shown, run=number: shown in run_line(app, run))  # type: ignore[misc]
             assert re.findall(r"\d+ % \w+|within noise", run_line(app, number)) == words
+        assert "▇ 67 %" in run_line(app, 4), "the speed relative to the best save"
+        await until(pilot, lambda: "Run 5: changes since the previous save" in text_of(app))
+        await press(pilot, "down")
+        await until(pilot, lambda: "--- 3/submission.py" in text_of(app) and "+# submission 4" in text_of(app))
         await until(pilot, lambda: len(rung) == len(times))
         assert not app._notifications, "the screen shows the ends"
         await pilot.press("M")
@@ -297,9 +313,6 @@ async def test_a_save_while_another_one_is_submitted_is_submitted_after_it(
         await pilot.press("w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         kernel.write_text(f"{header}# one\n")
-        await until(pilot, lambda: len(board.sent) == 1)
-        for number in (1, 2):
-            board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.PASS), mode=Mode.TEST))
         await until(pilot, lambda: len(board.sent) == 2)
     assert [each.source.text for each in board.sent] == [f"{header}# one\n", f"{header}# two\n"]
 

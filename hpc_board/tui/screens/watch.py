@@ -9,17 +9,18 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.board.code_diff import code_diff
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.origin import default_origin
-from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.score_interval import overlaps
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.files import decoded, shown_path
@@ -30,17 +31,18 @@ from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.report.runs import run_outcome
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import listing
+from hpc_board.tui.formatting import listing, speed_text
 from hpc_board.tui.local_files import contents, remember_sent
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import TIMED, WATCHED, Line, cells
+from hpc_board.tui.run_cells import BAR_CELLS, TIMED, WATCHED, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
+from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 
 class Saves(msgspec.Struct, frozen=True):
@@ -86,6 +88,14 @@ _FIRST_WORDS = (
 )
 
 
+class _Change(msgspec.Struct, frozen=True):
+    """The change of a save: its diff to the previous one, or the whole first file, and the extension of the text."""
+
+    title: str
+    text: str
+    ending: str
+
+
 class _WatchedRead(msgspec.Struct, frozen=True):
     """The runs of a watched file, the current steps of those in flight, and the report of the newest."""
 
@@ -98,7 +108,7 @@ class _WatchedRead(msgspec.Struct, frozen=True):
 
 
 class WatchScreen(RunScreen):
-    """The watch of a file while this screen is in front; each save is submitted once the runs before have ended.
+    """The watch of a file while this screen is in front; each save is submitted, and cancels the runs of older ones.
 
     Leaving the screen ends the watch; its runs go on.
     """
@@ -118,10 +128,11 @@ class WatchScreen(RunScreen):
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
-        "Every save of the file is submitted, at most once every five seconds and only after the runs of the previous "
-        "save have ended; of several saves in between, the last one is submitted. M turns between the modes test, "
-        "benchmark and ranked; in the latter two, the table has the time of each save, and its change from the "
-        "previous save and from the fastest earlier one. The watch ends when you leave this screen, and pauses while "
+        "Every save of the file is submitted, at most once every five seconds; of several saves in between, the last "
+        "one is submitted. A newer save cancels the runs of older saves that have not ended. M turns between the modes "
+        "test, benchmark and ranked; in the latter two, the table has the time of each save, its change from the "
+        "previous save and from the fastest earlier one, and its speed relative to the best. From 160 columns on, the "
+        "changes of the selected save are beside it. The watch ends when you leave this screen, and pauses while "
         "another screen or your editor covers it. Enter opens a run."
     )
 
@@ -140,6 +151,12 @@ class WatchScreen(RunScreen):
         self._is_new = False
         self._sent_at: datetime | None = None
         self._saved_at: dict[int, datetime] = {}
+        self._of_saves: set[int] = set()
+        """The runs that a save has submitted, as opposed to the user's key."""
+        self._stale: set[int] = set()
+        """Those whose end was requested after a newer save."""
+        self._compared: tuple[int, ...] = ()
+        """The submissions whose files the panel of the change compares."""
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
         self._usual_times: dict[tuple[str, Mode], UsualTime] = {}
@@ -157,6 +174,7 @@ class WatchScreen(RunScreen):
                 title="Runs",
             )
             yield ListPane(kind, id="sent-list", grid_id="sent").data_bind(BoardScreen.marked)
+            yield SourceView("Change", view="change-lines", id="change")
             yield Blocks("Newest run", id="newest")
 
     def begin(self) -> None:
@@ -167,6 +185,10 @@ class WatchScreen(RunScreen):
         self._show_standing()
         self.set_interval(LOOK_SECONDS, self._look)
         self._look()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._read_change()
 
     def look_again(self) -> None:
         numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
@@ -228,9 +250,26 @@ class WatchScreen(RunScreen):
     def _take_look(self, looked: tuple[Saves, bool]) -> None:
         self._began = True
         self._saves, self._is_new = looked
-        if self._is_new and self._is_in_front and not self._pending_reason:
-            self._send()
+        if not self._runs and self._saves.seen and self.has_class("-huge"):
+            self._show_change(_source(self._watched.file.name, self._saves.seen))
+        if self._is_new and self._is_in_front and not self._paused:
+            self._cancel_stale()
+            if not self._pending_reason:
+                self._send()
         self._show_standing()
+
+    def _cancel_stale(self) -> None:
+        """Request the end of the runs of older saves, once for each."""
+        stale = [run.id for run in self._runs if not run.state.ended and run.id in self._of_saves - self._stale]
+        if stale:
+            self._stale |= {*stale}
+            self.ask("stale", partial(self._cancelled, stale), self._take_cancelled, whom=THE_SCHEDULER)
+
+    def _take_cancelled(self, _: Sequence[Cancellation]) -> None:
+        if self._runs[0].id in self._stale:
+            # Their contents count as new, if they are saved again before newer ones are submitted.
+            self._saves = Saves(self._saves.file, self._saves.seen)
+        self.look_again()
 
     @property
     def _is_in_front(self) -> bool:
@@ -243,8 +282,9 @@ class WatchScreen(RunScreen):
             return "paused: P resumes"
         going = sorted(run.id for run in self._runs if not run.state.ended)
         if going:
-            what = "waiting for run {}" if len(going) == 1 else "waiting for runs {}"
-            return what.format(listing(tuple(map(str, going))))
+            is_cancelled = not self.has_failed("stale") and {*going} <= self._stale
+            numbers = f"run{'s' if len(going) > 1 else ''} {listing(tuple(map(str, going)))}"
+            return f"cancelling {numbers} of the older file" if is_cancelled else f"waiting for {numbers}"
         if self._sent_at is not None and self.now() - self._sent_at < timedelta(seconds=SEND_SECONDS_MIN):
             return "waiting a few seconds after the last submission"
         return ""
@@ -270,7 +310,11 @@ class WatchScreen(RunScreen):
             remember_sent(self.memory, self.board.address, (watched.file, seen))
             return runs
 
-        self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)
+        def take(runs: Sequence[Run]) -> None:
+            self._of_saves |= {run.id for run in runs}
+            self._take_sent(now, runs)
+
+        self.ask("send", question, take, whom=THE_SCHEDULER)
 
     def _take_sent(self, at: datetime, runs: Sequence[Run]) -> None:
         self._saved_at |= {run.id: at for run in runs}
@@ -315,6 +359,29 @@ class WatchScreen(RunScreen):
     def _open(self, event: ListPane.Chosen) -> None:
         self.post_message(Open(targets.Report(event.item.id)))
 
+    @on(ListPane.Selected)
+    def _read_change(self) -> None:
+        """Read the change of the selected save, where a wide screen has room for it."""
+        run = self.pane.selected
+        if run is None or not self.has_class("-huge"):
+            return
+        earlier = [each.submission for each in self._runs if each.submission < run.submission]
+        compared = (*([max(earlier)] if earlier else []), run.submission)
+        if compared != self._compared:
+            self._compared = compared
+            self.ask("change", partial(self._change, run, *compared[:-1]), self._show_change)
+
+    def _change(self, run: Run, *earlier: int) -> _Change:
+        if not earlier:
+            return _source(*self.board.submissions.code(run.submission))
+        found = code_diff(self.board.submissions, earlier[0], run.submission)
+        return _Change(f"Run {run.id}: changes since the previous save", found.text or found.remark, DIFF)
+
+    def _show_change(self, change: _Change) -> None:
+        pane = self.query_one("#change", SourceView)
+        pane.border_title = toned(change.title)
+        pane.show_source(change.text, change.ending)
+
     def _show_watched(self) -> None:
         watched = self._watched
         folder = str(watched.file.parent)
@@ -335,11 +402,13 @@ class WatchScreen(RunScreen):
         saved = toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED)
         earlier = [each for each in self._runs if each.id < run.id and each.gpu == run.gpu and each.score_s]
         best = min(earlier, key=lambda each: each.score_s or 0, default=None)
+        fastest_s = min((each.score_s for each in self._runs if each.gpu == run.gpu and each.score_s), default=0)
         return {
             "saved": saved,
             **cells(Line(run, step=self._steps.get(run.id))),
             "previous": _change(next(iter(earlier), None), run),
             "best": _change(best, run),
+            "bar": toned(speed_text(fastest_s / run.score_s, BAR_CELLS) if run.score_s else "", Tone.MUTED),
         }
 
     def _show_standing(self) -> None:
@@ -362,6 +431,10 @@ class WatchScreen(RunScreen):
             self._show_standing()
 
 
+def _source(name: str, code: bytes) -> _Change:
+    return _Change(name, code.decode(errors="replace"), Path(name).suffix[1:])
+
+
 def _change(before: Run | None, run: Run) -> Text:
     """Return the change of the score from an earlier run; empty without two scores."""
     if before is None or not before.score_s or not run.score_s:
@@ -369,5 +442,5 @@ def _change(before: Run | None, run: Run) -> Text:
     better, worse = sorted((before, run), key=lambda each: each.score_s or 0)
     if better.interval and worse.interval and overlaps(worse.interval.low_s, better.interval.high_s):
         return toned(WITHIN_NOISE, Tone.MUTED)
-    tone = Tone.PLAIN if run.score_s == before.score_s else Tone.GOOD if better is run else Tone.WAITING
+    tone = Tone.PLAIN if run.score_s == before.score_s else Tone.GOOD if better is run else Tone.BAD
     return toned(change_text(before.score_s, run.score_s), tone)

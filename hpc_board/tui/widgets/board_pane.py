@@ -17,10 +17,10 @@ from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
 from hpc_board.report.histories import records_plot
-from hpc_board.report.plain import bar
 from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line
 from hpc_board.tui import paging
+from hpc_board.tui.formatting import speed_text
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.blocks import entitle, log_lines, show_text, speedup_cell
@@ -41,7 +41,6 @@ _PLOT_LINES_MIN = 12
 _BESIDE_ROWS = 6
 """The lines of a pane that are neither rows nor its plot."""
 
-_SHARE_CELLS = 6
 _LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
 
@@ -102,7 +101,7 @@ class BoardPane(ListPane[Placed]):
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
-        yield Static(toned("Loading the leaderboard …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(toned("Loading the standings …", Tone.MUTED), classes="hint", markup=False)
         yield Static(classes="records panel", markup=False)
 
     def on_mount(self) -> None:
@@ -153,8 +152,7 @@ class BoardPane(ListPane[Placed]):
         shown = self._line(line)
         score_s, drawn = line.score_s, ""
         if self._bar_cells and score_s and self._fastest_s < math.inf:
-            share, room = self._fastest_s / score_s, self._bar_cells - _SHARE_CELLS
-            drawn = f"{bar(share, room):<{room}} {100 * share:3.0f} %"
+            drawn = speed_text(self._fastest_s / score_s, self._bar_cells)
         return {**_cells(shown), _BAR: Text(drawn, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
 
     def prepare(self) -> None:
@@ -181,8 +179,7 @@ class BoardPane(ListPane[Placed]):
     def _show_records(self) -> None:
         height = min(self.size.height - self.grid.row_count - _BESIDE_ROWS, self.size.height // 2)
         plot = self.query_one(".records", Static)
-        # One record is a point.
-        plot.display = len(self._records) > 1 and height >= _PLOT_LINES_MIN
+        plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
         if plot.display:
             # The panel has an edge on each side, the plot an axis with its texts.
             drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)
