@@ -8,11 +8,12 @@ from hpc_board.model.result import Case, Timing
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Bar, Bars, Tone
+from hpc_board.report.run_progress import BegunCase
 
 OWN = "this run"
 
 
-def best_times(cases: Sequence[Case], best: LeaderRun | None) -> Mapping[int, float]:
+def best_times(cases: Sequence[Case | BegunCase], best: LeaderRun | None) -> Mapping[int, float]:
     """Return the times of the best run in nanoseconds, by the index of those of `cases` that it has, too."""
     specs = {case.index: case.spec for case in cases}
     return {

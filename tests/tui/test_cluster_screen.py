@@ -10,6 +10,7 @@ from hpc_board.model.gpu import Availability, GpuStatus
 from hpc_board.schedulers.slurm import Request, RequestStyle, with_options
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.cluster import ClusterScreen
+from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
@@ -104,6 +105,20 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         # A GPU that another screen has led to is not remembered.
         await press(pilot, *["escape"] * 5, "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("your runs")
+
+
+async def test_a_wide_screen_has_the_runs_in_flight_with_the_reasons_of_their_waits() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "p")
+        assert "In flight 2" in text_of(pilot.app)
+        assert row(pilot.app, "41").split()[1:7] == ["ada", "vectoradd", "A100", "ranked", "queued", "Priority"]
+        await press(pilot, "tab", "tab", "down", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert pilot.app.screen.run_id == 41
+        await press(pilot, "escape")
+        await pilot.resize_terminal(120, 18)
+        assert "In flight" not in text_of(pilot.app)
 
 
 async def test_what_a_gpus_jobs_ask_for_is_told() -> None:

@@ -57,7 +57,8 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
             assert max(key.region.right for key in footer_keys(pilot.app)) <= size[0]
         assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
         assert "self-run" not in seen["1"]
-        assert "size: 127; seed: 4242" in seen["2"]
+        assert "benchmark 1: pass  size: 1024" in seen["2"], "the first one with a time is selected"
+        assert ("best: bob, run 34" in seen["2"]) == (size[0] >= 160), "bars of all benchmarks"
         assert "hello from the kernel" in seen["3"]
         assert seen["4"] == seen["5"] == seen["3"], "this run has neither compiler output nor a profile"
         assert "queued" in seen["6"]

@@ -22,6 +22,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import holding, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_cells import IN_FLIGHT, Line, cells
 from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import facts
@@ -56,10 +57,10 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """The state of the GPUs, the user's own runs in flight, and the live runners of all users."""
+    """The state of the GPUs, the runs in flight that the user may see, and the live runners of all users."""
 
     statuses: tuple[GpuStatus, ...]
-    own: tuple[Run, ...]
+    runs: tuple[Run, ...]
     runners: tuple[Runner, ...]
 
 
@@ -74,11 +75,12 @@ class ClusterScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
-        "every `poll_seconds` of the settings. Enter shows the runs on a GPU. A runner is a job that holds a GPU for "
-        "one user, whose runs it judges one after another."
+        "every `poll_seconds` of the settings. Enter shows the runs on a GPU. From 120 columns on, the runs in flight "
+        "are below, with the reasons of their waits; Tab moves there. A runner is a job that holds a GPU for one user, "
+        "whose runs it judges one after another."
     )
 
-    pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one(ListPane)
+    pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one("#gpu-list", ListPane)
 
     def __init__(self, board: Board, now: Clock, target: targets.Cluster) -> None:
         super().__init__(board, now, target)
@@ -99,7 +101,15 @@ class ClusterScreen(BoardScreen):
             title="Cluster",
             heading=lambda status: status.gpu.name,
         )
+        in_flight = Kind(
+            IN_FLIGHT,
+            key=lambda run: str(run.id),
+            cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
+            nothing=lambda: "No runs in flight.",
+            title="In flight",
+        )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
+        yield ListPane(in_flight, id="flying-list", grid_id="flying")
 
     def begin(self) -> None:
         self.show_place("Cluster")
@@ -118,8 +128,7 @@ class ClusterScreen(BoardScreen):
     def action_ask_again(self) -> None:
         def question() -> _Answer:
             statuses = tuple(self.board.gpus.statuses())
-            own = tuple(run for run in self.board.runs.in_flight() if run.user == self.board.user)
-            return _Answer(statuses, own, self.board.runners.live())
+            return _Answer(statuses, tuple(self.board.runs.in_flight()), self.board.runners.live())
 
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
@@ -134,15 +143,22 @@ class ClusterScreen(BoardScreen):
 
     def _take(self, answer: _Answer) -> None:
         self._answered_at = self.now()
-        self._statuses, self._own, self._runners = answer.statuses, answer.own, answer.runners
+        self._statuses, self._runners = answer.statuses, answer.runners
+        self._own = tuple(run for run in answer.runs if run.user == self.board.user)
+        self._in_flight.show_all(answer.runs)
         for status in answer.statuses:
             if not status.problem or status.availability.total is not None:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
 
     @on(ListPane.Chosen)
-    def _open_runs(self, event: ListPane.Chosen) -> None:
-        self.post_message(Open(targets.Runs(event.item.gpu.name)))
+    def _open(self, event: ListPane.Chosen) -> None:
+        chosen = event.item
+        self.post_message(Open(targets.Report(chosen.id) if isinstance(chosen, Run) else targets.Runs(chosen.gpu.name)))
+
+    @property
+    def _in_flight(self) -> ListPane[Run]:
+        return self.query_one("#flying-list", ListPane)
 
     def _show(self) -> None:
         if self._statuses is not None:

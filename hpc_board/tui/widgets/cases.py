@@ -11,10 +11,12 @@ from textual.containers import Container
 from textual.geometry import Size
 from textual.widgets import Static
 
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import TimeSoFar
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
+from hpc_board.report.case_bars import best_times, case_bars
 from hpc_board.report.formatting import speedup_text
 from hpc_board.report.histograms import histogram
 from hpc_board.report.run_progress import BegunCase
@@ -23,11 +25,11 @@ from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
-from hpc_board.tui.widgets.blocks import drawn, speedup_cell
+from hpc_board.tui.widgets.blocks import Blocks, drawn, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
-_BAR_LINES = 12
+_BAR_LINES = 24
 """The most lines of a histogram's bars."""
 
 _BESIDE_BARS = 6
@@ -81,11 +83,19 @@ class CasesPane(Container):
         nothing.border_title = "Cases"
         yield nothing
         yield ListPane(kind, id="case-list", grid_id="cases")
+        yield Blocks("Times", id="case-times")
 
-    def show(self, cases: Sequence[Case | BegunCase], *, nothing: str, processors: int | None = None) -> None:
-        """Show these cases and select the first failed one, or show the text `nothing`.
+    def show(
+        self,
+        cases: Sequence[Case | BegunCase],
+        *,
+        nothing: str,
+        processors: int | None = None,
+        best: LeaderRun | None = None,
+    ) -> None:
+        """Show these cases and select the first failed or timed one, or show the text `nothing`.
 
-        `processors` is the number of processors of their job, if known.
+        `processors` is the number of processors of their job, if known, and `best` the best run of the board.
         """
         words = self.query_one(".nothing", Static)
         words.display = not cases
@@ -93,6 +103,7 @@ class CasesPane(Container):
         self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return
+        is_new = not self._cases
         is_first = all(isinstance(case, BegunCase) for case in self._cases)
         self._cases, self._processors = tuple(cases), processors
         short = {phase: short_specs(case.spec for case in cases if case.phase == phase) for phase in _PHASES}
@@ -103,10 +114,18 @@ class CasesPane(Container):
             _Numbered(index, case, next(left[case.phase]) if case.phase in left else case.spec)
             for index, case in enumerate(cases)
         ]
-        judged = ((index, case) for index, case in enumerate(cases) if isinstance(case, Case))
-        failed = next((index for index, case in judged if case.verdict is not Verdict.PASS), None)
-        select = str(failed) if is_first and failed is not None else None
-        self.pane.show_all(items, select=select)
+        timed = [
+            (item.spec, timing, best_times([item.case], best).get(item.case.index))
+            for item in items
+            if (timing := _timing(item.case)) is not None
+        ]
+        bars = tuple(case_bars(timed, best))
+        self.query_one("#case-times", Blocks).show(bars)
+        self.set_class(bool(bars), "-timed")
+        failed = [item for item in items if isinstance(item.case, Case) and item.case.verdict is not Verdict.PASS]
+        with_time = [item for item in items if is_new and _timing(item.case) is not None]
+        first = next(iter((*failed, *with_time)), None)
+        self.pane.show_all(items, select=str(first.index) if is_first and first is not None else None)
 
     @property
     def selected(self) -> Case | BegunCase | None:
