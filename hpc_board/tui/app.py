@@ -248,7 +248,7 @@ class BoardApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
             binding("admin"),
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs continue"),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; ^q in fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
@@ -403,9 +403,15 @@ class BoardApp(App[None]):
 
     def get_key_display(self, binding: Binding) -> str:
         name = keys.displayed(super().get_key_display(binding))
+        if binding.action == "quit":
+            return self._quit_key
         if binding.id != "app.help" or isinstance(self.focused, Input):
             return name
         return f"?/{name}"
+
+    @property
+    def _quit_key(self) -> str:
+        return "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
 
     def action_help(self) -> None:
         from hpc_board.tui.screens.base import BoardScreen
@@ -471,7 +477,7 @@ class BoardApp(App[None]):
         before = self.theme
 
         def show(name: str | None) -> None:
-            self.theme = name or before
+            self.theme = before if name is None or self._is_unlike(name) else name
 
         self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show=show))
 
@@ -545,17 +551,21 @@ class BoardApp(App[None]):
             words = "Manage boards, users, ranked runs and the log"
             places.append(PaletteLine("Admin", words, "A", self.action_admin))
         theme = PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
-        quit_key = "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
         return [
             *places,
             *([] if self.no_color else [theme]),
             PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
-            PaletteLine("Quit", "Quit; runs continue", quit_key, self.action_quit),
+            PaletteLine("Quit", "Quit; runs continue", self._quit_key, self.action_quit),
         ]
 
     def _theme_words(self, name: str) -> str:
         now = "in use; " if name == self.theme else ""
-        return now + ("dark" if self.available_themes[name].dark else "light")
+        unlike = "; shown once chosen" if self._is_unlike(name) else ""
+        return now + ("dark" if self.available_themes[name].dark else "light") + unlike
+
+    def _is_unlike(self, theme: str) -> bool:
+        """Return whether a theme cannot be shown below a dialog: its colours are the terminal's, which do not blend."""
+        return self.available_themes[theme].ansi is not self.current_theme.ansi
 
     def _choose_theme(self, name: str) -> None:
         self.theme = name

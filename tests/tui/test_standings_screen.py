@@ -113,6 +113,17 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         assert pane(pilot.app.screen).grid.current == "1000"
 
 
+async def test_the_cursor_begins_at_the_first_user_below_the_marks_that_are_faster() -> None:
+    board = FakeBoard()
+    board.marks["H100"] = (replace(REFERENCE, name="milestone", score_s=1e-6), replace(REFERENCE, score_s=2e-6))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert pane(pilot.app.screen).grid.current == "34"
+        await press(pilot, "u", "u")
+        assert pane(pilot.app.screen).grid.current == "34"
+
+
 async def test_a_search_finds_rows_beyond_those_read_and_goes_around_the_board() -> None:
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -287,15 +298,16 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         assert "vectoradd on H100: ada 5" in text_of(pilot.app)
 
 
-async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_no_plot() -> None:
+async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_a_point() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "right", "t")
         assert "vectoradd on A100: carol 1" in text_of(pilot.app)
-        assert not pilot.app.screen.query_one("#plot").display
+        assert "Score by submission: ● new best" in text_of(pilot.app)
         pilot.app.post_message(Open(targets.Trend("vectoradd", "A100", "eve")))
         await settled(pilot)
         assert "No passing ranked runs yet." in text_of(pilot.app)
+        assert not pilot.app.screen.query_one("#plot").display
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

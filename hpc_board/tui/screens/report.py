@@ -90,7 +90,7 @@ class ReportScreen(RunScreen):
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("next", "cancel", "submit", "edit", "standings", "code", "mark", "trend", "log", "watch", "rerun"),
-        binding("search", "Search the log", action="search_log"),
+        binding("search", "Search the log"),
         USER_KEY,
         binding("copy"),
         *(
@@ -174,7 +174,7 @@ class ReportScreen(RunScreen):
             return False
         if action == "show" and parameters[0] not in self._shown_pages:
             return False
-        if action == "search_log" and any(field.display for field in self.query(FilterLine)):
+        if action == "search" and any(field.display for field in self.query(FilterLine)):
             return False
         return super().check_action(action, parameters)
 
@@ -203,7 +203,7 @@ class ReportScreen(RunScreen):
     def action_code(self) -> None:
         self.action_show("code")
 
-    def action_search_log(self) -> None:
+    def action_search(self) -> None:
         self.action_show("log")
         self.printed.action_search()
 
@@ -369,7 +369,8 @@ class ReportScreen(RunScreen):
         self.evidence.show(run_evidence(run, event.history, result, event.children))
         waits = "" if run.state.ended else " yet; each appears when the job starts it"
         processors = processors_of(result) if result else None
-        self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
+        nothing = f"No cases{waits}.\n{_OVERVIEW_NEXT}"
+        self.cases_pane.show(_cases(event), nothing=nothing, processors=processors, best=event.best)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
         # The log of a run on its node may be beside the overview.

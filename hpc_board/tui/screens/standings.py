@@ -45,9 +45,9 @@ class StandingsScreen(RunScreen):
             "Previous GPU",
             key_display="←",
             show=False,
-            tooltip="Show the previous GPU's leaderboard",
+            tooltip="Show the previous GPU's standings",
         ),
-        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's leaderboard"),
+        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's standings"),
         binding("mine"),
         binding("scope", "Switch between the standings and your ranked runs"),
         binding("search", "Search the users and the files of the rows"),
@@ -63,7 +63,7 @@ class StandingsScreen(RunScreen):
         "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
         "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
         "row above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. "
-        "Speed is relative to the best time. The plot has the best time of the leaderboard over time."
+        "Speed is relative to the best time. The plot has the best time in the standings over time."
     )
 
     tabs = getters.query_one(Tabs)
@@ -81,7 +81,7 @@ class StandingsScreen(RunScreen):
     def compose_body(self) -> ComposeResult:
         yield Tabs(id="gpus")
         yield Horizontal(id="boards")
-        yield Static(toned("Loading the leaderboards …", Tone.MUTED), id="note", markup=False, classes="hint")
+        yield Static(toned("Loading the standings …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def begin(self) -> None:
         self._show_place()
@@ -133,7 +133,6 @@ class StandingsScreen(RunScreen):
             return
         if pane.grid.current == str(own.run):
             pane.jump(Span())
-            pane.grid.move_cursor(row=0)
         else:
             # In the list of own runs, the rank gives no position of the best run.
             pane.jump(Span() if self._own else pane.span_around(own.rank - 1), select=str(own.run))

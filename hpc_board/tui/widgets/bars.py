@@ -154,6 +154,9 @@ class _Section(Static):
 _ALWAYS = ("help", "admin")
 """The actions whose keys are always shown: help lists the others, and no other way leads to Admin."""
 
+_FIRST = ("select_cursor", "back", "search", "filter")
+"""The actions whose keys begin the line, on every page and wherever the focus is."""
+
 
 class _Key(NamedTuple):
     """A key as the line shows it."""
@@ -212,7 +215,8 @@ class KeyLine(Footer):
             name = binding.action.partition("(")[0], description
             if name not in first or len(display) == 1:
                 first[name] = _Key(binding.action, display, description, is_enabled)
-        return [*first.values()]
+        places = {action: place for place, action in enumerate(_FIRST)}
+        return sorted(first.values(), key=lambda key: places.get(key.action, len(places)))
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()

@@ -149,8 +149,8 @@ class ListPane(Vertical, Generic[T]):
         self._described: str | None = None
         """The row whose details are shown."""
         self._wanted: str | None = None
-        self._edge: int | None = None
-        """The index of the line to select once the list has been read, at its top or at its end."""
+        self._edge: int | None = 0
+        """The index of the item to select once the list has been read, at its top or at its end."""
         self._reported: str | None = None
         self._chosen: dict[str, T] = {}
         """The items that Space has selected; other pages may have them."""
@@ -481,7 +481,8 @@ class ListPane(Vertical, Generic[T]):
         self._wanted = self._edge = None
         if wanted in keys:
             return wanted
-        return keys[edge] if keys and edge is not None else None
+        items = self._window.items
+        return self._kind.key(items[edge]) if items and edge is not None else None
 
     @property
     def _first_in_sight(self) -> int:
