@@ -228,7 +228,7 @@ _COMMANDS = {
     "Results": (
         ("show", "standings:show", "Show the standings of a task on each GPU."),
         ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
-        ("history", "standings:history", "Show your times on a leaderboard over time."),
+        ("history", "standings:history", "Show your times on a board over time."),
         ("feed", "standings:feed", "Show recent changes to the standings."),
         ("compare", "standings:compare", "Compare two submissions."),
         ("experiment", "experiment:experiment", "Compare two entrants by all their runs."),

@@ -88,7 +88,9 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
         if kind != "board":
             lines += [_line(name, "Show the task", go, targets.Tasks(name)) for name in names]
         if kind != "task":
-            lines += [_line(f"Board {name}", "Show the leaderboard", go, targets.Standings(name)) for name in names]
+            lines += [
+                _line(f"Board {name}", "Open the board: its standings", go, targets.Standings(name)) for name in names
+            ]
     if not kind or kind == "user":
         users = board.standings.users(part, _FOUND_MAX)
         lines += [_line(f"User {name}", "Show the ranks and the newest runs", go, targets.User(name)) for name in users]

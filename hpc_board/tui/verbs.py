@@ -38,7 +38,7 @@ VERBS = {
     "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
     "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
     "copy": Verb("y", "Copy", "Copy the number of the run, or the text", shown=False),
-    "standings": Verb("b", "Board", "Show the leaderboard"),
+    "standings": Verb("b", "Board", "Open the board: the standings of the task"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),
     "feed": Verb("f", "Feed", "Show recent changes to the standings"),

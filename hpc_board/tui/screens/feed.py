@@ -58,8 +58,8 @@ class FeedScreen(RunScreen):
         binding("copy"),
     ]
     HELP: ClassVar[str] = (
-        "record: the best time on a leaderboard. podium: a top-three rank. first pass: a user's first pass on a "
-        "leaderboard. best: a user's personal best. Was is the previous record, or the user's own previous score. "
+        "record: the best time in the standings. podium: a top-three rank. first pass: a user's first pass on the "
+        "board. best: a user's personal best. Was is the previous record, or the user's own previous score. "
         "Ranks are those at the time of the change. Enter opens the run."
     )
 

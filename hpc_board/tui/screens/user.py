@@ -54,9 +54,9 @@ class UserScreen(RunScreen):
         *(binding(name, show=False) for name in ("watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
-        "Each rank is that of the user's best run on one leaderboard, among the users there. Vs first is the time "
-        "relative to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores over "
-        "time, on a run its report."
+        "Each rank is that of the user's best run in the standings of one GPU, among the users there. Vs first is the "
+        "time relative to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores "
+        "over time, on a run its report."
     )
 
     ranks: getters.query_one[ListPane[UserRank]] = getters.query_one("#ranks", ListPane)
