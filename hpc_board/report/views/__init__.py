@@ -52,7 +52,7 @@ ViewT = TypeVar("ViewT", bound=View)
 MEANINGS = {
     "at": "its time",
     "between_processes": "true if the bounds hold over processes, and not only within one",
-    "boards": "its leaderboards, one for each GPU",
+    "boards": "its standings, one for each GPU",
     "build": "the output of the compiler",
     "cluster": "its cluster",
     "emulated": "true if a CPU stood in for the GPU",

@@ -66,9 +66,9 @@ class BriefRunView(View, frozen=True):
     score_high_s: Seconds | UnsetType = UNSET
     """its upper bound"""
     rank: int | UnsetType = UNSET
-    """the rank on the leaderboard"""
+    """the rank in the standings"""
     verdict_line: str | UnsetType = UNSET
-    """the meaning of a ranked run that passed on its leaderboard"""
+    """the meaning of a ranked run that passed in the standings"""
     times_ns: list[Nanoseconds] | UnsetType = UNSET
     """the times of the first eight benchmark cases"""
     advice: list[str] | UnsetType = UNSET

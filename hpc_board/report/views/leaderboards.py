@@ -1,4 +1,4 @@
-"""The JSON of leaderboards: their options, changes and competitions."""
+"""The JSON of boards: their options, changes and competitions."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from hpc_board.report.views import Lines, Moment, View, moment, view_of
 
 
 class OptionsView(View, frozen=True):
-    """The options of a leaderboard."""
+    """The options of a board."""
 
     creator: str
     """its creator"""
@@ -55,11 +55,11 @@ class EntriesView(View, frozen=True):
 
 
 class PlanView(View, frozen=True):
-    """A change of a leaderboard."""
+    """A change of a board."""
 
     ATTRIBUTES: ClassVar = {"version": "task.version", "terms": "options"}
     name: str
-    """the name of the leaderboard"""
+    """the name of the board"""
     action: str
     """`create`, `update` or `delete`"""
     stored: bool
@@ -81,11 +81,11 @@ class PlanView(View, frozen=True):
 
 
 class BoardChangeView(View, frozen=True):
-    """A change of a leaderboard in its history."""
+    """A change of a board in its history."""
 
     ATTRIBUTES: ClassVar = {"by": "by_user", "version": "task_version", "terms": "options"}
     name: str
-    """the name of the leaderboard"""
+    """the name of the board"""
     action: str
     """`create`, `update` or `delete`"""
     by: str
@@ -99,10 +99,10 @@ class BoardChangeView(View, frozen=True):
 
 
 class DeletionView(View, frozen=True):
-    """A deleted leaderboard."""
+    """A deleted board."""
 
     name: str
-    """the name of the leaderboard"""
+    """the name of the board"""
     action: str
     """`delete`"""
     kept: str

@@ -12,10 +12,10 @@ from hpc_board.report.views.runs import RunView
 
 
 class LimitsView(View, frozen=True):
-    """Limits of a leaderboard for each user and period, or that of the whole board on GPU time; `null` for none."""
+    """Limits of a board for each user and period, or that of the installation on GPU time; `null` for none."""
 
     board: str | None
-    """the name of the leaderboard; `null` for the limit on GPU time"""
+    """the name of the board; `null` for the limit on GPU time"""
     ranked: int | None
     """ranked submissions"""
     other: int | None
@@ -35,7 +35,7 @@ class LimitsView(View, frozen=True):
 
     @classmethod
     def of(cls, board: str, limits: Limits, decision: Decision | None = None) -> "LimitsView":
-        """Return the object of a leaderboard's limits, with the decision that set them, if given."""
+        """Return the object of a board's limits, with the decision that set them, if given."""
         return cls(
             board=one_line(board),
             ranked=limits.ranked,

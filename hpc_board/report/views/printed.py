@@ -33,7 +33,7 @@ PRINTED = (
     (("run",), runs.RunFilesView, "with `--files`"),
     (("runs", "poll", "cancel", "admin milestones"), list[runs.RunView], ""),
     (("show",), standings.StandingsView, ""),
-    (("show",), list[standings.StandingsView], "without a name: the first row of each leaderboard"),
+    (("show",), list[standings.StandingsView], "without a name: the first row of the standings on each board"),
     (("show",), standings.RanksView, "with `--rank`"),
     (("show",), standings.VersionsView, "with `--versions`"),
     (("show",), standings.UserPageView, "with `--user`"),

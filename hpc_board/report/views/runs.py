@@ -172,7 +172,7 @@ class RunView(View, frozen=True):
     score_s: Seconds | None
     """the score of a run that passed in mode `benchmark` or `ranked`; only a ranked one has a `rank`, too"""
     rank: int | None
-    """the rank on the leaderboard"""
+    """the rank in the standings"""
     job: JobView
     """the job"""
     cases: list[CaseView]
@@ -200,7 +200,7 @@ class RunView(View, frozen=True):
     note: str
     """the text of `submit --note`"""
     verdict_line: str | None
-    """the meaning of a ranked run that passed on its leaderboard"""
+    """the meaning of a ranked run that passed in the standings"""
     milestone: str | None
     """the name under which the task's author shows it beside the ranks"""
     account: str | None

@@ -1,4 +1,4 @@
-"""The JSON of standings: pages of leaderboards, histories, the feed and comparisons."""
+"""The JSON of standings: pages, histories, the feed and comparisons."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -74,7 +74,7 @@ class MarkView(View, frozen=True):
 
 
 class PageView(View, frozen=True):
-    """A page of a leaderboard."""
+    """A page of the standings on one GPU."""
 
     gpu: str
     rows: list[RowView]
@@ -84,7 +84,7 @@ class PageView(View, frozen=True):
     offset: int
     """the number of rows before the page"""
     total: int
-    """the number of rows of the whole leaderboard"""
+    """the number of rows of the whole standings"""
     own: RowView | None
     """your row, wherever it is"""
     marks: list[MarkView]
@@ -113,21 +113,21 @@ class OwnPageView(PageView, frozen=True):
 
 
 class StandingsView(View, frozen=True):
-    """The leaderboards of a task."""
+    """The standings of a task on each GPU."""
 
     task: str
     boards: list[PageView]
 
 
 class OwnStandingsView(View, frozen=True):
-    """Your own runs on the leaderboards of a task."""
+    """Your own runs on the board of a task."""
 
     task: str
     boards: list[OwnPageView]
 
 
 class RankView(View, frozen=True):
-    """The rows of a leaderboard with one rank."""
+    """The rows of the standings with one rank."""
 
     gpu: str
     rows: list[RowView]
@@ -139,7 +139,7 @@ class RankView(View, frozen=True):
 
 
 class RanksView(View, frozen=True):
-    """The rows with one rank on the leaderboards of a task."""
+    """The rows with one rank on the board of a task."""
 
     task: str
     rank: int
@@ -175,7 +175,7 @@ class VersionsView(View, frozen=True):
 
 
 class UserRankView(RowView, frozen=True):
-    """A user's row on one leaderboard."""
+    """A user's row in the standings of one GPU."""
 
     task: str
     gpu: str
@@ -188,11 +188,11 @@ class UserRankView(RowView, frozen=True):
 
 
 class UserPageView(View, frozen=True):
-    """A user on all leaderboards."""
+    """A user on all boards."""
 
     user: str
     records: int
-    """the number of leaderboards on which the user is first"""
+    """the number of standings in which the user is first"""
     ranks: list[UserRankView]
     """the user's rows, by task and GPU"""
     runs: list[RunView]
@@ -218,7 +218,7 @@ class HistoryRunView(View, frozen=True):
 
 
 class HistoryView(View, frozen=True):
-    """A user's runs on a leaderboard."""
+    """A user's runs on one GPU."""
 
     ATTRIBUTES: ClassVar = {"reference_s": "reference.median_s"}
     gpu: str
@@ -239,7 +239,7 @@ class HistoryView(View, frozen=True):
 
 
 class HistoriesView(View, frozen=True):
-    """A user's runs on the leaderboards of a task."""
+    """A user's runs on the board of a task."""
 
     task: str
     user: str
@@ -247,14 +247,14 @@ class HistoriesView(View, frozen=True):
 
 
 class UserScoreView(View, frozen=True):
-    """A user on a leaderboard."""
+    """A user in the standings of one GPU."""
 
     user: str
     score_s: Seconds
 
 
 class FeedView(View, frozen=True):
-    """A change of a leaderboard by a run, as of its time."""
+    """A change of the standings by a run, as of its time."""
 
     ATTRIBUTES: ClassVar = {
         "version": "task_version",

@@ -32,7 +32,7 @@ class TaskView(View, frozen=True):
     languages: list[str]
     """the languages that it accepts"""
     board: OptionsView | None
-    """the options of the leaderboard, where a user made it"""
+    """the options of the board, where a user made it"""
     start_here: bool
     """true for the task with which a newcomer starts"""
 
@@ -163,7 +163,7 @@ class WholeTaskView(TaskView, frozen=True):
     submission_limits: list[SubmissionLimitsView]
     """the limits of the board for the user, one object a period that has any"""
     gpu_limit: GpuLimitView | None
-    """the limit on the GPU time of each user, on all leaderboards; `null` for none"""
+    """the limit on the GPU time of each user, on all boards; `null` for none"""
     flags: list[str]
     """the compiler's options"""
     libraries: list[str]

@@ -88,14 +88,6 @@ _FIRST_WORDS = (
 )
 
 
-class _Change(msgspec.Struct, frozen=True):
-    """The change of a save: its diff to the previous one, or the whole first file, and the extension of the text."""
-
-    title: str
-    text: str
-    ending: str
-
-
 class _WatchedRead(msgspec.Struct, frozen=True):
     """The runs of a watched file, the current steps of those in flight, and the report of the newest."""
 
@@ -371,16 +363,17 @@ class WatchScreen(RunScreen):
             self._compared = compared
             self.ask("change", partial(self._change, run, *compared[:-1]), self._show_change)
 
-    def _change(self, run: Run, *earlier: int) -> _Change:
+    def _change(self, run: Run, *earlier: int) -> tuple[str, str, str]:
+        """Return the title, the text and its extension: the diff to the file of an earlier save, or the first file."""
         if not earlier:
             return _source(*self.board.submissions.code(run.submission))
         found = code_diff(self.board.submissions, earlier[0], run.submission)
-        return _Change(f"Run {run.id}: changes since the previous save", found.text or found.remark, DIFF)
+        return f"Run {run.id}: changes since the previous save", found.text or found.remark, DIFF
 
-    def _show_change(self, change: _Change) -> None:
-        pane = self.query_one("#change", SourceView)
-        pane.border_title = toned(change.title)
-        pane.show_source(change.text, change.ending)
+    def _show_change(self, change: tuple[str, str, str]) -> None:
+        pane, (title, text, ending) = self.query_one("#change", SourceView), change
+        pane.border_title = toned(title)
+        pane.show_source(text, ending)
 
     def _show_watched(self) -> None:
         watched = self._watched
@@ -431,8 +424,8 @@ class WatchScreen(RunScreen):
             self._show_standing()
 
 
-def _source(name: str, code: bytes) -> _Change:
-    return _Change(name, code.decode(errors="replace"), Path(name).suffix[1:])
+def _source(name: str, code: bytes) -> tuple[str, str, str]:
+    return name, code.decode(errors="replace"), Path(name).suffix[1:]
 
 
 def _change(before: Run | None, run: Run) -> Text:
