@@ -95,15 +95,15 @@ def board_table(
     return BoardTable(
         one_line(found.gpu),
         _facts(task, found),
-        svg(records_plot(records, at, UTC)) if records else "",
+        svg(records_plot(records, at, UTC)) if len(records) > 1 else "",
         list(rows(found, said)),
         [*filter(None, remarks)],
     )
 
 
 def trend(found: Page, records: Sequence[Record]) -> str:
-    """Return the plot of the scores of one user's newest runs as SVG; empty without any."""
-    return svg(history_plot(in_order(found), records, UTC)) if found.rows else ""
+    """Return the plot of the scores of one user's newest runs as SVG; empty for fewer than two."""
+    return svg(history_plot(in_order(found), records, UTC)) if len(found.rows) > 1 else ""
 
 
 def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[Row]:

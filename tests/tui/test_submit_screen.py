@@ -3,6 +3,7 @@
 import hashlib
 import re
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -14,9 +15,9 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
-from hpc_board.domain.draft import Source
+from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, OptionRules
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.submission import Directives
 from hpc_board.errors import InputError, Refused, SchedulerError
@@ -193,6 +194,17 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         assert len(board.sent) == 2
 
 
+class OneByOne(FakeBoard):
+    """A board whose submissions have the numbers of their runs."""
+
+    def submit(
+        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+    ) -> list[Run]:
+        new = [replace(each, submission=each.id) for each in super().submit(requests, array=array, fresh=fresh)]
+        self.known_runs = [*new, *self.known_runs[len(new) :]]
+        return new
+
+
 async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous_and_the_fastest_one(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +214,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
     monkeypatch.setattr(BoardApp, "_ring", lambda _, text: rung.append(text))
     header = "#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n"
     kernel.write_text(header)
-    board = FakeBoard(runs=[])
+    board = OneByOne(runs=[])
     app = BoardApp(lambda: board, kernel, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05)
     wide = Interval(7e-3, 9.5e-3)
     async with app.run_test(size=(200, 60)) as pilot:
@@ -217,7 +229,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
             await until(pilot, lambda run=number: run in app.runs_state.in_flight and run_line(app, run) != "")  # type: ignore[misc]
             verdict = Verdict.PASS if score_s else Verdict.WRONG_VALUE
             ended = run(number, RunState.FINISHED, verdict=verdict, mode=Mode.BENCHMARK, score_s=score_s)
-            board.replace_run(replace(ended, interval=interval, file_name=kernel.name))
+            board.replace_run(replace(ended, interval=interval, file_name=kernel.name, submission=number))
             shown = score_text(score_s) or "wrong value"
             await until(pilot, lambda shown=shown, run=number: shown in run_line(app, run))  # type: ignore[misc]
             assert re.findall(r"\d+ % \w+|within noise", run_line(app, number)) == words

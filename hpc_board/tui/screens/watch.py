@@ -260,6 +260,7 @@ class WatchScreen(RunScreen):
     def _take_cancelled(self, _: Sequence[Cancellation]) -> None:
         if self._runs[0].id in self._stale:
             # Their contents count as new, if they are saved again before newer ones are submitted.
+            self.withdraw("look")
             self._saves = Saves(self._saves.file, self._saves.seen)
         self.look_again()
 
