@@ -115,7 +115,7 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
 
 async def test_the_cursor_begins_at_the_first_user_below_the_marks_that_are_faster() -> None:
     board = FakeBoard()
-    board.marks["H100"] = (replace(REFERENCE, name="milestone", score_s=1e-6), replace(REFERENCE, score_s=2e-6))
+    board.milestones["H100"] = (replace(REFERENCE, kind=MarkKind.MILESTONE, name="float4", score_s=1e-6),)
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b")

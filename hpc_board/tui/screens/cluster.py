@@ -101,7 +101,7 @@ class ClusterScreen(BoardScreen):
             title="Cluster",
             heading=lambda status: status.gpu.name,
         )
-        in_flight = Kind(
+        in_flight: Kind[Run] = Kind(
             IN_FLIGHT,
             key=lambda run: str(run.id),
             cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
