@@ -96,4 +96,12 @@ def spread(cases: Sequence[T], most: int) -> list[T]:
 
 
 def _block(entries: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(f"\n  - {json.dumps(dict(each), ensure_ascii=False)}" for each in entries)
+    return "".join(
+        f"\n  - {{{', '.join(f'{json.dumps(key)}: {_flow(each[key])}' for key in each)}}}" for each in entries
+    )
+
+
+def _flow(value: Any) -> str:
+    """Return a value in JSON that YAML reads alike: it takes a number like 1e-06, without a point, for text."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text

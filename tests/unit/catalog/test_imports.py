@@ -207,6 +207,8 @@ def test_a_task_has_its_source_verbatim_and_its_sizes_as_cases(tmp_path: Path) -
     task = task_of(source_of("flashinfer", tmp_path))
     assert task.tests[0] == {"M": 5, "weight": "reference_tensor_0.txt", "factor": 1.5, "seed": 4242}
     assert "`y`: float16 [MK]" in task.description
+    small = trace_set(tmp_path / "small", workload(5, factor={"type": "scalar", "value": 1e-6}))
+    assert task_of(small).tests[0]["factor"] == 1e-6
 
 
 def test_every_source_of_tasks_takes_a_format(tmp_path: Path) -> None:
