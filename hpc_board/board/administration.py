@@ -69,8 +69,8 @@ class Administration:
         """Return an export: the table `what` of all runs, or of the user's `own`, or the standings as `html`.
 
         The tables are `runs`, their `cases`, the `samples` of these, and the `tasks`; the formats are `csv`, `jsonl`,
-        `parquet` and, for runs, `json`. The HTML page is public: closed leaderboards are on it only if `tasks` names
-        them.
+        `parquet` and, for runs, `traces` and `json`. The HTML page is public: closed leaderboards are on it only if
+        `tasks` names them.
 
         Raises:
             InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the time

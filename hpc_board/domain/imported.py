@@ -6,6 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+DEFINITION_FILE = "definition.json"
+"""The file of a task with the definition of FlashInfer Trace that it was made of."""
+
 
 class Origin(StrEnum):
     """The basis of a part of an imported task: the source, a guess, or nothing, as the source does not have it."""

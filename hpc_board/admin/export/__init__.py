@@ -28,8 +28,9 @@ from hpc_board.admin.export.columns import (
     sample_cells,
     task_cells,
 )
+from hpc_board.admin.export.traces import definition_of, traces
 from hpc_board.boards.pages import page
-from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS
+from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
 from hpc_board.domain.reference import Reference, speedup_keys
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
@@ -119,6 +120,11 @@ class Export(msgspec.Struct, frozen=True):
                 "the format json has all runs and the standings of all users",
                 hint="Use the format csv, jsonl or parquet for anonymous exports, your own runs and other tables.",
             )
+        if self.form == TRACES and (more or self.what != RUNS):
+            raise InputError(
+                "the format traces has an object for each case of a task that was imported from FlashInfer Trace",
+                hint="Omit --what, --with-code and --with-output.",
+            )
         if more and self.what != RUNS:
             raise InputError("--with-code and --with-output add columns to the table of runs", hint="Omit --what.")
         if self.form == PARQUET and find_spec("pyarrow") is None:
@@ -139,6 +145,8 @@ class Export(msgspec.Struct, frozen=True):
             return self._write_page(sink)
         if self.form == JSON:
             return self._write_json(sink)
+        if self.form == TRACES:
+            return Written(_write_lines(sink, self._traces(), end="\n"), 0)
         if self.form == JSONL:
             rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
             return Written(_write_lines(sink, rows, end="\n"), 0)
@@ -170,6 +178,23 @@ class Export(msgspec.Struct, frozen=True):
         for user, file_name, cells in self._of_users():
             # A user whose first submission came a moment ago has no pseudonym.
             yield cells if names is None else anonymous(cells, user, names.get(user, "user"), file_name)
+
+    def _traces(self) -> Iterator[dict[str, Any]]:
+        """Yield the traces of all runs with a verdict, of tasks with a definition."""
+        store, known = self.store.export, dict[tuple[str, str], tuple[Task, Mapping[str, Any] | None]]()
+        judged = store.cases(self.chosen)
+        following = next(judged, None)
+        for row in store.runs(self.chosen, with_output=True):
+            if following is None or following["run"] != row["run"]:
+                continue
+            key = row["task"], row["task_version"]
+            if key not in known:
+                task = self.store.submissions.task(*key)
+                known = {key: (task, definition_of(task))}
+            task, definition = known[key]
+            if definition is not None:
+                yield from traces(task, definition, row, following["cases"])
+            following = next(judged, None)
 
     def _of_users(self) -> Iterator[tuple[str, str, dict[str, Value]]]:
         """Yield the cells of each run, or of its cases, with its user and the name of its file."""

@@ -27,7 +27,7 @@ from hpc_board.catalog.imports.folder import (
     task_name,
     tree_of,
 )
-from hpc_board.domain.imported import Imported, Origin, Part
+from hpc_board.domain.imported import DEFINITION_FILE, Imported, Origin, Part
 from hpc_board.domain.task_rules import ARGUMENTS_MAX, CASE_KEY, FILE_BYTES_MAX
 from hpc_board.errors import Fault, InputError
 from hpc_board.files import read_bytes, read_text
@@ -35,7 +35,7 @@ from hpc_board.model.text import one_line
 
 NAME = "flashinfer"
 
-_DEFINITION, _WORKLOADS = "definition.json", ("workload.jsonl", "workloads.jsonl")
+_WORKLOADS = ("workload.jsonl", "workloads.jsonl")
 _FOLDERS_MAX = 2000
 _WORKLOAD_BYTES_MAX = 16 * 2**20
 _WORKLOADS_MAX = 10_000
@@ -116,13 +116,15 @@ def problems(source: Path) -> list[Path]:
     """Return the definitions in a file or a folder."""
     if source.is_file():
         return [source] if source.suffix == ".json" and _is_definition(source) else []
-    if (source / _DEFINITION).is_file():
-        return [source / _DEFINITION]
+    if (source / DEFINITION_FILE).is_file():
+        return [source / DEFINITION_FILE]
     definitions = source / "definitions"
     if definitions.is_dir():
         found = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(definitions.glob(f"{depth}.json"))]
         return [path for path in found[:_FOLDERS_MAX] if _is_definition(path)]
-    return [each / _DEFINITION for each in sorted(source.iterdir())[:_FOLDERS_MAX] if (each / _DEFINITION).is_file()]
+    return [
+        each / DEFINITION_FILE for each in sorted(source.iterdir())[:_FOLDERS_MAX] if (each / DEFINITION_FILE).is_file()
+    ]
 
 
 def of_file(path: Path, size_max: int | None = None) -> Imported:
@@ -151,7 +153,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
     tolerance, about = _tolerance(definition, workloads)
     files = {
         **starter_files("flashinfer_reference.py", "flashinfer_definition.py", "flashinfer_adapter.py"),
-        "definition.json": text,
+        DEFINITION_FILE: text,
         SOURCE: definition.reference,
         "import.json": json.dumps(tolerance, indent=2) + "\n",
         **embedded.files,

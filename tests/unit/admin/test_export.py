@@ -31,14 +31,17 @@ from hpc_board.admin.export.columns import (
     kinds_of,
 )
 from hpc_board.board import Board
+from hpc_board.catalog.sources import read_imports
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.export import FORMATS, TABLES
+from hpc_board.domain.imported import Imported
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing
 from hpc_board.errors import InputError
+from hpc_board.files import write_new_folder
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.task import Mode
@@ -88,6 +91,44 @@ def test_every_run_is_a_row_with_its_times_and_its_rank(board: Recorded) -> None
     assert rows[0]["started_at"] == rows[0]["waited_s"] == rows[3]["ended_at"] == ""
     assert rows[2]["message"] == "element 3 differs"
     assert rows[3]["emulated"] == "false"
+
+
+def test_results_of_a_definition_are_exported_as_traces(board: Recorded) -> None:
+    definition = {
+        "name": "rows_k4",
+        "axes": {"M": {"type": "var"}, "K": {"type": "const", "value": 4}},
+        "inputs": {"x": {"shape": ["M", "K"], "dtype": "float32"}, "eps": {"shape": None, "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["M", "K"], "dtype": "float32"}},
+        "reference": "def run(x, eps):\n    return x\n",
+    }
+    source = board.folder / "rows"
+    source.mkdir()
+    (source / "definition.json").write_text(json.dumps(definition))
+    workload = {
+        "uuid": "a",
+        "axes": {"M": 3},
+        "inputs": {"x": {"type": "random"}, "eps": {"type": "scalar", "value": 2}},
+    }
+    (source / "workload.jsonl").write_text(json.dumps(workload))
+    (found,) = read_imports(source)
+    assert isinstance(found, Imported)
+    write_new_folder(board.folder / "tasks" / found.name, found.files)
+    passed(board, 1e-3)
+    passed(board, 2e-3, task="rows_k4")
+    wrong = Case("test", 0, "M: 3", Verdict.WRONG_SHAPE, "too small")
+    board.add(result=result_of(Verdict.WRONG_SHAPE, wrong), task="rows_k4", mode=Mode.TEST)
+    board.add(result=result_of(Verdict.INFRA_ERROR), task="rows_k4")
+    right, refused = [json.loads(line) for line in call(board, "--format", "traces").stdout.splitlines()]
+
+    assert (right["definition"], right["solution"]) == ("rows_k4", "submission-2")
+    assert right["workload"]["axes"] == {"M": 3}
+    assert right["workload"]["inputs"] == {"x": {"type": "random"}, "eps": {"type": "scalar", "value": 2}}
+    evaluation = right["evaluation"]
+    assert (evaluation["status"], evaluation["environment"]["hardware"]) == ("PASSED", "CPU")
+    assert evaluation["performance"]["latency_ms"] == pytest.approx(0.01236)
+    assert refused["evaluation"]["status"] == "INCORRECT_SHAPE"
+    assert (refused["evaluation"]["correctness"], refused["evaluation"]["performance"]) == (None, None)
+    assert refused["evaluation"]["log"] == "too small"
 
 
 def remarked(board: Recorded) -> tuple[int, int]:
@@ -220,7 +261,7 @@ def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
         (("--format", "csv", "--gpu", "H10"), "H100"),
         (("--format", "csv", "--since", "yesterday"), "is not a valid time. Use a date"),
         (("--format", "csv", "--since", "999999w"), "is not a valid time"),
-        (("--format", "xls"), "'csv', 'jsonl', 'parquet', 'json', 'html'"),
+        (("--format", "xls"), "'csv', 'jsonl', 'parquet', 'traces', 'json', 'html'"),
         (("--format", "html", "--with-code"), "the format html has the standings of all users"),
         (("--format", "html", "--since", "1d"), "the format html has the standings of all users"),
     ],

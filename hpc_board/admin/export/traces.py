@@ -1,0 +1,97 @@
+"""Results of imported definitions as traces of FlashInfer Trace: an object for each case that says about the kernel."""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from hpc_board.admin.export.columns import Row, Value, run_cells
+from hpc_board.domain.imported import DEFINITION_FILE
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.task import CaseValue, Task
+from hpc_board.model.text import one_line
+
+_STATUSES = {
+    Verdict.PASS: "PASSED",
+    Verdict.WRONG_SHAPE: "INCORRECT_SHAPE",
+    Verdict.WRONG_DTYPE: "INCORRECT_DTYPE",
+    Verdict.WRONG_VALUE: "INCORRECT_NUMERICAL",
+    Verdict.WRONG_NONFINITE: "INCORRECT_NUMERICAL",
+    Verdict.TIMEOUT: "TIMEOUT",
+}
+_OTHER = "RUNTIME_ERROR"
+_LIBRARIES = ("torch", "triton", "cuda", "driver")
+_UUID_SPACE = uuid.UUID("6f1ff5a1-7a7c-5a8e-9c4b-8a2b3f0f4b7d")
+
+
+def definition_of(task: Task) -> Mapping[str, Any] | None:
+    """Return the definition of an imported task; None of any other task."""
+    try:
+        found = json.loads(task.text(DEFINITION_FILE) or "")
+    except (ValueError, RecursionError):
+        return None
+    wanted = {"name", "axes", "inputs", "outputs", "reference"}
+    return found if isinstance(found, dict) and wanted <= set(found) else None
+
+
+def traces(task: Task, definition: Mapping[str, Any], row: Row, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
+    """Yield a trace for each case of a run: of those that passed the timed ones, as a trace needs a time."""
+    cells = run_cells(row)
+    known = {"test": task.tests, "benchmark": task.benchmarks}
+    for case in cases:
+        arguments = known.get(case.phase, ())
+        status = _STATUSES.get(case.verdict, _OTHER)
+        untimed = status == "PASSED" and case.timing is None
+        if case.is_hidden or untimed or case.index >= len(arguments) or not _blames_kernel(case.verdict):
+            continue
+        yield {
+            "definition": one_line(str(definition["name"])),
+            "workload": _workload(task, definition, arguments[case.index]),
+            "solution": f"submission-{cells['submission']}",
+            "evaluation": _evaluation(case, status, cells),
+        }
+
+
+def _blames_kernel(verdict: Verdict) -> bool:
+    return verdict is Verdict.PASS or verdict.blames_kernel
+
+
+def _workload(task: Task, definition: Mapping[str, Any], case: Mapping[str, CaseValue]) -> dict[str, Any]:
+    axes = {name: case[name] for name, axis in definition["axes"].items() if axis["type"] == "var" and name in case}
+    random = "custom" if definition.get("custom_inputs_entrypoint") else "random"
+    inputs: dict[str, Any] = {}
+    for name in definition["inputs"]:
+        value = case.get(name)
+        if isinstance(value, str):
+            inputs[name] = {"type": "safetensors", "path": value, "tensor_key": name}
+        else:
+            inputs[name] = {"type": random} if value is None else {"type": "scalar", "value": value}
+    key = json.dumps([task.version, dict(case)], sort_keys=True)
+    return {"uuid": str(uuid.uuid5(_UUID_SPACE, key)), "axes": axes, "inputs": inputs}
+
+
+def _evaluation(case: Case, status: str, cells: Mapping[str, Value]) -> dict[str, Any]:
+    provenance = json.loads(str(cells.get("provenance") or "{}"))
+    found: dict[str, Any] = {
+        "status": status,
+        "log": case.message,
+        "environment": {
+            "hardware": cells["gpu"],
+            "libs": {name: str(provenance[name]) for name in _LIBRARIES if name in provenance},
+        },
+        "timestamp": ended.isoformat() if isinstance(ended := cells["ended_at"], datetime) else "",
+        "correctness": None,
+        "performance": None,
+    }
+    if status in ("PASSED", "INCORRECT_NUMERICAL"):
+        # The table of cases has no errors, and a reader takes those that are left out for 0.
+        found["correctness"] = {"extra": {"errors": "not recorded"}}
+    if status == "PASSED" and case.timing is not None:
+        mean, reference = case.timing.mean_ns, case.timing.reference_ns or 0.0
+        found["performance"] = {
+            "latency_ms": mean / 1e6,
+            "reference_latency_ms": reference / 1e6,
+            "speedup_factor": reference / mean if mean else 0.0,
+        }
+    return found
