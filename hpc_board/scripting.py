@@ -69,7 +69,7 @@ class Run(msgspec.Struct, frozen=True):
     """A submission on one GPU, as of one moment.
 
     `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
-    docs/results.md has the states and verdicts. `speedup` is that of the score over the reference of the leaderboard,
+    docs/results.md has the states and verdicts. `speedup` is that of the score over the reference of the board,
     with its 80 % interval; None without a ranked run that timed the reference. `runner` is the number of the runner
     that judges it, None for a job of its own. `repeats` is the number of the newest earlier run of an identical file;
     `reused` is true in the answer to a submission that sent no new run. `entrant` is empty for the account itself.
@@ -171,7 +171,10 @@ class Runner(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A row of standings; `speedup` is that over the reference of the leaderboard, with its 80 % interval."""
+    """A row of standings; `speedup` is that over the reference of the board, with its 80 % interval.
+
+    `score_s` is the median of the `runs` runs of the same code, and `run` the one that has it.
+    """
 
     task: str
     gpu: str
@@ -187,6 +190,7 @@ class Standing(msgspec.Struct, frozen=True):
     submitted_at: datetime
     trust: str
     entrant: str = ""
+    runs: int = 1
     speedup_low: float | None = None
     speedup_high: float | None = None
 

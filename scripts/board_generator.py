@@ -143,7 +143,9 @@ class _Writer:
             self._connection.executemany(statement, values)
 
 
-_SUBMISSIONS = "id, task, task_version, user, file_name, code_sha256, mode, note, submitted_at:submissions"
+_SUBMISSIONS = (
+    "id, task, task_version, user, file_name, code_sha256, mode, note, submitted_at, tokens_sha256:submissions"
+)
 _RUNS = "id, submission, gpu, cluster, partition, token, nonce, trust, emulated, harness_sha256, gpus:runs"
 _EVENTS = "run, state, at, job_id, node, reason, evidence, unanswered, cancel_requested, attempt:events"
 _RESULTS = "run, verdict, message, score_s, ended_at, reference_s:results"
@@ -153,8 +155,9 @@ _TASKS = "name, version, definition, added_at:tasks"
 _CASES = "run, cases:cases"
 _USAGE = "run, user, limited, ended_at, seconds, gpu_seconds:usage"
 _IN_FLIGHT = "run:in_flight"
-_SCORES = "run, submission, task, task_version, gpu, user, score_s, submitted_at:scores"
-_BESTS = "task, task_version, gpu, user, run, score_s, submitted_at:bests"
+_SCORES = "run, submission, task, task_version, gpu, user, entry, score_s, submitted_at:scores"
+_ENTRIES = "task, task_version, gpu, user, run, runs, entry, score_s, submitted_at:entries"
+_BESTS = "task, task_version, gpu, user, run, runs, entry, score_s, submitted_at:bests"
 _REFERENCE_TIMES = "task, task_version, gpu, reference_s, run:reference_times"
 _BOARD_REFERENCES = "task, task_version, gpu, median_s, runs, low_s, high_s:board_references"
 _FEED = "at, run, task, task_version, gpu, user, former_rank, former_s, news:feed"
@@ -178,7 +181,7 @@ class _Board:
     ordered: list["_Best"] = field(default_factory=list)
 
 
-_Best = tuple[float, str, int, str]
+_Best = tuple[float, str, int, str, int]
 
 
 class _Generator:
@@ -231,8 +234,8 @@ class _Generator:
                 yield rows
                 rows = _Rows()
         for (name, version, gpu), board in self._boards.items():
-            for user, (score_s, at_text, number, _) in board.bests.items():
-                rows.add(_BESTS, name, version, gpu, user, number, score_s, at_text)
+            for user, (score_s, at_text, number, _, submission) in board.bests.items():
+                rows.add(_BESTS, name, version, gpu, user, number, 1, submission, score_s, at_text)
         yield rows
 
     def _submission(self, rows: _Rows, submission: int, run: int, at: datetime) -> int:
@@ -247,7 +250,8 @@ class _Generator:
         rows.add(_CODES, sha256, code.encode())
         note = "tiled" if chance.random() < 0.05 else ""
         moment = time_text(at)
-        rows.add(_SUBMISSIONS, submission, task.name, version, user, "kernel.py", sha256, str(mode), note, moment)
+        of_file = "kernel.py", sha256, str(mode), note, moment, f"{submission:064x}"
+        rows.add(_SUBMISSIONS, submission, task.name, version, user, *of_file)
         for gpu in chance.sample(task.gpus, 2 if len(task.gpus) > 1 and chance.random() < 0.25 else 1):
             run += 1
             rows.add(
@@ -324,13 +328,15 @@ class _Generator:
         if mode is Mode.RANKED:
             rows.add(_REFERENCE_TIMES, task.name, version, gpu, plain_s, run)
             rows.add(_BOARD_REFERENCES, task.name, version, gpu, plain_s, run, plain_s, plain_s)
-            rows.add(_SCORES, run, submission, task.name, version, gpu, user, score_s, moment)
-            self._enter(rows, run, task.name, version, gpu, user, score_s, moment, end)
+            rows.add(_SCORES, run, submission, task.name, version, gpu, user, submission, score_s, moment)
+            rows.add(_ENTRIES, task.name, version, gpu, user, run, 1, submission, score_s, moment)
+            self._enter(rows, run, submission, task.name, version, gpu, user, score_s, moment, end)
 
     def _enter(
         self,
         rows: _Rows,
         run: int,
+        submission: int,
         task: str,
         version: str,
         gpu: str,
@@ -350,7 +356,7 @@ class _Generator:
             place = bisect_left(board.ordered, before)
             former = (place + 1, before[0])
             del board.ordered[place]
-        best = (score_s, moment, run, user)
+        best = (score_s, moment, run, user, submission)
         place = bisect_left(board.ordered, best)
         behind = board.ordered[place] if place < len(board.ordered) else None
         passed = behind is not None and (before is None or behind[0] < before[0])

@@ -256,7 +256,7 @@ class Standings(Tool, frozen=True):
         _refresh(board)
         gpus = [self.gpu] if self.gpu else [gpu.name for gpu in board.gpus.allowed(board.tasks.get(self.task))]
         pages = [PageView.of(page) for page in board.standings.pages(self.task, gpus, limit=self.top)]
-        of_row = ("rank", "user", "score_s", "speedup", "run")
+        of_row = ("rank", "user", "score_s", "speedup", "run", "runs")
         of_board = [f"{place}.{key}" for place in ("rows", "own") for key in of_row]
         return Answer(_json(short_of(pages, ("gpu", "total", *of_board, "marks.name", "marks.score_s"))), "submit")
 

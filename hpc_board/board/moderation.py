@@ -197,15 +197,18 @@ class Moderation:
         return self._decisions.log(user=user, board=board, limit=limit, offset=offset)
 
 
-def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
+def best_candidates(
+    store: Store, task: Task, gpus: Sequence[Gpu], top: int, *, confirm: bool = False
+) -> list[RerunCandidate]:
     """Return the best submissions of the `top` users on each of these GPUs, at the previous version of `task`.
 
-    A submission that has passed at the present version, or is in flight, is included with the reason.
+    A submission that has passed at the present version, or is in flight, is included with the reason. To `confirm` the
+    best ones, they are those at the present version.
 
     Raises:
         InputError: no user was ranked at another version.
     """
-    version = store.standings.version_before(task.name, task.version)
+    version = task.version if confirm else store.standings.version_before(task.name, task.version)
     if version is None:
         raise InputError(
             f"no standings on {task.name} at an earlier version.",
@@ -215,6 +218,8 @@ def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> 
     for gpu in gpus:
         for row in store.standings.list(task.name, version, gpu.name)[:top]:
             wanted.setdefault(row.submission, []).append(gpu)
+    if confirm:
+        return [_again(store, store.submissions.get(number), task, chosen) for number, chosen in wanted.items()]
     done = {gpu.name: store.standings.ranked_files(task.name, task.version, gpu.name) for gpu in gpus}
     plans = []
     for number, chosen in wanted.items():

@@ -16,7 +16,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import JobOptions, OptionRules
-from hpc_board.domain.moderation import Rerun, Sender, may_read_code
+from hpc_board.domain.moderation import CONFIRMING_RUNS, Rerun, Sender, may_read_code
 from hpc_board.domain.origin import Origin
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -248,12 +248,18 @@ class Submissions:
         }
 
     def rerun_plan(
-        self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
+        self,
+        task: str,
+        *,
+        top: int = 100,
+        gpus: Sequence[str] = (),
+        submissions: Sequence[int] = (),
+        confirm: bool = False,
     ) -> list[RerunCandidate]:
         """Return the submissions that `rerun` would send again: given ones, or the best of the task's previous version.
 
-        The best are those of each of the `top` users, on `gpus` or on each GPU that the task allows. A submission that
-        cannot be sent again is included with the reason.
+        The best are those of each of the `top` users, on `gpus` or on each GPU that the task allows; to `confirm` them,
+        those of the present version. A submission that cannot be sent again is included with the reason.
 
         Raises:
             InputError: no task, GPU or submission has this name or number, a submission measures a milestone, or no
@@ -268,7 +274,7 @@ class Submissions:
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
             return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed)
-        return best_candidates(self._context.store, found, wanted or allowed, top)
+        return best_candidates(self._context.store, found, wanted or allowed, top, confirm=confirm)
 
     def rerun(
         self,
@@ -278,18 +284,19 @@ class Submissions:
         top: int = 100,
         gpus: Sequence[str] = (),
         submissions: Sequence[int] = (),
+        confirm: bool = False,
     ) -> list[Run]:
         """Send those of `rerun_plan` whose numbers are `chosen` again, ranked, by this account; return the runs.
 
-        They go for the present version of the task. The rank belongs to the author of each submission. The runs are
-        `verified`, except those of the caller's own submissions.
+        To `confirm` them, each is sent CONFIRMING_RUNS times. They go for the present version of the task. The rank
+        belongs to the author of each submission. The runs are `verified`, except those of the caller's own submissions.
 
         Raises:
             InputError: one of them cannot be rerun, or another client sends it in this moment; nothing is stored.
             Refused: the user does not manage the task's leaderboard.
             BoardError: the other errors of `rerun_plan` and `submit`.
         """
-        plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions)
+        plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions, confirm=confirm)
         planned = {each.submission.id: each for each in plan}
         at, found, drafts = utc_now(), self._tasks.get(task), []
         for number in chosen:
@@ -309,7 +316,8 @@ class Submissions:
                 each.submission.note,
                 origin=Origin(each.submission.entrant),
             )
-            drafts.append(Sent(again, each.submission.user, rerun, each.unless_ranked))
+            sent = Sent(again, each.submission.user, rerun, each.unless_ranked)
+            drafts += [sent] * (CONFIRMING_RUNS if confirm else 1)
         return self._submit(drafts, None, sender=None) if drafts else []
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:

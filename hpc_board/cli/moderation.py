@@ -19,7 +19,7 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_done, print_found, print_json, remark
-from hpc_board.domain.moderation import GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
+from hpc_board.domain.moderation import CONFIRMING_RUNS, GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
 from hpc_board.domain.roles import Role
 from hpc_board.model.names import listed
 from hpc_board.report.moderation import (
@@ -278,6 +278,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int | None, a
     "hpc-board admin rerun matmul --dry-run",
     "hpc-board admin rerun matmul --top 10 --gpu H100",
     "hpc-board admin rerun matmul --submission 12 --submission 15",
+    "hpc-board admin rerun matmul --top 3 --confirm",
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--top", metavar="N", type=Number(10_000), help="Only the top N users on each GPU; default: 100.")
@@ -291,6 +292,11 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int | None, a
     help="This submission, regardless of rank; may be repeated.",
     shell_complete=submission_numbers,
 )
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help=f"Send each submission {CONFIRMING_RUNS} times, without --submission the best of the current version.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan without storing or sending it.")
 def rerun(
     open_: Open,
@@ -299,6 +305,7 @@ def rerun(
     top: int | None,
     gpus: tuple[str, ...],
     submissions: tuple[int, ...],
+    confirm: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -308,19 +315,21 @@ def rerun(
     belongs to its author, who gets the rank. The jobs run under your account, so the results are verified; the
     sandbox in the settings confines the code of other users.
 
-    Files already sent for the current version are skipped. The exit
-    codes are those of `submit` without --wait.
+    Files already sent for the current version are skipped. A rerun of code that its
+    author has sent for the current version belongs to the same entry, whose score is
+    the median of its runs: --confirm makes that certain. The exit codes are those of
+    `submit` without --wait.
     """
     if submissions and top is not None:
         raise click.UsageError("--top and --submission are mutually exclusive.")
     board = open_()
     words = listed(gpus)
-    plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
+    plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions, confirm=confirm)
     if dry_run:
         print_found(list(map(RerunCandidateView.of, plan)), rerun_table(plan), as_json=as_json)
         return
     chosen = [each.submission.id for each in plan if each.source is not None]
-    runs = board.submissions.rerun(name, chosen, top=top or 100, gpus=words, submissions=submissions)
+    runs = board.submissions.rerun(name, chosen, top=top or 100, gpus=words, submissions=submissions, confirm=confirm)
     if as_json:
         left_out = [RerunCandidateView.of(each) for each in plan if each.why]
         print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))

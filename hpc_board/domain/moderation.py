@@ -290,6 +290,10 @@ class Remark(msgspec.Struct, frozen=True):
     at: datetime
 
 
+CONFIRMING_RUNS = 3
+"""The number of reruns that confirm a score: with the run that it comes from, they suffice for an interval."""
+
+
 class Rerun(msgspec.Struct, frozen=True):
     """The mark of a submission that an admin sent again for the task's present version."""
 

@@ -1,13 +1,10 @@
-"""The reference of a leaderboard: one time of the task's own solution, to which every speedup there is relative."""
+"""The reference of a board: one time of the task's own solution, to which every speedup there is relative."""
 
 import math
 
 import msgspec
 
 from hpc_board.domain.score_interval import Interval
-
-RUNS_FOR_INTERVAL = 4
-"""The least number of runs whose shortest and longest time enclose the median in 8 of 10 cases."""
 
 
 class Speedup(msgspec.Struct, frozen=True):
@@ -36,14 +33,15 @@ class Reference(msgspec.Struct, frozen=True):
         return None if self.low_s is None or self.high_s is None else Interval(self.low_s, self.high_s)
 
     def speedup(self, score_s: float, interval: Interval | None = None) -> Speedup:
-        """Return the speedup of a score; it has bounds if the score and the reference have them.
+        """Return the speedup of a score; it has bounds if the score has them.
 
-        Both are independent, so the distances of their bounds add up as squares of logarithms.
+        Score and reference are independent, so the distances of their bounds add up as squares of logarithms. Below
+        RUNS_FOR_INTERVAL runs they are those of the score alone.
         """
         ratio = self.median_s / score_s
-        own = self.interval
-        if own is None or interval is None:
+        if interval is None:
             return Speedup(ratio)
+        own = self.interval or Interval(self.median_s, self.median_s)
         less = math.hypot(math.log(self.median_s / own.low_s), math.log(interval.high_s / score_s))
         more = math.hypot(math.log(own.high_s / self.median_s), math.log(score_s / interval.low_s))
         return Speedup(ratio, ratio * math.exp(-less), ratio * math.exp(more))

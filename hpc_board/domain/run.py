@@ -228,7 +228,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def speedup(self) -> Speedup | None:
-        """Return the speedup over the reference of its leaderboard; None without a score or a reference."""
+        """Return the speedup over the reference of its board; None without a score or a reference."""
         if self.reference is None or self.score_s is None:
             return None
         return self.reference.speedup(self.score_s, self.interval)

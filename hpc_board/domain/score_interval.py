@@ -8,6 +8,9 @@ from hpc_board.model.result import WIDE_INTERVAL, Case
 from hpc_board.model.score import duration_text, interval_text, score_of
 from hpc_board.model.task import Ranking
 
+RUNS_FOR_INTERVAL = 4
+"""The least number of runs whose shortest and longest time enclose the median in 8 of 10 cases."""
+
 
 class Interval(msgspec.Struct, frozen=True):
     """Lower and upper bound of a score, in seconds."""
@@ -28,6 +31,26 @@ def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Interval | Non
     if not timings or min(len(lows), len(highs)) < len(timings) or min(*lows, *highs) <= 0:
         return None
     return Interval(score_of(lows, ranking_by), score_of(highs, ranking_by))
+
+
+def median_score(scores: Sequence[float], intervals: Sequence[Interval | None]) -> tuple[float, Interval | None]:
+    """Return the median of the scores of several runs of the same code, sorted, with its interval.
+
+    From RUNS_FOR_INTERVAL runs on, it is two of the scores, by order statistics, which include the differences between
+    runs. Of fewer runs it has the medians of their bounds, so it is as wide as that of one run; None if one has none.
+    """
+    import statistics
+
+    from hpc_board.model.measurement import median_interval
+
+    score_s = statistics.median(scores)
+    if len(scores) >= RUNS_FOR_INTERVAL:
+        return score_s, Interval(*median_interval(scores))
+    known = [each for each in intervals if each is not None]
+    if len(known) < len(scores):
+        return score_s, None
+    lows, highs = [each.low_s for each in known], [each.high_s for each in known]
+    return score_s, Interval(statistics.median(lows), statistics.median(highs))
 
 
 def overlaps(low_s: float, better_high_s: float) -> bool:

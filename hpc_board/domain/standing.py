@@ -15,8 +15,10 @@ from hpc_board.model.task import ISOLATED
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
+    """One row of a board: a user's best entry, judged by the task's `harness`, or one passing ranked run.
 
+    An entry is the code of a user without comments and blanks, by the number `entry` of its first submission. Its score
+    is the median of its `runs` runs, and `run` is the one that has it.
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
     next better row. Among a user's newest runs, `change_spread` is the factor within which the change from the fastest
     earlier one may be noise; it is None where that is unknown.
@@ -36,6 +38,8 @@ class Standing(msgspec.Struct, frozen=True):
     overlaps_above: bool = False
     change_spread: float | None = None
     entrant: str = ""
+    entry: int = 0
+    runs: int = 1
 
     @property
     def author(self) -> str:
@@ -113,7 +117,9 @@ class Page(msgspec.Struct, frozen=True):
 class Placing(msgspec.Struct, frozen=True):
     """The place of a ranked run that passed on its leaderboard.
 
-    `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
+    `rank` is that of its entry among `users`, None if its user has a better one. `best_s` is the score of the user's
+    best entry, the median of `best_runs` runs, and `best_run` the run that has it. `median_s` is the score of the run's
+    own entry if that has several `runs`.
     `first` says that it is the user's first run that passed there. `former_rank`, `former_s` and `former_run` are the
     user's rank, score and run before a run that improved them. `change_spread` is the factor within which
     the change from the former run may be noise, or that from the best one for a run that is not the best; it is None
@@ -129,6 +135,9 @@ class Placing(msgspec.Struct, frozen=True):
     former_s: float | None = None
     former_run: int | None = None
     change_spread: float | None = None
+    best_runs: int = 1
+    median_s: float | None = None
+    runs: int = 1
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -162,7 +171,11 @@ def verdict_line(
 
     `own` says that it is the reader's.
     """
-    rank, time = placing.rank, full_score_text(score_s, interval) + _gain(score_s, placing)
+    time = full_score_text(score_s, interval)
+    if placing.median_s is not None:
+        score_s = placing.median_s
+        time = f"{duration_text(score_s * 1e9)}, {median_text(placing.runs)}"
+    rank, time = placing.rank, time + _gain(score_s, placing)
     if rank is None:
         return f"Score on {gpu}: {time}, {_behind(score_s, placing, own=own)}"
     if placing.users == 1:
@@ -172,6 +185,11 @@ def verdict_line(
         return f"{place} place on {gpu}: {time}"
     what = "First pass" if placing.first else "Personal best"
     return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
+
+
+def median_text(runs: int) -> str:
+    """Return the origin of a score in words: "the median of 4 runs"; empty for one run."""
+    return f"the median of {runs} runs" if runs > 1 else ""
 
 
 def ordinal(rank: int) -> str:
@@ -200,11 +218,12 @@ def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | Non
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return by how much a run is slower than its user's best."""
     whose = "your" if own else "the user's"
+    origin = median_text(placing.best_runs) or f"run {placing.best_run}"
     if score_s <= placing.best_s:
-        return f"as fast as {whose} best, which was submitted earlier (run {placing.best_run})"
+        return f"as fast as {whose} best, which was submitted earlier ({origin})"
     change = change_text(placing.best_s, score_s, placing.change_spread)
     joint = "of" if change.startswith(WITHIN_NOISE) else "than"
-    return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
+    return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} ({origin})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, median_text, with_marks
 from hpc_board.domain.user_page import UserPage
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
@@ -37,6 +37,9 @@ SHORT_VERSION = 12
 OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the intervals overlap."
 
 
+RUNS_MEANING = "RUNS is the number of runs of the same code, whose median is the score."
+
+
 class Line(msgspec.Struct, frozen=True):
     """A line of a board: a standing, a mark beside the ranks or a removed run.
 
@@ -53,11 +56,11 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def is_own(self) -> bool:
-        """Return True for the reader's standing, and among the reader's own runs for the one that counts."""
+        """Return True for the reader's standing, and among the reader's own runs for those that count."""
         if not isinstance(self.row, Standing):
             return False
         own = self.page.own if self.page else None
-        return own is not None and own.run == self.row.run if self.own_runs else self.row.user == self.reader
+        return own is not None and own.entry == self.row.entry if self.own_runs else self.row.user == self.reader
 
     @property
     def rank(self) -> str:
@@ -69,6 +72,11 @@ class Line(msgspec.Struct, frozen=True):
         """Return the number of the run; empty for the reference, which is of many."""
         number = self.row.id if isinstance(self.row, Run) else self.row.run
         return "" if number is None else str(number)
+
+    @property
+    def runs(self) -> str:
+        """Return the number of runs whose median the score is; empty for one run."""
+        return str(self.row.runs) if isinstance(self.row, Standing) and self.row.runs > 1 else ""
 
     @property
     def interval(self) -> str:
@@ -160,6 +168,7 @@ def board_report(
         (Column("" if own_runs else "USER", flexible=True, least=12), lambda line: line.user()),
         (Column("SCORE", right=True), lambda line: score_text(line.row.score_s)),
         (Column("INTERVAL", optional=True), lambda line: line.interval),
+        (Column("RUNS", right=True, optional=True), lambda line: line.runs),
         (Column("SPEEDUP", right=True, optional=True, toned=True), lambda line: line.speedup),
         (Column("RUN", right=True), lambda line: line.run),
         (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
@@ -208,6 +217,7 @@ def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
         (Column("USERS", right=True), lambda rank: str(rank.users)),
         (Column("SCORE", right=True), lambda rank: score_text(rank.row.score_s)),
+        (Column("RUNS", right=True, optional=True), lambda rank: Line(rank.row).runs),
         (
             Column("SPEEDUP", right=True, optional=True, toned=True),
             lambda rank: speedup_text(ratio_of(rank.speedup)),
@@ -262,6 +272,8 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
     own = [page.own] if page.own else []
     if any(row.overlaps_above for row in (*page.rows, *own)):
         yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
+    if any(row.runs > 1 for row in (*page.rows, *own)):
+        yield Paragraph(RUNS_MEANING, Tone.QUIET)
     if page.reference is not None and page.rows:
         yield Paragraph(f"SPEEDUP is relative to the task's reference: {reference_text(page.reference)}.", Tone.QUIET)
 
@@ -269,7 +281,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
     yield "user", one_line(row.user)
-    yield "score", full_score_text(row.score_s, row.interval)
+    yield "score", ", ".join(filter(None, (full_score_text(row.score_s, row.interval), median_text(row.runs))))
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"
     if row.score_s > leader.score_s:

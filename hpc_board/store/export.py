@@ -97,10 +97,10 @@ _TASK = "name = ? AND version = ?"
 
 _RANKS = """
 SELECT * FROM (
-    SELECT bests.run, bests.user, RANK() OVER (board ORDER BY bests.score_s) AS rank, results.score_low_s,
-           LAG(results.score_high_s) OVER (board ORDER BY bests.score_s, bests.submitted_at, bests.run) AS above_high_s
-      FROM bests LEFT JOIN results ON results.run = bests.run
-    WINDOW board AS (PARTITION BY bests.task, bests.task_version, bests.gpu)
+    SELECT run, user, RANK() OVER (board ORDER BY score_s) AS rank, score_low_s,
+           LAG(score_high_s) OVER (board ORDER BY score_s, submitted_at, run) AS above_high_s
+      FROM bests
+    WINDOW board AS (PARTITION BY task, task_version, gpu)
 ) WHERE :user IS NULL OR user = :user
 """
 

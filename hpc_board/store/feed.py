@@ -24,17 +24,21 @@ SELECT feed.*, scores.submission, runs.emulated, submissions.entrant,
 
 
 def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
-    """Enter a run on its leaderboard, and add an entry if it is its user's best."""
+    """Enter a run on its leaderboard, and add a line if it is the first one of its code and its user's best.
+
+    Further runs of the same code move the median up and down.
+    """
     former = ranking.former(db, counted.board, counted.user)
     podium = ranking.podium(db, counted.board)
     ranking.enter(db, counted)
-    if former is not None and counted.score_s >= former[1]:
-        return
     held = ranking.former(db, counted.board, counted.user)
     if held is None:
         raise RuntimeError(f"run {counted.run} counts, but its user is not on the board")
-    beaten = ranking.passed_by(db, counted.board, counted.score_s, None if former is None else former[1])
-    told = news(Entry(counted.user, counted.score_s), held[0], podium, former, beaten)
+    rank, score_s = held
+    if ranking.runs_of_entry(db, counted) > 1 or (former is not None and score_s >= former[1]):
+        return
+    beaten = ranking.passed_by(db, counted.board, score_s, None if former is None else former[1])
+    told = news(Entry(counted.user, score_s), rank, podium, former, beaten)
     db.insert("feed", _row(counted, told, at))
 
 

@@ -1,17 +1,20 @@
 """The tables behind standings, within the transaction that changes a run or a submission.
 
-`scores` has a row for each run that counts, `bests` one for each user on each board, which is one version of a task on
-one GPU. `reference_times` has the time of the reference in each of these runs and those of milestones,
-`board_references` the one of each board. All follow from the facts and change with them.
+`scores` has a row for each run that counts, `entries` one for each code of a user on each board, which is one version
+of a task on one GPU, and `bests` the best of these for each user. `reference_times` has the time of the reference in
+each of these runs and those of milestones, `board_references` the one of each board. All follow from the facts and
+change with them.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpc_board.domain.reference import RUNS_FOR_INTERVAL, Reference
+from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import RUNS_FOR_INTERVAL
 from hpc_board.domain.standing import Placing
 from hpc_board.store.row_values import decoded
-from hpc_board.store.rows import row_id
+from hpc_board.store.rows import interval_value, row_id
 from hpc_board.store.sqlite import Database, Row
 
 if TYPE_CHECKING:
@@ -37,9 +40,14 @@ BEATEN_RUN = """
 """The run whose user an entry of the feed passed, if it still counts."""
 
 _ENTER = """
-INSERT INTO scores (run, submission, task, task_version, gpu, user, score_s, submitted_at)
-SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FROM passing_runs WHERE run = :run
+INSERT INTO scores (run, submission, task, task_version, gpu, user, entry, score_s, score_low_s, score_high_s,
+                    submitted_at)
+SELECT run, submission, task, task_version, gpu, user, entry, score_s, score_low_s, score_high_s, submitted_at
+  FROM passing_runs WHERE run = :run
 """
+
+_OF_RUN = f"{OF_USER} AND entry = (SELECT entry FROM scores WHERE run = :run)"  # noqa: S608 - our names
+_OF_ENTRY = f"{OF_USER} AND entry = :entry"
 
 _REFERENCE_OF_RUNS = """
 SELECT submissions.task, submissions.task_version, runs.gpu, results.reference_s, runs.id AS run
@@ -74,22 +82,26 @@ class Score(NamedTuple):
     run: int
     board: BoardKey
     user: str
-    score_s: float
+    entry: int
 
 
 def placing(db: Database, run: Run) -> Placing | None:
     """Return the placing of a run as `StandingsGateway.placing` does."""
     board = BoardKey(run.task, run.task_version, run.gpu)
     best = best_of(db, board, run.user)
-    if best is None or not db.count("scores", "run = ?", [row_id(run.id)]):
+    entry = db.row("entries", _OF_RUN, {**board._asdict(), "user": run.user, "run": row_id(run.id)})
+    if best is None or entry is None:
         return None
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
     former = f"SELECT former_rank, former_s, {FORMER_RUN} AS former_run FROM feed WHERE run = ?"  # noqa: S608
     return Placing(
-        rank=rank_of(db, board, best["score_s"]) if best["run"] == run.id else None,
+        rank=rank_of(db, board, best["score_s"]) if best["entry"] == entry["entry"] else None,
         users=db.count("bests", ON_BOARD, board._asdict()),
         best_s=best["score_s"],
         best_run=best["run"],
+        best_runs=best["runs"],
+        median_s=entry["score_s"] if entry["runs"] > 1 else None,
+        runs=entry["runs"],
         first=db.row("scores", f"{OF_USER} AND run < :run", earlier) is None,
         **next(db.query(former, [row_id(run.id)]), {}),
     )
@@ -131,6 +143,11 @@ def former(db: Database, board: BoardKey, user: str) -> tuple[int, float] | None
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
 
+def runs_of_entry(db: Database, counted: Score) -> int:
+    """Return the number of runs that count for the entry of a run."""
+    return db.count("scores", _OF_ENTRY, {**counted.board._asdict(), "user": counted.user, "entry": counted.entry})
+
+
 def podium(db: Database, board: BoardKey) -> "tuple[Entry, ...]":
     """Return the first users of the board in order, with all who have one of the first three places."""
     rows = db.rows("bests", ON_BOARD, board._asdict(), order=BEST_FIRST, limit=_PODIUM_ROWS)
@@ -150,21 +167,21 @@ def passed_by(db: Database, board: BoardKey, score_s: float, former_s: float | N
 def score(db: Database, run: int) -> Score | None:
     """Return the score with which a finished run counts on its board; None if it does not count."""
     row = db.row("passing_runs", "run = ? AND milestone = ''", [run])
-    return None if row is None else Score(run, board_of(row), row["user"], row["score_s"])
+    return None if row is None else Score(run, board_of(row), row["user"], row["entry"])
 
 
 def enter(db: Database, counted: Score) -> None:
     """Add a run to those that count."""
     db.execute(_ENTER, {"run": counted.run})
-    _choose_best(db, counted.board, counted.user)
+    _choose(db, counted.board, counted.user, counted.entry)
 
 
 def withdraw(db: Database, submission: int) -> None:
-    """Remove the runs of a submission from those that count; their user's next best runs take their places."""
+    """Remove the runs of a submission from those that count, and compute the scores of their users anew."""
     rows = list(db.rows("scores", "submission = ?", [submission]))
     db.delete("scores", "submission = ?", [submission])
-    for board, user in {(board_of(row), row["user"]) for row in rows}:
-        _choose_best(db, board, user)
+    for board, user, entry in {(board_of(row), row["user"], row["entry"]) for row in rows}:
+        _choose(db, board, user, entry)
     for row in list(db.query(_REFERENCE_OF_RUNS, [submission])):
         db.delete("reference_times", _SAME_TIME, row)
         _choose_reference(db, board_of(row))
@@ -174,17 +191,42 @@ def readmit(db: Database, submission: int) -> None:
     """Restore the runs of a submission that `withdraw` removed, if `passing_runs` has them."""
     for row in list(db.rows("passing_runs", "submission = ?", [submission])):
         if not row["milestone"] and not db.count("scores", "run = ?", [row["run"]]):
-            enter(db, Score(row["run"], board_of(row), row["user"], row["score_s"]))
+            enter(db, Score(row["run"], board_of(row), row["user"], row["entry"]))
         enter_reference(db, row["run"])
 
 
-def _choose_best(db: Database, board: BoardKey, user: str) -> None:
-    given = {**board._asdict(), "user": user}
-    db.delete("bests", OF_USER, given)
-    best = db.row("scores", OF_USER, given, order=BEST_FIRST)
+def _choose(db: Database, board: BoardKey, user: str, entry: int) -> None:
+    """Compute an entry of a user anew, and choose the best one."""
+    of_user = {**board._asdict(), "user": user}
+    given = {**of_user, "entry": entry}
+    db.delete("entries", _OF_ENTRY, given)
+    runs = list(db.rows("scores", _OF_ENTRY, given, order="score_s, submitted_at, run"))
+    if runs:
+        db.insert("entries", {**given, **_median_of(runs)})
+    db.delete("bests", OF_USER, of_user)
+    best = db.row("entries", OF_USER, of_user, order=BEST_FIRST)
     if best is not None:
-        kept = {column: best[column] for column in ("run", "score_s", "submitted_at")}
-        db.insert("bests", {**given, **kept})
+        db.insert("bests", best)
+
+
+def _median_of(runs: Sequence[Row]) -> Row:
+    """Return the columns of an entry with these runs, the fastest first."""
+    # An entry of one run, as nearly all are, needs no statistics.
+    if len(runs) == 1:
+        columns = ("run", "score_s", "score_low_s", "score_high_s", "submitted_at")
+        return {**{column: runs[0][column] for column in columns}, "runs": 1}
+    from hpc_board.domain.score_interval import median_score
+
+    scores = [row["score_s"] for row in runs]
+    score_s, interval = median_score(scores, list(map(interval_value, runs)))
+    return {
+        "run": runs[(len(runs) - 1) // 2]["run"],
+        "score_s": score_s,
+        "score_low_s": interval and interval.low_s,
+        "score_high_s": interval and interval.high_s,
+        "submitted_at": min(row["submitted_at"] for row in runs),
+        "runs": len(runs),
+    }
 
 
 # Keeping `reference_times` and `board_references`
@@ -199,7 +241,7 @@ def enter_reference(db: Database, run: int) -> None:
 
 
 def _choose_reference(db: Database, board: BoardKey) -> None:
-    # Who only reads needs no statistics.
+    # Reading the standings needs no statistics.
     import statistics
 
     from hpc_board.model.measurement import quantile_places

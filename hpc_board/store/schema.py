@@ -66,6 +66,13 @@ _STATUS = """
         runner INTEGER REFERENCES runners (id)
 """
 
+_SCORE = """
+        entry INTEGER NOT NULL REFERENCES submissions (id),
+        score_s SCORE NOT NULL,
+        score_low_s SCORE,
+        score_high_s SCORE,
+        submitted_at MOMENT NOT NULL"""
+
 _FACTS = {
     "codes": """
         sha256 DIGEST PRIMARY KEY,
@@ -84,7 +91,8 @@ _FACTS = {
         PRIMARY KEY (name, version)
     """,
     # `milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions. `entrant` is
-    # empty for a submission of the account itself; `parent` is the submission that it continues.
+    # empty for a submission of the account itself; `parent` is the submission that it continues. `tokens_sha256` is a
+    # hash of the code without comments and blanks, null for other modes than `ranked`.
     "submissions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         task NAME NOT NULL,
@@ -98,6 +106,7 @@ _FACTS = {
         milestone TEXT NOT NULL DEFAULT '',
         entrant ENTRANT NOT NULL DEFAULT '',
         parent INTEGER REFERENCES submissions (id),
+        tokens_sha256 DIGEST,
         FOREIGN KEY (task, task_version) REFERENCES tasks (name, version)
     """,
     "tags": """
@@ -254,24 +263,33 @@ _DERIVED = {
     "live_runners": "runner INTEGER PRIMARY KEY REFERENCES runners (id)",
     # The submissions that no longer count: the newest of the decisions to remove and to readmit one says the same.
     "removed": "submission INTEGER PRIMARY KEY REFERENCES submissions (id)",
-    "scores": """
+    # The runs that count. `entry` is the first submission of the user with the same code for the version of the task.
+    "scores": f"""
         run INTEGER PRIMARY KEY REFERENCES runs (id),
         submission INTEGER NOT NULL REFERENCES submissions (id),
         task NAME NOT NULL,
         task_version TEXT NOT NULL,
         gpu NAME NOT NULL,
-        user TEXT NOT NULL,
-        score_s SCORE NOT NULL,
-        submitted_at MOMENT NOT NULL
+        user TEXT NOT NULL,{_SCORE}
     """,
-    "bests": """
+    # The runs of the same code as one: `score_s` is the median, `run` is the run that has it, and `submitted_at` is the
+    # time of the first submission. `bests` has the best one of each user.
+    "entries": f"""
         task NAME NOT NULL,
         task_version TEXT NOT NULL,
         gpu NAME NOT NULL,
         user TEXT NOT NULL,
         run INTEGER NOT NULL REFERENCES runs (id),
-        score_s SCORE NOT NULL,
-        submitted_at MOMENT NOT NULL,
+        runs INTEGER NOT NULL,{_SCORE},
+        PRIMARY KEY (task, task_version, gpu, user, entry)
+    """,
+    "bests": f"""
+        task NAME NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu NAME NOT NULL,
+        user TEXT NOT NULL,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        runs INTEGER NOT NULL,{_SCORE},
         PRIMARY KEY (task, task_version, gpu, user)
     """,
     # The time of the reference in each passing ranked run, that of a milestone too, and the reference of each board,
@@ -308,7 +326,7 @@ _DERIVED = {
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
 
-_WITHOUT_ROWID = frozenset({"bests", "reference_times", "board_references"})
+_WITHOUT_ROWID = frozenset({"entries", "bests", "reference_times", "board_references"})
 
 _INDEXES = {
     "submissions_by_user": "submissions (user)",
@@ -326,6 +344,9 @@ _INDEXES = {
     "scores_by_board": "scores (task, task_version, gpu, score_s, submitted_at, run)",
     "scores_by_user": "scores (task, task_version, gpu, user, score_s, submitted_at, run)",
     "scores_by_submission": "scores (submission)",
+    "scores_by_entry": "scores (task, task_version, gpu, user, entry, score_s)",
+    "entries_by_board": "entries (task, task_version, gpu, score_s, submitted_at, run)",
+    "entries_by_user": "entries (task, task_version, gpu, user, score_s, submitted_at, run)",
     "bests_by_score": "bests (task, task_version, gpu, score_s, submitted_at, run)",
     "feed_by_board": "feed (task, gpu)",
     "feed_by_task": "feed (task)",
@@ -333,6 +354,7 @@ _INDEXES = {
     "feed_by_user": "feed (user)",
     "milestones": "submissions (task, task_version) WHERE milestone <> ''",
     "submissions_by_code": "submissions (code_sha256, task, user)",
+    "submissions_by_tokens": "submissions (user, task, task_version, tokens_sha256) WHERE tokens_sha256 IS NOT NULL",
     "submissions_by_time": "submissions (submitted_at)",
     "bests_by_user": "bests (user)",
     "submissions_by_version": "submissions (task, task_version, submitted_at)",
@@ -346,7 +368,12 @@ _VIEWS = (
     """
     CREATE VIEW passing_runs AS
     SELECT runs.id AS run, submissions.id AS submission, submissions.task, submissions.task_version, runs.gpu,
-           submissions.user, results.score_s, submissions.submitted_at, submissions.milestone, results.reference_s
+           submissions.user, results.score_s, results.score_low_s, results.score_high_s, submissions.submitted_at,
+           submissions.milestone, results.reference_s,
+           (SELECT MIN(same.id) FROM submissions AS same
+             WHERE same.user = submissions.user AND same.task = submissions.task
+               AND same.task_version = submissions.task_version
+               AND same.tokens_sha256 = submissions.tokens_sha256) AS entry
       FROM runs
       JOIN submissions ON submissions.id = runs.submission
       JOIN results ON results.run = runs.id

@@ -31,9 +31,15 @@ if TYPE_CHECKING:
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.
 _ROWS = """
-SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant,
-       runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
-  FROM (SELECT task, task_version, gpu, user, score_s, submitted_at, run
+SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant, runs.trust, runs.emulated,
+       (SELECT better.score_high_s
+          FROM {table} AS better
+         WHERE {among}
+           AND (better.score_s, better.submitted_at, better.run) < (listed.score_s, listed.submitted_at, listed.run)
+         ORDER BY better.score_s DESC, better.submitted_at DESC, better.run DESC
+         LIMIT 1) AS above_high_s
+  FROM (SELECT task, task_version, gpu, user, entry, score_s, score_low_s, score_high_s, submitted_at, run,
+               {runs} AS runs
           FROM {table}
          WHERE {where}
          ORDER BY {order}
@@ -41,32 +47,26 @@ SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant,
  CROSS JOIN scores ON scores.run = listed.run
  CROSS JOIN submissions ON submissions.id = scores.submission
  CROSS JOIN runs ON runs.id = listed.run
-  LEFT JOIN results ON results.run = listed.run
-  LEFT JOIN results AS above ON above.run = (
-      SELECT better.run
-        FROM {table} AS better
-       WHERE {among}
-         AND (better.score_s, better.submitted_at, better.run) < (listed.score_s, listed.submitted_at, listed.run)
-       ORDER BY better.score_s DESC, better.submitted_at DESC, better.run DESC
-       LIMIT 1)
 """
 
+# An entry that several entrants of a user share is of each of them; each has a run of their own for it.
 _ENTRANTS = f"""
 WITH placed AS (
-    SELECT *, ROW_NUMBER() OVER (PARTITION BY user, entrant ORDER BY {BEST_FIRST}) AS place
-      FROM (SELECT scores.*, (SELECT entrant FROM submissions WHERE submissions.id = scores.submission) AS entrant
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY user, entrant ORDER BY {BEST_FIRST}, is_median DESC) AS place
+      FROM (SELECT scores.run, scores.submission, scores.user, entries.entry, entries.score_s, entries.score_low_s,
+                   entries.score_high_s, entries.submitted_at, entries.runs, scores.run = entries.run AS is_median,
+                   (SELECT entrant FROM submissions WHERE submissions.id = scores.submission) AS entrant
               FROM scores
+             CROSS JOIN entries USING (task, task_version, gpu, user, entry)
              WHERE {ON_BOARD})),
      ranked AS (
-    SELECT *, RANK() OVER (ORDER BY score_s) AS rank, LAG(run) OVER (ORDER BY {BEST_FIRST}) AS above_run
+    SELECT *, RANK() OVER (ORDER BY score_s) AS rank, LAG(score_high_s) OVER (ORDER BY {BEST_FIRST}) AS above_high_s
       FROM placed
      WHERE place = 1)
 SELECT ranked.*, (SELECT file_name FROM submissions WHERE submissions.id = ranked.submission) AS file_name,
-       runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
+       runs.trust, runs.emulated
   FROM ranked
  CROSS JOIN runs ON runs.id = ranked.run
-  LEFT JOIN results ON results.run = ranked.run
-  LEFT JOIN results AS above ON above.run = ranked.above_run
  ORDER BY ranked.score_s, ranked.submitted_at, ranked.run
 """  # noqa: S608 - our names
 
@@ -131,15 +131,15 @@ _VERSION_BEFORE = """
 SELECT task_version FROM scores WHERE task = :task AND task_version <> :version ORDER BY run DESC LIMIT 1
 """
 
-# One pass over the index that ranks `scores`: a run whose number is below those of all faster ones was a record.
+# One pass over the index that ranks `entries`: one that was submitted before all faster ones was a record.
 _RECORDS = f"""
-SELECT scores.submitted_at AS at, scores.user, scores.score_s, scores.run
-  FROM (SELECT run, MIN(run) OVER (ORDER BY score_s, submitted_at, run
-                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster
-          FROM scores
+SELECT submitted_at AS at, user, score_s, run
+  FROM (SELECT submitted_at, user, score_s, run, entry,
+               MIN(entry) OVER (ORDER BY score_s, submitted_at, run
+                                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster
+          FROM entries
          WHERE {ON_BOARD}) AS listed
- CROSS JOIN scores ON scores.run = listed.run
- WHERE faster IS NULL OR listed.run < faster
+ WHERE faster IS NULL OR entry < faster
 """  # noqa: S608 - our names
 
 _RANKED_FILES = """
@@ -220,7 +220,7 @@ class StandingsGateway:
     def list(
         self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
     ) -> tuple[Standing, ...]:
-        """Return the best run of each user on one board, best first."""
+        """Return the best entry of each user on one board, best first."""
         with self._file.reading() as db:
             return _of_users(db, BoardKey(task, task_version, gpu), limit, offset)
 
@@ -267,10 +267,10 @@ class StandingsGateway:
             return ranking.reference_of(db, BoardKey(task, task_version, gpu))
 
     def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
-        """Return the newest runs that were the fastest of one board at their time, the oldest one first."""
+        """Return the newest entries that were the fastest of one board when first submitted, the oldest one first."""
         with self._file.reading() as db:
             rows = db.query(_RECORDS, BoardKey(task, task_version, gpu)._asdict())
-            return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: each.run)[-_RECORDS_MAX:])
+            return tuple(sorted((decoded(Record, row) for row in rows), key=lambda each: -each.score_s)[-_RECORDS_MAX:])
 
     def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
         """Return the users with this rank on one board, the earlier submission first; none in a gap behind a tie."""
@@ -437,7 +437,8 @@ def _milestones(db: Database, board: BoardKey) -> tuple[Mark, ...]:
 
 def _rows(table: str, where: str, *, among: str | None = None, order: str = BEST_FIRST) -> str:
     """Return the query for rows of `table`, each with the one above it of those `among` which it is ranked."""
-    return _ROWS.format(table=table, where=where, among=among or where, order=order)
+    runs = "1" if table == "scores" else "runs"
+    return _ROWS.format(table=table, runs=runs, where=where, among=among or where, order=order)
 
 
 def _page(

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from hpc_board.domain.budget import Budget, BudgetLeft
+from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun, Sender
@@ -17,7 +18,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
@@ -188,6 +189,9 @@ class SubmissionGateway:
             _check(db, new, sender, deleted)
             if budget is not None:
                 _check_budget(db, new, budget)
+            for each in new:
+                if each.rerun is not None:
+                    _check_not_sent(db, each, each.rerun)
             added = tuple(_add(db, each) for each in new)
             if key is not None:
                 span = {"first": added[0][0].id, "last": added[-1][0].id}
@@ -446,14 +450,13 @@ def _check_emulation(db: Database, new: NewSubmission) -> None:
 
 def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
-    if new.rerun is not None:
-        _check_not_sent(db, new, sha256, new.rerun)
     version = new.task.version
     moment = time_text(new.at)
     db.insert("codes", {"sha256": sha256, "code": new.code}, ignore=True)
     definition = {"definition": task_definition(new.task), "added_at": moment}
     db.insert("tasks", {"name": new.task.name, "version": version, **definition}, ignore=True)
     repeated = _repeated(db, new)
+    language = language_of(new.file_name) or new.task.language
     number = db.insert(
         "submissions",
         {
@@ -468,6 +471,7 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
             "milestone": plain_text(new.milestone),
             "entrant": new.origin.entrant,
             "parent": new.origin.parent,
+            "tokens_sha256": tokens_sha256(new.code, language) if new.mode is Mode.RANKED else None,
         },
     )
     if new.origin.tags:
@@ -479,9 +483,9 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
-def _check_not_sent(db: Database, new: NewSubmission, sha256: str, rerun: Rerun) -> None:
+def _check_not_sent(db: Database, new: NewSubmission, rerun: Rerun) -> None:
     """Check that no run of a rerun is in flight, and that its file has not passed if `unless_ranked`."""
-    original = str(rerun.of_submission)
+    original, sha256 = str(rerun.of_submission), hashlib.sha256(new.code).hexdigest()
     given = {"task": new.task.name, "version": new.task.version, "user": plain_text(new.user), "sha256": sha256}
     gpus = json.dumps([run.gpu for run in new.runs])
     for row in db.query(_SENT, {**given, "gpus": gpus, "original": original}):

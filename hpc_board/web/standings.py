@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, median_text, with_marks
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
@@ -136,6 +136,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
         "verified" if row.trust == "verified" else "",
         "emulated" if row.emulated else "",
         f"rerun by {one_line(again.by_user)}" if again else "",
+        median_text(row.runs),
     )
     return Row(
         kind=_KINDS.get(row.rank, ""),

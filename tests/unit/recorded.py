@@ -116,7 +116,7 @@ class Recorded:
         gpu: str = "CPU",
         user: str | None = None,
         file_name: str = "kernel.py",
-        code: bytes = KERNEL.encode(),
+        code: bytes | None = None,
         task: str = "vectoradd_py",
         emulated: bool = True,
         origin: Origin = NO_ORIGIN,
@@ -124,7 +124,7 @@ class Recorded:
     ) -> Run:
         """Store a run that went through `statuses`, and is finished where there is a `result`.
 
-        It is `emulated` if its GPU is no CPU.
+        It is `emulated` if its GPU is no CPU. Its code is that of no other run, unless it is given.
 
         A service that runs meanwhile sees the run as it is in the end.
         """
@@ -134,12 +134,14 @@ class Recorded:
         # Between its row and its first status, a pass would send the run, or end it.
         with ClusterLocks(board.settings.board, store).of("here", wait_seconds=LOCK_SECONDS) as mine:
             assert mine
+            count = store.runs.count()
+            others = f"number = {count}\n" if count else ""
             _, (run,) = store.submissions.add(
                 NewSubmission(
                     task=board.tasks.get(task),
                     user=user or getpass.getuser(),
                     file_name=file_name,
-                    code=code,
+                    code=f"{KERNEL}{others}".encode() if code is None else code,
                     mode=mode,
                     note="",
                     at=at,

@@ -173,9 +173,9 @@ class RunColumns(Columns, frozen=True):
     parent: int | None
     """submission that it continues"""
     speedup: float | None
-    """speedup of the score over the [reference](results.md#the-reference) of the leaderboard"""
+    """speedup of the score over the [reference](results.md#the-reference) of the standings"""
     speedup_low: float | None
-    """lower bound of its 80 % confidence interval, if the score and the reference have one"""
+    """lower bound of its 80 % confidence interval, if the score has one"""
     speedup_high: float | None
     """its upper bound"""
 

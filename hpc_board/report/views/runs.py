@@ -131,7 +131,7 @@ class StatusView(View, frozen=True):
 
 
 class ReferenceView(View, frozen=True):
-    """The reference of a leaderboard: the one time to which the speedups there are relative."""
+    """The reference of a board: the one time to which the speedups there are relative."""
 
     median_s: Seconds
     """the median time of the task's reference, by the ranking rule, over all ranked runs that passed"""
@@ -233,9 +233,9 @@ class RunView(View, frozen=True):
     parent: int | None
     """the submission that it continues"""
     speedup: float | None
-    """the speedup of its score over the reference of the leaderboard; `null` without one"""
+    """the speedup of its score over the reference of the board; `null` without one"""
     speedup_low: float | None
-    """the lower bound of its 80 % confidence interval; `null` unless the score and the reference have one"""
+    """the lower bound of its 80 % confidence interval; `null` without one of the score"""
     speedup_high: float | None
 
     @classmethod
@@ -282,7 +282,7 @@ class WholeRunView(RunView, frozen=True):
     children: list[int]
     """the newest 100 submissions that continue its own"""
     reference: ReferenceView | None
-    """the reference of its leaderboard; `null` if no ranked run has timed it"""
+    """the reference of its board; `null` if no ranked run has timed it"""
 
     @classmethod
     def with_result(cls, whole: WholeRun, *, samples: bool) -> "WholeRunView":

@@ -35,9 +35,9 @@ class RowView(View, frozen=True):
     emulated: bool
     harness: str
     speedup: float | None
-    """the speedup over the reference of the leaderboard; `null` without one"""
+    """the speedup over the reference of the board; `null` without one"""
     speedup_low: float | None
-    """the lower bound of its 80 % confidence interval; `null` unless the score and the reference have one"""
+    """the lower bound of its 80 % confidence interval; `null` without one of the score"""
     speedup_high: float | None
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval"""
@@ -47,6 +47,9 @@ class RowView(View, frozen=True):
     """true for a [statistical tie](results.md#statistical-ties) with the row above"""
     entrant: str | None
     """the [entrant](experiments.md) of the run; `null` for the account itself"""
+    runs: int
+    """the number of runs of the [same code](results.md#entries), whose median the score is; `run` is the one that has
+    it"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":
@@ -70,7 +73,7 @@ class MarkView(View, frozen=True):
     file_name: str
     emulated: bool
     speedup: float | None
-    """the speedup over the reference of the leaderboard; `null` without one"""
+    """the speedup over the reference of the board; `null` without one"""
 
 
 class PageView(View, frozen=True):

@@ -58,12 +58,13 @@ class StandingsScreen(RunScreen):
         *(binding(name, show=False) for name in ("edit", "watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
-        "[reference] is the median time of the task's reference in all ranked runs; Speedup is relative to it. Names "
-        "in brackets have no rank. self-run: the job ran under the user's account. verified: the job ran under the "
-        "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
-        "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
-        "row above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. "
-        "Speed is relative to the best time. The plot has the best time in the standings over time."
+        "[reference] is the median time of the task's reference in all ranked runs; Speedup is relative to it. Runs: "
+        "the number of runs of the same code, whose median is the score. Names in brackets have no rank. self-run: "
+        "the job ran under the user's account. verified: the job ran under the board's account. emulated: the kernel "
+        "ran on a CPU, not on the GPU of the board's name. own eval: the task's own harness judged, in the kernel's "
+        "process. removed: an admin removed your run. ~: statistical tie with the row above, as the intervals of "
+        "their times overlap. Trust and File are hidden where all rows say the same. Speed is relative to the best "
+        "time. The plot has the best time in the standings over time."
     )
 
     tabs = getters.query_one(Tabs)

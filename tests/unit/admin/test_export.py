@@ -601,7 +601,8 @@ def output(board: Recorded, user: str) -> int:
         Verdict.PASS, timed_case(), stdout=f"\x1b[31mread /scratch/{user}/x by {user}\n", message=f"/{user}"
     )
     build = Log(f"/home/{user}/kernel.cu:1: unused\n", "end", 7)
-    return board.add(result=replace(result, build=build, kernels=(kernel,), provenance=facts), user=user).id
+    whole = replace(result, build=build, kernels=(kernel,), provenance=facts)
+    return board.add(result=whole, user=user, code=KERNEL.encode()).id
 
 
 def test_the_output_of_a_run_comes_with_its_metrics_and_facts(board: Recorded) -> None:

@@ -3,6 +3,7 @@
 import getpass
 import json
 import re
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import (
     BAN,
+    CONFIRMING_RUNS,
     NO_REMARKS,
     NOTES_MAX,
     RERUN,
@@ -37,6 +39,7 @@ from hpc_board.domain.moderation import (
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -818,7 +821,7 @@ def described(plan: Sequence[RerunCandidate]) -> list[tuple[int, str, str]]:
 def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Place) -> None:
     adas, bobs = ranked(place, "ada"), ranked(place, "bob", RIGHT + "# slow\n", score_s=2e-6)
     own = ranked(place, ADMIN, RIGHT + "# mine\n", score_s=3e-6)
-    ranked(place, "ada", RIGHT + "# slower\n", score_s=4e-6)
+    ranked(place, "ada", RIGHT + "slower = 1\n", score_s=4e-6)
     admin = place.board()
     with pytest.raises(InputError, match="no standings on double at an earlier version"):
         admin.submissions.rerun_plan("double")
@@ -862,6 +865,20 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     left = admin.submissions.rerun_plan("double")
     assert {why for _, _, why in described(left)} == {"file already submitted for this version"}
     assert admin.submissions.rerun("double", []) == []
+
+
+@pytest.mark.slow
+def test_a_confirmed_score_is_the_median_of_the_reruns_too(place: Place) -> None:
+    ranked(place, "ada", score_s=1e-9)
+    admin = place.board()
+    sent = json.loads(place.call(ADMIN, "admin", "rerun", "double", "--confirm", "--json").stdout)["runs"]
+    runs = ended(admin, [place.store.runs.get(run["id"]) for run in sent])
+    assert [(run.user, run.account, str(run.verdict)) for run in runs] == [("ada", ADMIN, "pass")] * CONFIRMING_RUNS
+    (row,) = admin.standings.pages("double", ["CPU"])[0].rows
+    scores = sorted([1e-9, *(run.score_s for run in runs if run.score_s is not None)])
+    assert (row.user, row.runs, row.score_s) == ("ada", 4, statistics.median(scores))
+    assert row.interval == Interval(scores[0], scores[-1])
+    assert re.search(r"1 +ada .*s +4 ", place.call(ADMIN, "show", "double").stdout)
 
 
 def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Place) -> None:

@@ -31,9 +31,11 @@ def store(path: Path) -> Store:
 
 
 def submitted(store: Store, user: str, gpu: str = "H100", *, mode: Mode = Mode.RANKED, task: Task = TASK) -> Run:
-    new = NewRun(gpu, "main", "", f"job-{next(_tokens)}", "n", "self-run", False, "h")
+    number = next(_tokens)
+    new = NewRun(gpu, "main", "", f"job-{number}", "n", "self-run", False, "h")
+    code = f"x = {number}".encode()
     _, (run,) = store.submissions.add(
-        NewSubmission(task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=NOON, runs=[new])
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=NOON, runs=[new])
     )
     return run
 

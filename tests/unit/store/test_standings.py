@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Placing, Rows, Standing
+from hpc_board.domain.standing import Placing, Rows, Standing, verdict_line
 from hpc_board.model.measurement import median_interval
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
@@ -37,12 +37,19 @@ def new_run(gpu: str) -> NewRun:
 
 
 def submitted(
-    store: Store, user: str = "ada", *gpus: str, minutes: float = 0, mode: Mode = Mode.RANKED, task: Task = TASK
+    store: Store,
+    user: str = "ada",
+    *gpus: str,
+    minutes: float = 0,
+    mode: Mode = Mode.RANKED,
+    task: Task = TASK,
+    code: bytes = b"",
 ) -> tuple[Run, ...]:
     new = [new_run(gpu) for gpu in gpus or ("H100",)]
+    code = code or f"x = {next(_tokens)}".encode()
     at = NOON + timedelta(minutes=minutes)
     _, runs = store.submissions.add(
-        NewSubmission(task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=at, runs=new)
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=code, mode=mode, note="", at=at, runs=new)
     )
     return runs
 
@@ -241,6 +248,52 @@ def timed(store: Store, user: str, score_s: float, reference_s: float | None) ->
     (run,) = submitted(store, user)
     finish(store, run, score_s, interval=Interval(score_s / 1.1, score_s * 1.1), reference_s=reference_s)
     return run
+
+
+def drawn(store: Store, user: str, score_s: float, code: bytes, **others: Any) -> Run:
+    (run,) = submitted(store, user, code=code)
+    finish(store, run, score_s, **others)
+    return run
+
+
+def test_the_score_of_resubmitted_code_is_the_median_of_its_runs(store: Store) -> None:
+    drawn(store, "bob", 9.0, b"y = 1")
+    scores = (7.02, 19.4, 9.1, 10.2, 8.8, 12.0, 11.0, 9.9, 10.1, 14.0, 9.5)
+    runs = [drawn(store, "ada", score_s, f"y  =  1  # {score_s}".encode()) for score_s in scores]
+    (bob, ada) = store.standings.list(*BOARD)
+    assert (bob.user, bob.runs) == ("bob", 1), "a lucky draw of the same code passes nobody"
+    assert (ada.rank, ada.score_s, ada.runs, ada.run) == (2, 10.1, 11, runs[scores.index(10.1)].id)
+    assert ada.interval == Interval(*median_interval(scores))
+    assert (ada.entry, ada.submitted_at) == (runs[0].submission, NOON)
+    lucky = store.standings.placing(store.runs.get(runs[0].id))
+    assert lucky is not None
+    assert verdict_line("H100", 7.02, lucky) == "Second place on H100: 10.1 s, the median of 11 runs"
+    # The feed tells the first place of that time, and no improvement since.
+    assert [(each.user, each.news.score_s) for each in store.standings.feed()] == [("ada", 7.02), ("bob", 9.0)]
+    assert [(each.user, each.score_s) for each in store.standings.records(*BOARD)] == [("bob", 9.0)]
+    # Other code is another entry, and all runs of an entry count for it.
+    better = drawn(store, "ada", 8.0, b"y = 2")
+    assert board(store) == [(1, "ada", 8.0), (2, "bob", 9.0)]
+    slow = store.standings.placing(store.runs.get(runs[0].id))
+    assert slow is not None
+    assert verdict_line("H100", 7.02, slow, own=True).endswith(
+        f"10.1 s, the median of 11 runs, 26 % slower than your best, 8.00 s (run {better.id})"
+    )
+    store.moderation.remove([better.submission, runs[3].submission], "root", NOON, "")
+    (row,) = [row for row in store.standings.list(*BOARD) if row.user == "ada"]
+    assert (row.score_s, row.runs) == (10.0, 10)
+    (entrant,) = [row for row in store.standings.page(*BOARD, Rows.ENTRANTS, "ada").rows if row.user == "ada"]
+    assert (entrant.score_s, entrant.runs, entrant.rank) == (10.0, 10, 2)
+
+
+def test_few_runs_of_the_same_code_have_the_medians_of_their_bounds(store: Store) -> None:
+    for score_s, low_s, high_s in ((2.0, 1.0, 3.0), (4.0, 3.5, 4.5)):
+        drawn(store, "ada", score_s, b"z = 1", interval=Interval(low_s, high_s))
+    (row,) = store.standings.list(*BOARD)
+    assert (row.score_s, row.interval) == (3.0, Interval(2.25, 3.75))
+    drawn(store, "ada", 3.0, b"z = 1")
+    (row,) = store.standings.list(*BOARD)
+    assert (row.score_s, row.interval) == (3.0, None)
 
 
 def reference(store: Store) -> Reference | None:
@@ -485,12 +538,20 @@ def fill(path: Path, users: int, runs_each: int) -> None:
     ]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.executemany(
-            "INSERT INTO scores VALUES (:run, 1, :task, :version, :gpu, :user, :score_s, :at)", counts
+            "INSERT INTO scores VALUES (:run, 1, :task, :version, :gpu, :user, :run, :score_s, NULL, NULL, :at)", counts
         )
         connection.execute(
             """
-            INSERT INTO bests SELECT task, task_version, gpu, user, MIN(run), MIN(score_s), submitted_at
-              FROM scores WHERE user LIKE 'u%' GROUP BY task, task_version, gpu, user
+            INSERT INTO entries
+            SELECT task, task_version, gpu, user, run, 1, entry, score_s, NULL, NULL, submitted_at
+              FROM scores WHERE user LIKE 'u%'
+            """
+        )
+        connection.execute(
+            """
+            INSERT INTO bests
+            SELECT task, task_version, gpu, user, run, runs, entry, MIN(score_s), NULL, NULL, submitted_at
+              FROM entries WHERE user LIKE 'u%' GROUP BY task, task_version, gpu, user
             """
         )
 

@@ -457,7 +457,7 @@ def test_a_fact_cannot_be_changed(path: Path, store: Store) -> None:
 
 
 def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> None:
-    (slow,) = add(store, user="ada", at=later(0))
+    (slow,) = add(store, user="ada", at=later(0), code=b"slow")
     finish(store, slow, 9e-3)
     (best,) = add(store, user="ada", at=later(1))
     finish(store, best, 4e-3)
@@ -478,6 +478,7 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
             user="ada",
             score_s=4e-3,
             submission=best.submission,
+            entry=best.submission,
             run=best.id,
             submitted_at=later(1),
             file_name="kernel.py",
@@ -488,6 +489,7 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
             user="bob",
             score_s=5e-3,
             submission=other.submission,
+            entry=other.submission,
             run=other.id,
             submitted_at=later(4),
             file_name="kernel.py",
