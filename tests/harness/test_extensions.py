@@ -78,10 +78,12 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next_one_of_anybody(tmp_pa
     (root / "killed" / "shut").chmod(0)
     (root / "ended").mkdir()
     (root / "killed.lock").write_bytes(b"held")
-    (root / "ended.lock").touch()
+    for name in ("ended", "gone"):
+        (root / f"{name}.lock").touch()
     judged(tmp_path, 1)
     assert [(root / name).exists() for name in ("killed", "ended")] == [False, True]
-    assert {path.stat().st_size for path in root.glob("*.lock")} == {0}
+    locks = {path.stem: path.stat().st_size for path in root.glob("*.lock")}
+    assert locks == {path.name: 0 for path in root.iterdir() if path.is_dir()}
 
 
 LOAD_INLINE = """

@@ -45,8 +45,10 @@ class Extensions:
     def __init__(self, job: JobSpec, folder: Path) -> None:
         self.path: Path | None = None
         self._lock = -1
-        source = (folder / "submission" / job.submission).read_bytes() if job.language is Language.PY else b""
-        if not _may_keep(job) or not _COMPILES.search(source):
+        if not _may_keep(job):
+            return
+        source = (folder / "submission" / job.submission).read_bytes()
+        if not _COMPILES.search(source):
             return
         self._root = (folder / job.build_cache).resolve().parent / FOLDER
         key = [job.user, hashlib.sha256(source).hexdigest(), job.device, cpu_identity(), sys.version, sys.executable]
@@ -74,6 +76,8 @@ class Extensions:
         lock = os.open(path.with_suffix(_LOCK), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(lock), path.with_suffix(_LOCK).lstat()):
+                raise FileNotFoundError(path.name)  # another job has removed it meanwhile
             path.mkdir(mode=0o700, exist_ok=True)
             if not _is_own(path) or not keeps_plain_files(path):
                 raise PermissionError(path.name)
@@ -87,25 +91,27 @@ class Extensions:
         self._lock, self.path = lock, path
 
     def _prune(self) -> None:
-        """Remove the folders that no job holds: those of killed jobs, and the least recently used until few are left.
+        """Remove folders and locks that no job holds: of killed jobs, locks without a folder, the least recently used.
 
-        The time of a folder may be the submission's, that of its lock is not.
+        The time of a folder may be the submission's, that of its lock is not. A lock goes with its folder.
         """
-        locks = [each.with_suffix(_LOCK) for each in self._root.iterdir() if each.is_dir()]
-        locks.sort(key=lambda each: each.stat().st_mtime)
+        locks = sorted(self._root.glob(f"*{_LOCK}"), key=lambda each: each.stat().st_mtime)
         excess = len(locks) - ENTRIES_MAX
         for number, path in enumerate(locks):
-            if number >= excess and not path.stat().st_size:
+            folder = path.with_suffix("")
+            if number >= excess and folder.is_dir() and not path.stat().st_size:
                 continue
             with suppress(OSError), path.open("rb+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(path.with_suffix(""))
-                lock.truncate(0)
+                remove(folder)
+                if not folder.exists():
+                    path.unlink()
 
 
 def _may_keep(job: JobSpec) -> bool:
     return (
-        job.mode in (Mode.TEST, Mode.BENCHMARK)
+        job.language is Language.PY
+        and job.mode in (Mode.TEST, Mode.BENCHMARK)
         and bool(job.user and job.build_cache)
         and job.sandbox is None
         and sandbox.landlock_abi() >= 1
