@@ -32,7 +32,8 @@ from hpc_board.harness.processes.spawn import NotForked, Zygote
 from hpc_board.harness.processes.tree import kill_orphans, signal_all
 from hpc_board.harness.result_file import RESULT, account
 from hpc_board.model.job_environment import JobEnvironment, log_name
-from hpc_board.model.result import Verdict
+from hpc_board.model.limits import USUAL_RUNS
+from hpc_board.model.result import LONGEST_CALL, Verdict
 from hpc_board.model.runner import (
     DONE,
     FACTS,
@@ -125,6 +126,8 @@ class _Runner:
         self._gpu = visible_gpu(os.environ) if spec["device"] == "cuda" else ""
         self._gpu_before = gpu_settings(self._gpu)
         self._place = 0
+        self._calls: dict[str, list[float]] = {}
+        """The longest processor time of a call of each run in mode test that has passed, by the hash of its task."""
         self._before_sha256 = ""
         self._retired = ""
         self._described = -_BEAT_SECONDS
@@ -248,7 +251,14 @@ class _Runner:
             printed_bytes_max=2**62,
             deadline=time.monotonic() + _FORK_SECONDS,
         )
-        frame = {"type": "run", "job": str(folder / FACTS), "harness": str(self._harness), "modules": entry.modules}
+        usual_seconds = {task: max(found) for task, found in self._calls.items() if len(found) >= USUAL_RUNS}
+        frame = {
+            "type": "run",
+            "job": str(folder / FACTS),
+            "harness": str(self._harness),
+            "modules": entry.modules,
+            "usual_seconds": usual_seconds,
+        }
         descriptor = os.memfd_create("environment", os.MFD_CLOEXEC)
         try:
             os.pwrite(descriptor, json.dumps(environment).encode(), 0)
@@ -350,10 +360,13 @@ class _Runner:
         if code < 0:
             return f"the run has ended its supervisor by signal {-code}"
         found = json.loads(result)
+        facts = found["provenance"]
+        if found["verdict"] == Verdict.PASS and LONGEST_CALL in facts:
+            self._calls.setdefault(facts["task_sha256"], []).append(facts[LONGEST_CALL])
         if found["verdict"] == Verdict.DEVICE_ERROR:
             return "the GPU has failed"
         # Landlock refuses a submission any new object, so that another process of the user has made it.
-        level = found["provenance"].get("isolation", "")
+        level = facts.get("isolation", "")
         if level and not sandbox.reaches(level, _NO_SHARED_OBJECTS) and (new := _shared_objects() - shared_before):
             return f"the run has left {min(new)}"
         deadline = time.monotonic() + _GPU_SETTLES_SECONDS

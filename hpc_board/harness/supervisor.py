@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpc_board.harness.build.toolchain import unlike_arch
@@ -61,6 +62,7 @@ from hpc_board.model.result import (
     HIDDEN_MESSAGE,
     INTERRUPTED,
     JUDGE,
+    LONGEST_CALL,
     OUTPUT_DROPPED,
     STOPPED,
     USES_ONE,
@@ -116,16 +118,18 @@ def serve(channel: Channel) -> NoReturn:
     os.environ.clear()
     os.environ.update(environment)
     zygote.modules = frame["modules"]
-    raise SystemExit(supervise(Path(frame["job"]), Path(frame["harness"]), zygote))
+    raise SystemExit(supervise(Path(frame["job"]), Path(frame["harness"]), zygote, frame["usual_seconds"]))
 
 
-def supervise(path: Path, harness: Path, zygote: Zygote | None = None) -> int:
+def supervise(
+    path: Path, harness: Path, zygote: Zygote | None = None, usual_seconds: Mapping[str, float] = MappingProxyType({})
+) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
 
     Return the exit status of the job: 0 if a result exists, whatever its verdict; if a signal told the job to end
     before, 128 plus the signal's number. A job is judged once: if its scheduler restarted it although an earlier
     attempt has left a whole result, that result stays. An evaluation during which the job was suspended is repeated if
-    its verdict rests on time.
+    its verdict rests on time. `usual_seconds` has the longest processor time of a call by the hash of its task.
     """
     sandbox.guard_supervisor()
     interruption, suspensions = Interruption(), Suspensions()
@@ -140,7 +144,8 @@ def supervise(path: Path, harness: Path, zygote: Zygote | None = None) -> int:
     for attempt in range(1, _EVALUATIONS_MAX + 1):
         before = suspensions.count
         with processes_for(job, folder, harness, zygote) as processes:
-            result = Supervisor(job, folder, processes).result(interruption)
+            usual = usual_seconds.get(job.sha256["task"], 0.0)
+            result = Supervisor(job, folder, processes, usual).result(interruption)
             if suspensions.count > before and result.verdict in _OF_TIME and not result.interrupted:
                 if attempt < _EVALUATIONS_MAX:
                     zygote = None
@@ -173,8 +178,9 @@ def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> Non
 class Supervisor:
     """One evaluation: the order of its steps, and its results so far."""
 
-    def __init__(self, job: JobSpec, folder: Path, processes: Processes) -> None:
+    def __init__(self, job: JobSpec, folder: Path, processes: Processes, usual_seconds: float) -> None:
         self._job = job
+        self._usual_seconds = usual_seconds
         self._folder = folder
         self._processes = processes
         self._progress = Progress(folder)
@@ -448,9 +454,12 @@ class Supervisor:
         """Check the test cases in a worker and dismiss it; return whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
         follows = job.mode is Mode.TEST and not self._compiles_in_calls()
-        bench = Bench(judge, Phase("test", job.tests, seconds, follows, job.only), job.limits, job.rules)
-        passed = self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=job.mode is Mode.RANKED)
+        phase = Phase("test", job.tests, seconds, follows, job.only, usual_seconds=self._usual_seconds)
+        worker = self._worker(child, TimeBudget(seconds))
+        passed = self._tested(Bench(judge, phase, job.limits, job.rules), worker, secret=job.mode is Mode.RANKED)
         self._processes.dismiss(child)
+        if job.mode is Mode.TEST and worker.longest_call_ns:
+            self._provenance[LONGEST_CALL] = worker.longest_call_ns / 1e9
         return passed
 
     def _compiles_in_calls(self) -> bool:

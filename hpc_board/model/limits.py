@@ -8,6 +8,12 @@ REFERENCE_TIMES = 100
 """The times that a call of mode test may take as long as the reference."""
 
 
+USUAL_RUNS = 3
+USUAL_TIMES = 20
+USUAL_SECONDS_MIN = 0.3
+"""At a runner, from USUAL_RUNS runs of a task on that have passed in mode test, a call may take USUAL_TIMES the longest
+processor time of their calls, and USUAL_SECONDS_MIN at least."""
+
 NORMAL, QUICK = "normal", "quick"
 """The efforts of a benchmark besides a percentage: the task's own limits, and an interval of QUICK_SHARE."""
 

@@ -33,6 +33,9 @@ INTERRUPTED = "interrupted"
 STOPPED = "stopped"
 """The fact in a result's provenance that says why its benchmark ended before all of its measurements."""
 
+LONGEST_CALL = "longest_call_seconds"
+"""The fact in the provenance of a run in mode test with the longest processor time of a call."""
+
 CPU_PEAK_FACTS = ("peak_memory_bytes_per_s", "peak_operations_per_s")
 """The facts in a result's provenance with the measured peaks of its processors, on a CPU."""
 

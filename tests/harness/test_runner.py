@@ -16,7 +16,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.runner import QUEUE, RELEASE, STATE, STOP, TAKEN, WITHDRAWN, End, Entry, decoded, encoded
 from hpc_board.model.task import Mode
 from tests.conftest import skip_without
-from tests.harness.evaluations import RIGHT, a_task, await_step, judged_in, make_job_folder, result_in
+from tests.harness.evaluations import QUICK, RIGHT, a_task, await_step, judged_in, make_job_folder, result_in
 from tests.harness.harness_file import Edit, edited
 from tests.harness.runners import ON_SLURM, RunnerFolder
 from tests.waiting import awaited
@@ -97,6 +97,29 @@ def test_a_withdrawn_run_is_not_judged_and_a_second_runner_judges_the_others_onl
     runner.run()
     assert [(job / "result.json").exists() for job in (kept, withdrawn, again)] == [True, False, True]
     assert [result_in(job).provenance["runner_place"] for job in (kept, again)] == [1, 2]
+
+
+def test_a_call_that_spins_ends_early_where_runs_have_passed_and_a_waiting_or_usual_one_does_not(
+    runner: RunnerFolder,
+) -> None:
+    limits = {**QUICK, "test_call_seconds": 1, "first_call_seconds": 2}
+    spins, waits = "def custom_kernel(data):\n    while True: pass\n", HANGS
+    task = a_task(limits=limits)
+    before, *passed = [runner.add(source, task) for source in (spins, RIGHT, RIGHT, RIGHT)]
+    spinning, waiting, other = runner.add(spins, task), runner.add(waits, task), runner.add(spins, a_task(limits=QUICK))
+    runner.run()
+    assert [result_in(job).verdict for job in passed] == [Verdict.PASS] * 3
+    assert all(0 < result_in(job).provenance["longest_call_seconds"] < 0.3 for job in passed)
+    whole = "within 1 s, the limit in mode test: 100 times the reference's time"
+    for job, words in (
+        (before, whole),
+        (spinning, "within 0.3 s of processor time, the limit in mode test at this runner: 20 times the longest call"),
+        (waiting, whole),
+        (other, "within"),
+    ):
+        result = result_in(job)
+        assert (result.verdict, words in result.cases[0].message) == (Verdict.TIMEOUT, True), result.cases
+    assert "at this runner" not in result_in(other).cases[0].message
 
 
 def test_a_stopped_run_ends_as_a_job_that_is_told_to_end_and_the_next_is_judged(runner: RunnerFolder) -> None:

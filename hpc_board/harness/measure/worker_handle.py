@@ -1,6 +1,7 @@
 """The supervisor's handle of a worker: its time budget, its calls, and the outputs for which it is stopped."""
 
 import fcntl
+import math
 import os
 import secrets
 import signal
@@ -37,10 +38,11 @@ from hpc_board.harness.processes.tree import (
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import any_overlap, write_at
 from hpc_board.harness.wire.replies import Answer, Done, Generated, Overlapped
-from hpc_board.model.limits import REFERENCE_TIMES, Limits
+from hpc_board.model.limits import REFERENCE_TIMES, USUAL_SECONDS_MIN, USUAL_TIMES, Limits
 from hpc_board.model.result import Verdict
 
 _READ_BYTES = 2**19
+_POLL_SECONDS = 0.05
 _COMPARED_BYTES = 2**20
 _SPARE_BYTES = 2**20
 _LATE_SECONDS = 0.05
@@ -111,6 +113,7 @@ class Worker:
         self._turns: Turns = {}
         self._ran_ns: dict[int, int] = {}
         self._called = False
+        self.longest_call_ns = 0.0
         # No signal stops a GPU's work, and a GPU can be given any memory of its process to read and write.
         self._stops = device == "cpu"
         self.hands_over_blocks = self._stops and may_read(child.worker_pid)
@@ -243,7 +246,8 @@ class Worker:
             self._go_on()
         try:
             expected = ("done", "overlapped", "raised") if count > 1 and not row.copied else ("done", "raised")
-            answer = worker_answer(self.child, expected, deadline, late)
+            limit = self._processor_limit(phase, reference_seconds)
+            answer = self._answer_of_call(expected, deadline, late, limit, before)
             still_ns, still_ran_ns = self._stop() if isinstance(answer, Done) else (start_ns, start_ran_ns)
         finally:
             self.allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
@@ -261,7 +265,38 @@ class Worker:
             processor_ns=after.worked_since(before),
             by_blocks=bool(done.blocks),
         )
+        self.longest_call_ns = max(self.longest_call_ns, called.thread_ns)
         return called, done
+
+    def _answer_of_call(
+        self, expected: tuple[str, ...], deadline: float, late: str, limit_seconds: float, before: ProcessorTimes
+    ) -> Answer:
+        """Return the answer to a call, whose processor time has a limit besides the deadline.
+
+        A call that waits for a processor, or for anything else, has until the deadline.
+        """
+        left = limit_seconds
+        while True:
+            try:
+                return worker_answer(self.child, expected, min(deadline, time.monotonic() + left), late)
+            except CallFailed as error:
+                if error.verdict is not Verdict.TIMEOUT or time.monotonic() >= deadline:
+                    raise
+            left = limit_seconds - self._processor_times().ran_since(before) / 1e9
+            if left <= 0:
+                message = (
+                    f"{self._which} did not return within {limit_seconds:.3g} s of processor time, the limit in mode "
+                    f"test at this runner: {USUAL_TIMES} times the longest call of the runs that have passed here, at "
+                    f"least {USUAL_SECONDS_MIN:g} s; `submit --fresh` allows more"
+                )
+                raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
+            left = max(left, _POLL_SECONDS)
+
+    def _processor_limit(self, phase: Phase, reference_seconds: float) -> float:
+        """Return the limit of a call's processor time where runs that have passed tell the usual one; else infinity."""
+        if not (phase.follows_reference and phase.usual_seconds and reference_seconds and self._stops):
+            return math.inf
+        return max(USUAL_SECONDS_MIN, USUAL_TIMES * phase.usual_seconds, REFERENCE_TIMES * reference_seconds)
 
     def _possible(self, answer: object, number: int, wall_ns: int) -> Done:
         """Return the worker's report of the calls with this number, which took `wall_ns` by the supervisor's clock."""
@@ -276,20 +311,23 @@ class Worker:
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         return answer
 
+    @property
+    def _which(self) -> str:
+        return "the call" if self._called else "the first call"
+
     def _time_for(self, count: int, phase: Phase, reference_seconds: float) -> tuple[float, str]:
         """Return the seconds for the next `count` calls, and the message if they do not return in time."""
         limits, left = self._limits, self.allowance.left_seconds
         own = limits.call_seconds if self._called else limits.first_call_seconds
         allowed, why = own * count, ""
-        which = "the call" if self._called else "the first call"
         if phase.follows_reference and reference_seconds:
             short = max(limits.test_call_seconds, REFERENCE_TIMES * reference_seconds)
             if short < own:
                 rule = f"{REFERENCE_TIMES} times the reference's time, at least {limits.test_call_seconds:g} s"
                 allowed, why = short * count, f", the limit in mode test: {rule}; other modes allow {own:g} s"
         if left < allowed:
-            return left, f"{which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
-        return allowed, f"{which} did not return within {allowed:.3g} s{why}"
+            return left, f"{self._which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
+        return allowed, f"{self._which} did not return within {allowed:.3g} s{why}"
 
     def _processor_times(self) -> ProcessorTimes:
         """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""

@@ -69,7 +69,8 @@ class Rules:
 class Phase:
     """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them.
 
-    `follows_reference`: the limit of a call follows the reference's time, as in mode test. `only` is the index of the
+    `follows_reference`: the limit of a call follows the reference's time, as in mode test. `usual_seconds` is the
+    longest processor time of calls of earlier runs that have passed; 0 if it is unknown. `only` is the index of the
     only case that is judged; None for all. The phase judges the hidden cases if it has a number of `public` ones, which
     precede them.
     """
@@ -80,6 +81,7 @@ class Phase:
     follows_reference: bool = False
     only: int | None = None
     public: int | None = None
+    usual_seconds: float = 0.0
 
     @property
     def indices(self) -> list[int]:
