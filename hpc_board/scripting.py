@@ -19,7 +19,7 @@ from hpc_board.errors import InputError, SchedulerError, StorageError, WaitExpir
 if TYPE_CHECKING:
     from hpc_board.board import Board as Facade
     from hpc_board.domain.comparison import Compared
-    from hpc_board.domain.origin import Tags
+    from hpc_board.domain.origin import By, Tags
     from hpc_board.domain.reference import Speedup
     from hpc_board.domain.run import WholeRun
     from hpc_board.domain.standing import Page
@@ -368,7 +368,7 @@ class Board:
             Refused: the board takes no such submission; nothing is sent.
             SchedulerRefused: the scheduler refused every job.
         """
-        from hpc_board.domain.budget import BUDGET_VARIABLE, budget_of
+        from hpc_board.domain.budget import budget_of, default_budget
         from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.domain.origin import Origin, default_origin
@@ -398,14 +398,13 @@ class Board:
         )
         requests = [SubmissionRequest(source, task, names, mode, note, options, origin) for source in sources]
         with self._session():
-            words = os.environ.get(BUDGET_VARIABLE, "") if budget is None else budget
             runs = self._board.submissions.submit(
                 requests,
                 array=array,
                 fresh=fresh,
                 key=key,
                 if_new=if_new,
-                budget=budget_of(words) if words else None,
+                budget=default_budget(os.environ) if budget is None else budget_of(budget),
             )
             if paths:
                 sent = zip(paths, (source.data for source in sources), strict=True)
@@ -646,18 +645,15 @@ class Board:
         Raises:
             InputError: there is no such task or GPU, or `by` is another word.
         """
+        from hpc_board.domain.origin import By
         from hpc_board.domain.standing import Rows
 
-        kinds = {"account": Rows.USERS, "entrant": Rows.ENTRANTS}
-        if by not in kinds:
-            raise InputError(f'unknown kind of rows "{by}"', hint=f"Use one of: {', '.join(kinds)}.")
+        rows = Rows.USERS if _by(by) is By.ACCOUNT else Rows.ENTRANTS
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         with self._session():
             names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
             return Standings(
-                row
-                for page in self._board.standings.pages(task, names, rows=kinds[by])
-                for row in _standings(task, page)
+                row for page in self._board.standings.pages(task, names, rows=rows) for row in _standings(task, page)
             )
 
     def grades(
@@ -684,20 +680,30 @@ class Board:
             found = self._board.standings.grades(members, tasks=tasks, gpus=names, points=points)
         return dict(msgspec.to_builtins(view_of(GradesView, found)))
 
-    def ranks(self, user: str | None = None) -> Standings:
+    def ranks(self, user: str | None = None, *, by: str = "account") -> Standings:
         """Return the rows of a user, by default yours, on the leaderboards of all tasks and GPUs.
 
+        With `by` "entrant" these are rows of each entrant, ranked among entrants.
+
         Raises:
-            InputError: there is no such user.
+            InputError: there is no such user, or `by` is another word.
         """
         with self._session():
-            page = self._board.standings.of_user(self._board.user if user is None else user)
+            page = self._board.standings.of_user(self._board.user if user is None else user, _by(by))
             return Standings(
                 _standing(rank.row, task=rank.task, gpu=rank.gpu, speedup=rank.speedup) for rank in page.ranks
             )
 
     def _runs_numbered(self, numbers: Iterable[int]) -> Runs:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
+
+
+def _by(word: str) -> "By":
+    from hpc_board.domain.origin import By
+
+    if word not in list(By):
+        raise InputError(f'unknown kind of rows "{word}"', hint=f"Use one of: {', '.join(By)}.")
+    return By(word)
 
 
 def _tags(tags: Mapping[str, str] | None) -> "Tags":

@@ -17,9 +17,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from hpc_board.board import Board
-from hpc_board.domain.budget import BUDGET_VARIABLE, Budget, budget_of, left_text
+from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.draft import Source, SubmissionRequest
-from hpc_board.domain.origin import default_origin
+from hpc_board.domain.job_options import JobOptions, check
+from hpc_board.domain.origin import Origin, default_origin, entrant_of
 from hpc_board.domain.run import Run as StoredRun
 from hpc_board.errors import BoardError, InputError, SchedulerError, WaitExpired
 from hpc_board.files import decoded
@@ -142,16 +143,19 @@ class Task(Tool, frozen=True):
 _HEADER = "hpc_board.h"
 
 
-class Submit(Tool, frozen=True):
+class Submit(Tool, frozen=True, rename={"entrant": "as"}):
     """Submit a kernel, wait for its runs, and return them in brief."""
 
     only_reads: ClassVar[bool] = False
     task: str
-    code: Annotated[str, Meta(description="the text of the file")]
+    code: str
     file_name: Annotated[str, Meta(description="its ending is the language: .py .cpp .cu .hip")] = "kernel.py"
-    gpu: Annotated[str, Meta(description="needed if there are several; commas and all work")] = ""
+    gpu: Annotated[str, Meta(description="if there are several: one, a list, or all")] = ""
     mode: Annotated[str, _MODES] = "test"
     note: Annotated[str, Meta(description="your idea, for history")] = ""
+    entrant: Annotated[str, Meta(description="your name")] = ""
+    case: Annotated[int, Meta(ge=0, description="only this number")] = 0
+    effort: Annotated[str, Meta(description="quick, or % of a benchmark")] = ""
     key: Annotated[str, Meta(description="a repeated call with it sends nothing twice")] = ""
     if_new: Annotated[bool, Meta(description="reuse the run of an identical file")] = False
     wait_seconds: Seconds = WAIT_SECONDS
@@ -159,9 +163,11 @@ class Submit(Tool, frozen=True):
     def answer(self, board: Board) -> Answer:
         source = Source(self.file_name, decoded(self.code.encode(), "code"))
         gpus = (self.gpu,) if self.gpu else ()
-        origin = default_origin(os.environ)
-        request = SubmissionRequest(source, self.task, gpus, self.mode, self.note, origin=origin)
-        budget = _budget()
+        origin = Origin(self.entrant) if self.entrant else default_origin(os.environ)
+        options = JobOptions(case=str(self.case or ""), effort=self.effort)
+        check(options, "submit")
+        request = SubmissionRequest(source, self.task, gpus, self.mode, self.note, options, origin)
+        budget = default_budget(os.environ)
         found = board.submissions.submit([request], key=self.key, if_new=self.if_new, budget=budget)
         ended = _ended(board, [run.id for run in found], self.wait_seconds)
         if budget is None:
@@ -215,7 +221,7 @@ class Profile(Tool, frozen=True):
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
             again = board.submissions.again(number, mode="profile")
-            number = board.submissions.submit([again], if_new=True, budget=_budget())[0].id
+            number = board.submissions.submit([again], if_new=True, budget=default_budget(os.environ))[0].id
         waited = _ended(board, [number], self.wait_seconds)
         found = _view(board, number)
         if found.verdict != "pass":
@@ -261,11 +267,12 @@ class Standings(Tool, frozen=True):
         return Answer(_json(short_of(pages, ("gpu", "total", *of_board, "marks.name", "marks.score_s"))), "submit")
 
 
-class History(Tool, frozen=True):
-    """List your newest runs with their notes; of a task, a mode, a key, or with a text in the note."""
+class History(Tool, frozen=True, rename={"entrant": "as"}):
+    """List your newest runs, all or those of a task, mode, name, note or key."""
 
     task: str = ""
     mode: str = ""
+    entrant: str = ""
     note: str = ""
     key: str = ""
     limit: Count = 10
@@ -276,7 +283,8 @@ class History(Tool, frozen=True):
         task = board.tasks.get(self.task).name if self.task else None
         mode = mode_called(self.mode) if self.mode else None
         _refresh(board)
-        runs = board.runs.list(task=task, mode=mode, note=self.note, key=self.key, limit=self.limit)
+        entrant = entrant_of(self.entrant, board.user) if self.entrant else None
+        runs = board.runs.list(task=task, mode=mode, entrant=entrant, note=self.note, key=self.key, limit=self.limit)
         fields = ("id", "task", "gpu", "mode", "state", "verdict", "score_s", "note")
         found = short_of([_view(board, run.id) for run in runs], fields)
         if going := [run.id for run in runs if not run.state.ended]:
@@ -302,7 +310,7 @@ class Hold(Tool, frozen=True):
 
     only_reads: ClassVar[bool] = False
     gpu: str
-    minutes: Annotated[int, Meta(ge=0, description="at most; 0: the default of the board")] = 0
+    minutes: Annotated[int, Meta(ge=0, description="at most")] = 0
 
     def answer(self, board: Board) -> Answer:
         runner = board.runners.hold(self.gpu, 60 * self.minutes or None, unless_held=True)
@@ -313,7 +321,7 @@ class Release(Tool, frozen=True):
     """Release a GPU that you hold."""
 
     only_reads: ClassVar[bool] = False
-    runner: Annotated[int, Meta(ge=1, description="the id that hold returned")]
+    runner: Number
 
     def answer(self, board: Board) -> Answer:
         return _of_runner(RunnerView.of(board.runners.release(self.runner), datetime.now(UTC)), "standings")
@@ -341,7 +349,11 @@ def schema_of(tool: type[Tool]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components([tool])
     found = components[tool.__name__]
     properties = {
-        name: {key: each[key] for key in ("type", "enum", "items", "description", "default") if each.get(key, "") != ""}
+        name: {
+            **{key: each[key] for key in ("type", "enum", "description") if key in each},
+            **({"items": {"type": each["items"]["type"]}} if "items" in each else {}),
+            **({"default": each["default"]} if each.get("default") else {}),
+        }
         for name, each in found["properties"].items()
     }
     return {
@@ -377,12 +389,14 @@ def _tool(name: str, arguments: Mapping[str, Any]) -> Tool:
         raise InputError(
             f'unknown tool "{one_line(name, 80)}".{suggestion(name, [*TOOLS])}', hint=f"Tools: {_names(TOOLS)}."
         )
-    known = TOOLS[name].__struct_fields__
-    for each in arguments:
+    known = TOOLS[name].__struct_encode_fields__
+    for each, value in arguments.items():
         if each not in known:
             near = suggestion(each, known)
             hint = f"Arguments of {name}: {_names(known)}."
             raise InputError(f'{name} has no argument "{one_line(each, 80)}".{near}', hint=hint)
+        if isinstance(value, str) and "\N{REPLACEMENT CHARACTER}" in value:
+            raise InputError(f"{each} is no text in UTF-8.", hint="In code, write other characters as escapes.")
     try:
         return msgspec.convert(dict(arguments), TOOLS[name], strict=False)
     except msgspec.ValidationError as error:
@@ -402,11 +416,6 @@ def _refresh(board: Board) -> None:
 
 def _view(board: Board, number: int) -> WholeRunView:
     return WholeRunView.with_result(board.runs.whole(number), samples=False)
-
-
-def _budget() -> Budget | None:
-    words = os.environ.get(BUDGET_VARIABLE)
-    return budget_of(words) if words else None
 
 
 def _ended(board: Board, numbers: Sequence[int], wait_seconds: float) -> Answer:

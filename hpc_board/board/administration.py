@@ -12,6 +12,7 @@ from hpc_board.board.context import Context, harness
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
+from hpc_board.domain.origin import By
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.errors import Refused
@@ -99,8 +100,10 @@ class Administration:
         export.check()
         return export
 
-    def statistics(self, *, tasks: Sequence[str] = (), since: datetime | None = None) -> "Statistics":
-        """Count submissions and runs by GPU and by user.
+    def statistics(
+        self, *, tasks: Sequence[str] = (), since: datetime | None = None, by: By = By.ACCOUNT
+    ) -> "Statistics":
+        """Count submissions and runs by GPU, and by user or entrant.
 
         Raises:
             InputError: no task has one of the names, or the time has no zone.
@@ -108,7 +111,7 @@ class Administration:
         from hpc_board.store.statistics import statistics
 
         self._context.require_manager(tasks, "see the board's statistics")
-        return statistics(self._context.store.file, self._run_selection(tasks, (), since))
+        return statistics(self._context.store.file, self._run_selection(tasks, (), since), by)
 
     def _run_selection(
         self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None, user: str | None = None

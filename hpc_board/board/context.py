@@ -182,10 +182,14 @@ class Context:
 
     @property
     def sender(self) -> "Sender | None":
-        """The user as a sender of submissions; None for an admin, whom no rules bind."""
+        """The user as a sender of submissions; None for an admin of a served board, whom no rules bind."""
         from hpc_board.domain.moderation import Sender
 
-        return None if self.is_admin else Sender(self.role, self.installation.groups.of(self.user))
+        return (
+            None
+            if self.is_admin and self.installation.served
+            else Sender(self.role, self.installation.groups.of(self.user))
+        )
 
     def role_of(self, user: str) -> Role:
         """Return the role of `user`."""

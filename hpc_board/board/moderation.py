@@ -24,6 +24,7 @@ from hpc_board.domain.moderation import (
     Limits,
     Period,
 )
+from hpc_board.domain.origin import author_of, entrant_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
@@ -124,7 +125,10 @@ class Moderation:
                 if limit is not None and not 0 <= limit <= LIMIT_MAX:
                     raise InputError(f"invalid limit {limit}.", hint=f"Use a number from 0 to {LIMIT_MAX}, or `none`.")
             if each.user:
-                self._check_known(each.user)
+                account, entrant = author_of(each.user)
+                self._check_known(account)
+                if entrant is not None:
+                    entrant_of(each.user, account)
         return self._decisions.set_limits(board, limits, kept, self._context.user, utc_now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:

@@ -21,6 +21,7 @@ from hpc_board.domain.grading import (
     points_rule,
     total,
 )
+from hpc_board.domain.origin import By, author_of
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, GROUP
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Record, Rows, Standing, Version
@@ -224,19 +225,24 @@ class Standings:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
 
-    def of_user(self, user: str) -> UserPage:
-        """Return the ranks of a user on the leaderboards, and the newest runs that the reader may see.
+    def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:
+        """Return the ranks of a user, or of each of their entrants, and the newest runs that the reader may see.
+
+        A user such as "ada/agent-b" is one entrant.
 
         Raises:
             InputError: neither a rank nor a run of such a user is visible; the hint offers the nearest name.
         """
         tasks, gpus = self._tasks.catalog().tasks, self._context.settings.gpus
         allowed = {(task.name, gpu.name) for task in tasks for gpu in allowed_gpus(task, gpus)}
-        ranks = self._context.store.standings.of_user(user, tasks)
+        standings, (account, entrant) = self._context.store.standings, author_of(user)
+        by = by if entrant is None else By.ENTRANT
+        ranks = (standings.of_user if by is By.ACCOUNT else standings.of_entrants)(account, tasks)
         found = UserPage(
             user,
-            tuple(rank for rank in ranks if (rank.task, rank.gpu) in allowed),
+            tuple(rank for rank in ranks if (rank.task, rank.gpu) in allowed and entrant in (None, rank.row.entrant)),
             self._runs.list(user=user, limit=_NEWEST_RUNS),
+            by,
         )
         if not (found.ranks or found.runs or user == self._context.user):
             raise InputError(

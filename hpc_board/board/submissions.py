@@ -173,7 +173,7 @@ class Submissions:
         The runs are stored before the first job is sent: if this process dies, any client carries them on. A repeated
         call with the same `key` returns the same runs. With `if_new`, a run that has an identical one, which has a
         verdict on its kernel or is in flight, is that one. Runs that were stored before are `reused`. A `budget` binds
-        admins, too; it counts the runs of the entrant, or all of the user's for a submission without one.
+        admins, too; it counts the runs of the entrant, or all of the user's without one or with several.
 
         Raises:
             InputError: a file, a task, a GPU, a mode or the key is invalid, the key belongs to other contents, or a

@@ -14,6 +14,7 @@ from hpc_board.cli.options import (
     PATH_OR_NAME,
     Number,
     Open,
+    by_option,
     command,
     examples,
     force_option,
@@ -23,6 +24,7 @@ from hpc_board.cli.options import (
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
 from hpc_board.domain.export import FORMATS, HTML, JSON, PARQUET, RUNS, TABLE_FORMATS, TABLES
+from hpc_board.domain.origin import By
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
@@ -232,15 +234,16 @@ def grades(
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")
 @click.option("--days", type=Number(700_000), metavar="N", help="Only the last N days.")
 @click.option("-t", "--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
-def stats(open_: Open, days: int | None, task: str | None, as_json: bool) -> None:
+@by_option("Count the runs of each account, or of each entrant.")
+def stats(open_: Open, days: int | None, task: str | None, by: str, as_json: bool) -> None:
     """Show usage statistics.
 
     For each GPU: number of runs, passed runs and scored runs, waiting times
-    and run times. Users are ordered by the GPU-seconds of their runs and held
+    and run times. Users, or entrants, are ordered by the GPU-seconds of their runs and held
     GPUs.
     """
     board = open_()
     refresh(board)
     since = None if days is None else datetime.now(UTC) - timedelta(days=days)
-    found = board.admin.statistics(tasks=[task] if task else [], since=since)
+    found = board.admin.statistics(tasks=[task] if task else [], since=since, by=By(by))
     print_found(view_of(StatisticsView, found), *statistics_report(found), as_json=as_json)

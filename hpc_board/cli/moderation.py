@@ -75,6 +75,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
     "hpc-board admin limit matmul --ranked 5",
     "hpc-board admin limit matmul --ranked 20 --other 100 --per day",
     "hpc-board admin limit matmul --ranked 50 --per all --user bob",
+    "hpc-board admin limit matmul --other 60 --user ada/agent-b",
     "hpc-board admin limit matmul --none",
     "hpc-board admin limit --gpu-seconds 3600 --per day",
 )
@@ -82,7 +83,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per --per: N, 0 or `none`.")
 @click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes combined.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits, of all periods without --per.")
-@click.option("--user", "user", metavar="USER", default="", help="Only for this user.")
+@click.option("--user", "user", metavar="USER", default="", help="Only for this user, or for an entrant: USER/NAME.")
 @click.option("--role", type=click.Choice([str(Role.CREATOR), str(Role.PARTICIPANT)]), help="Only for this role.")
 @click.option(
     "--gpu-seconds",
@@ -114,8 +115,9 @@ def limit(
     or all to the board; 0 closes the board. All periods with a limit hold
     together. For each of them, a limit with --user overrides one with --role,
     and this one that of all users. A submission to several GPUs counts once;
-    each file of a batch counts. Admins have no limits, and their reruns do
-    not count.
+    each file of a batch counts. A limit of an entrant, ada/agent-b, holds
+    beside those of its user. Admins of a served board have no limits, and
+    their reruns do not count.
 
     --gpu-seconds, without NAME, limits the GPU time of each user on all boards.
     A run counts with its time limit until it has ended, then with its own

@@ -317,6 +317,12 @@ def entrant_option(text: str, **options: Any) -> Decorator:
     return click.option("--as", "entrant", metavar="NAME", help=text, shell_complete=entrant_names, **options)
 
 
+def by_option(text: str) -> Decorator:
+    """Return the option for the unit of rows, an account or an entrant, with this help."""
+    kinds = click.Choice(["account", "entrant"])
+    return click.option("--by", type=kinds, default="account", show_default=True, help=text)
+
+
 def tags_option(text: str) -> Decorator:
     """Return the option for tags, with this help."""
     return click.option("--tag", "tags", metavar="KEY=VALUE", multiple=True, help=text)

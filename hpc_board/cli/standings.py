@@ -11,6 +11,7 @@ from hpc_board.board import Board
 from hpc_board.cli.options import (
     Number,
     Open,
+    by_option,
     command,
     force_option,
     gpu_names,
@@ -33,7 +34,7 @@ from hpc_board.cli.output import (
     write_plot,
 )
 from hpc_board.domain.gpus import none_allowed
-from hpc_board.domain.origin import author_of
+from hpc_board.domain.origin import By, author_of
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
@@ -81,7 +82,7 @@ _version = click.option(
     "hpc-board show vectoradd_py --gpu H100 --rank 3",
     "hpc-board show vectoradd_py --task-version previous",
     "hpc-board show vectoradd_py --by entrant",
-    "hpc-board show --user ada",
+    "hpc-board show --user ada --by entrant",
 )
 @_name_if_any
 @_gpus
@@ -89,13 +90,7 @@ _version = click.option(
 @_from
 @click.option("--all-users", is_flag=True, help="All users.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
-@click.option(
-    "--by",
-    type=click.Choice(["account", "entrant"]),
-    default="account",
-    show_default=True,
-    help="What a row is: an account, or each of its entrants.",
-)
+@by_option("What a row is: an account, or each of its entrants.")
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
 @_version
 @click.option(
@@ -124,8 +119,9 @@ def show(
     always shown. Rows without a rank are the task's reference and milestones. Without NAME, it lists the boards
     with their leaders.
     """
-    of_page = all_users or all_runs or by == "entrant" or top is not None or place > 1
-    if all_runs and by == "entrant":
+    by_entrant, of_rows = by == By.ENTRANT, all_users or all_runs or top is not None or place > 1
+    of_page = of_rows or by_entrant
+    if all_runs and by_entrant:
         raise click.UsageError("--by entrant and --all-runs are mutually exclusive.")
     if all_users and top is not None:
         raise click.UsageError("--top and --all-users are mutually exclusive.")
@@ -134,9 +130,9 @@ def show(
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
     if user is not None:
-        if name or gpus or rank is not None or of_page or version or versions:
-            raise click.UsageError("--user cannot be combined with NAME or other options.")
-        _print_user(open_(), user, as_json=as_json)
+        if name or gpus or rank is not None or of_rows or version or versions:
+            raise click.UsageError("--user can be combined with --by alone.")
+        _print_user(open_(), user, By(by), as_json=as_json)
         return
     if name is None:
         if versions or rank is not None or of_page or version:
@@ -151,7 +147,7 @@ def show(
     if rank is not None:
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
-    rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by == "entrant" else Rows.USERS
+    rows = Rows.RUNS if all_runs else Rows.ENTRANTS if by_entrant else Rows.USERS
     everything = all_users or (as_json and top is None)
     limit = None if everything else top or _ROWS
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
@@ -317,9 +313,9 @@ def _print_leaders(board: Board, gpus: Sequence[str], *, as_json: bool) -> None:
         print_blocks(*leaders_report(found, board.user))
 
 
-def _print_user(board: Board, user: str, *, as_json: bool) -> None:
+def _print_user(board: Board, user: str, by: By, *, as_json: bool) -> None:
     refresh(board)
-    page = board.standings.of_user(user)
+    page = board.standings.of_user(user, by)
     if as_json:
         from hpc_board.report.views.standings import UserPageView
 

@@ -42,7 +42,7 @@ from hpc_board.cli.runs import summary
 from hpc_board.domain.budget import BUDGET_VARIABLE, Budget, budget_of, left_text
 from hpc_board.domain.draft import Preview, Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check, of_values
-from hpc_board.domain.origin import ENTRANT_VARIABLE, Origin, tags_of
+from hpc_board.domain.origin import ENTRANT_VARIABLE, Origin, author_text, common_entrant, tags_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
@@ -259,7 +259,7 @@ def submit(
         # The runs are stored: an error would have scripts submit them again.
         remark(f"The state of your held GPU is not known: {error.message}")
     _report_earlier(runs)
-    left = None if allowed is None else _budget(board, allowed, runs[0])
+    left = None if allowed is None else _budget(board, allowed, runs)
     if wait:
         raise click.exceptions.Exit(_wait(board, runs, timeout_seconds, left, as_json=as_json))
     _print_accepted(board, runs, [run.id for run in runs if run.reused], left, as_json=as_json)
@@ -267,10 +267,11 @@ def submit(
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _budget(board: Board, budget: Budget, run: Run) -> BudgetView:
-    """Report the rest of a budget after the submission of a run, and return its object."""
-    left = board.submissions.budget_left(budget, run.origin.entrant)
-    remark(f"Budget of {left_text(budget, left, run.author)}.")
+def _budget(board: Board, budget: Budget, runs: Sequence[Run]) -> BudgetView:
+    """Report the rest of a budget after the submission of these runs, and return its object."""
+    entrant = common_entrant(run.origin for run in runs)
+    left = board.submissions.budget_left(budget, entrant)
+    remark(f"Budget of {left_text(budget, left, author_text(board.user, entrant))}.")
     return view_of(BudgetView, left, per=str(budget.per))
 
 

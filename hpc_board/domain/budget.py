@@ -1,6 +1,7 @@
 """Budgets: the runs and the GPU-seconds that a client lets an entrant or an account spend within a period."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -61,11 +62,22 @@ def budget_of(words: str) -> Budget:
     return Budget(None if runs is None else int(runs), None if seconds is None else int(seconds), Period(per or "day"))
 
 
-def left_text(budget: Budget, left: BudgetLeft, author: str) -> str:
-    """Return the rest of a budget in words: "ada/agent-b: 37 of 50 runs left per day"."""
+def default_budget(environ: Mapping[str, str]) -> Budget | None:
+    """Return the budget of submissions for which the user names none; None for no budget.
+
+    Raises:
+        InputError: it is none, or out of range.
+    """
+    words = environ.get(BUDGET_VARIABLE, "")
+    return budget_of(words) if words else None
+
+
+def left_text(budget: Budget, left: BudgetLeft, author: str = "") -> str:
+    """Return the rest of a budget in words: "ada/agent-b: 37 of 50 runs left per day"; without an author, the rest."""
     parts = []
     if left.runs is not None:
         parts.append(f"{left.runs:,} of {budget.runs:,} runs")
     if left.gpu_seconds is not None:
         parts.append(f"{left.gpu_seconds:,.0f} of {budget.gpu_seconds:,} GPU-seconds")
-    return f"{one_line(author)}: {' and '.join(parts)} left {budget.per.per}"
+    whose = f"{one_line(author)}: " if author else ""
+    return f"{whose}{' and '.join(parts)} left {budget.per.per}"

@@ -102,7 +102,8 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 class Limits(msgspec.Struct, frozen=True):
     """The maximum submissions per leaderboard, category and period of each user; None for no limit.
 
-    With `user` or `role`, they are those of this user, or of each user with this role.
+    With `user` or `role`, they are those of this user, or of each user with this role. A user such as "ada/agent-b" is
+    an entrant, whose limits hold beside those of the account.
     """
 
     ranked: Limit | None = None
@@ -366,26 +367,29 @@ def limit_refusal(
     count: int,
     new: int,
     now: datetime,
+    entrant: str = "",
 ) -> str:
     """Return why `new` more submissions at the time `now` exceed the limit; empty if they do not.
 
-    `newest` are the times of the newest submissions within the period, newest first, at least the last
-    `limit - new + 1` of them; `count` is the number of all.
+    They are those of the reader, or of an `entrant` such as "ada/agent-b". `newest` are the times of the newest
+    submissions within the period, newest first, at least the last `limit - new + 1` of them; `count` is the number of
+    all.
     """
     if count + new <= limit:
         return ""
+    who = f"{one_line(entrant)} has" if entrant else "you have"
     if limit == 0:
         return f"{task} is closed for {category.words}: its limit is 0 {per.per}."
     if new > limit:
         return (
             f"Rate limit exceeded: {new} {category.words} to {task} at once, but its limit is {limit} {per.per} for "
-            f"each user. Send fewer at a time."
+            f"{one_line(entrant) or 'each user'}. Send fewer at a time."
         )
     # The limit has space when all but `limit - new` of them are older than the period.
     free_at = per.free_at(newest[limit - new])
     these = "" if new == 1 else f", and these are {new}"
     return (
-        f"Rate limit exceeded: you have sent {count} of at most {limit} {category.words} to {task} {per.within}"
+        f"Rate limit exceeded: {who} sent {count} of at most {limit} {category.words} to {task} {per.within}"
         f"{these}. {_free_text(free_at, now)}"
     )
 

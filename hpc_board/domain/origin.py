@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -17,6 +18,19 @@ TAG_CHARACTERS_MAX = 100
 
 ENTRANT_VARIABLE = "HPC_BOARD_AS"
 """The environment variable with the default entrant of a user's submissions."""
+
+
+class By(StrEnum):
+    """The unit of statistics and ranks: an account, or each of its entrants."""
+
+    ACCOUNT = "account"
+    ENTRANT = "entrant"
+
+    @property
+    def noun(self) -> str:
+        """Return its name in a sentence about users."""
+        return "user" if self is By.ACCOUNT else "entrant"
+
 
 Tags = tuple[tuple[str, str], ...]
 """Tags by key, each with its value."""
@@ -39,6 +53,12 @@ NO_ORIGIN = Origin()
 def default_origin(environ: Mapping[str, str]) -> Origin:
     """Return the origin of submissions for which the user names none."""
     return Origin(environ.get(ENTRANT_VARIABLE, ""))
+
+
+def common_entrant(origins: Iterable[Origin]) -> str:
+    """Return the entrant of all these origins; empty for the account if they have several."""
+    found = {each.entrant for each in origins}
+    return found.pop() if len(found) == 1 else ""
 
 
 def author_text(user: str, entrant: str) -> str:

@@ -23,7 +23,7 @@ class GpuStatistics(msgspec.Struct, frozen=True):
 
 
 class UserStatistics(msgspec.Struct, frozen=True):
-    """The submissions of one user, their GPU time, and their run time on all devices.
+    """The submissions of a user or an entrant, as in "ada/agent-b", their GPU time, and run time on all devices.
 
     `idle_gpu_seconds` are those of `gpu_seconds` for which they held GPUs without a run.
     """

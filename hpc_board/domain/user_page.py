@@ -2,16 +2,17 @@
 
 import msgspec
 
+from hpc_board.domain.origin import By
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Standing
 
 
 class UserRank(msgspec.Struct, frozen=True):
-    """A user's row on the leaderboard of a task and a GPU.
+    """A row of a user, or of an entrant, on the leaderboard of a task and a GPU.
 
-    `users` is the number of users there, `best_s` the score of the first, and `reference` the task's reference there,
-    None without one.
+    `users` is the number of users, or entrants, there, `best_s` the score of the first, and `reference` the task's
+    reference there, None without one.
     """
 
     task: str
@@ -28,11 +29,12 @@ class UserRank(msgspec.Struct, frozen=True):
 
 
 class UserPage(msgspec.Struct, frozen=True):
-    """A user's ranks, by task and GPU, and newest runs, the newest first."""
+    """The ranks of a user, or of their entrants, by task and GPU, and newest runs, the newest first."""
 
     user: str
     ranks: tuple[UserRank, ...] = ()
     runs: tuple[Run, ...] = ()
+    by: By = By.ACCOUNT
 
     @property
     def records(self) -> int:

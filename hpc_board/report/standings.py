@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
@@ -207,15 +208,16 @@ def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> t
 
 
 def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...]:
-    """Return a user's ranks and newest runs; with `now`, ages are in the place of dates."""
+    """Return the ranks of a user, or of their entrants, and newest runs; with `now`, ages are in the place of dates."""
     age = Column("AGE", right=True), lambda rank: Line(rank.row, now=now).age
     date = Column("SUBMITTED"), lambda rank: Line(rank.row).date
     ranks = table(
         page.ranks,
         (Column("TASK", flexible=True, least=12), lambda rank: one_line(rank.task)),
         (Column("GPU", flexible=True), lambda rank: one_line(rank.gpu) + (" (emulated)" if rank.row.emulated else "")),
+        None if page.by is By.ACCOUNT else (Column("ENTRANT", flexible=True, least=8), lambda rank: rank.row.entrant),
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
-        (Column("USERS", right=True), lambda rank: str(rank.users)),
+        (Column(f"{page.by.noun}S".upper(), right=True), lambda rank: str(rank.users)),
         (Column("SCORE", right=True), lambda rank: score_text(rank.row.score_s)),
         (Column("RUNS", right=True, optional=True), lambda rank: Line(rank.row).runs),
         (

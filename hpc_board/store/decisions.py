@@ -3,6 +3,8 @@
 The newest row about a subject is in force; nothing is taken back but by another row.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from hpc_board.domain.budget import Budget, BudgetLeft
@@ -42,6 +44,7 @@ from hpc_board.store.sqlite import Database
 _SINCE = """
   FROM submissions
  WHERE user = :user AND task = :task AND submitted_at > :since AND (mode = 'ranked') = :ranked AND milestone = ''
+   AND (:entrant IS NULL OR entrant = :entrant)
    AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
 """
 
@@ -133,19 +136,41 @@ def check_open(db: Database, user: str, now: datetime, *, admin: bool) -> Decisi
     return stop
 
 
-def check_limits(db: Database, user: str, sender: Sender, task: str, mode: Mode, new: int, now: datetime) -> None:
-    """Check that `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
+def check_limits(
+    db: Database, user: str, sender: Sender, task: str, mode: Mode, new: Sequence[str], now: datetime
+) -> None:
+    """Check that `user` may send more submissions in this mode to the board of `task` at the time `now`.
+
+    `new` has the entrant of each.
 
     Raises:
-        Refused: they have sent too many within a period.
+        Refused: they, or one of their entrants, have sent too many within a period.
     """
-    category = Category.of(mode)
-    for each in limits_for([each for _, each in limits(db, task)], user, sender.role):
+    found = [each for _, each in limits(db, task)]
+    _check_limits(db, limits_for(found, user, sender.role), user, None, task, mode, len(new), now)
+    for entrant, count in Counter(filter(None, new)).items():
+        own = [each for each in found if each.user == author_text(user, entrant)]
+        _check_limits(db, own, user, entrant, task, mode, count, now)
+
+
+def _check_limits(
+    db: Database,
+    limits: Iterable[Limits],
+    user: str,
+    entrant: str | None,
+    task: str,
+    mode: Mode,
+    new: int,
+    now: datetime,
+) -> None:
+    category, author = Category.of(mode), author_text(user, entrant) if entrant else ""
+    for each in limits:
         limit = each.of(category)
         if limit is None:
             continue
         given = {
             "user": plain_text(user),
+            "entrant": entrant,
             "task": task,
             "since": time_text(each.per.start(now)),
             "ranked": int(category is Category.RANKED),
@@ -155,7 +180,7 @@ def check_limits(db: Database, user: str, sender: Sender, task: str, mode: Mode,
         enough = {**given, "enough": max(0, limit - new + 1)}
         rows = db.execute(f"SELECT submitted_at {_SINCE} ORDER BY submitted_at DESC LIMIT :enough", enough)
         newest = [moment(at) for (at,) in rows.fetchall()]
-        refusal = limit_refusal(task, category, limit, each.per, newest, count, new, now)
+        refusal = limit_refusal(task, category, limit, each.per, newest, count, new, now, author)
         if refusal:
             raise Refused(refusal, hint=f"`hpc-board task {task}` shows your limits.")
 

@@ -243,10 +243,9 @@ class StandingsGateway:
                 found = _of_users(db, board, limit, offset)
                 total = db.count("bests", ON_BOARD, board._asdict())
             elif rows is Rows.ENTRANTS:
-                listed = [*db.query(_ENTRANTS, board._asdict())]
-                found = tuple(standing_value(row, row["rank"]) for row in listed[offset:][:limit])
-                total = len(listed)
-                own = next((standing_value(row, row["rank"]) for row in listed if row["user"] == user), None)
+                entrants = _of_entrants(db, board)
+                found, total = entrants[offset:][:limit], len(entrants)
+                own = next((row for row in entrants if row.user == user), None)
             elif rows is Rows.RUNS:
                 found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
                 total = db.count("scores", ON_BOARD, board._asdict())
@@ -346,6 +345,19 @@ class StandingsGateway:
             given = {"user": plain_text(user), "versions": versions, "limit": -1, "offset": 0}
             return tuple(_user_rank(row, known[row["task"]]) for row in db.query(ranks_of_user, given))
 
+    def of_entrants(self, user: str, tasks: Collection[Task]) -> tuple[UserRank, ...]:
+        """Return the rows of a user's entrants, ranked among all entrants, on the leaderboards of these tasks."""
+        known, found = {task.name: task for task in tasks}, list[UserRank]()
+        with self._file.reading() as db:
+            for row in [*db.rows("bests", "user = ?", [plain_text(user)], order="task, gpu")]:
+                board, task = ranking.board_of(row), known.get(row["task"])
+                if task is not None and task.version == board.task_version:
+                    rows, reference = _of_entrants(db, board), ranking.reference_of(db, board)
+                    best_s, own = rows[0].score_s, (each for each in rows if each.user == user)
+                    judged = (replace(each, harness=task.harness) for each in own)
+                    found += [UserRank(task.name, board.gpu, each, len(rows), best_s, reference) for each in judged]
+        return tuple(found)
+
     def users(self, tasks: Collection[str], part: str, limit: int) -> tuple[str, ...]:
         """Return the users with a rank in one of these tasks whose names contain `part`, by name, at most `limit`."""
         given = {"tasks": json.dumps(sorted(tasks)), "part": plain_text(part), "limit": limit}
@@ -391,6 +403,10 @@ class StandingsGateway:
 
 def _of_users(db: Database, board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
     return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
+
+
+def _of_entrants(db: Database, board: BoardKey) -> tuple[Standing, ...]:
+    return tuple(standing_value(row, row["rank"]) for row in db.query(_ENTRANTS, board._asdict()))
 
 
 def _whose(board: BoardKey, user: str) -> tuple[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Counts of submissions and runs."""
 
+from hpc_board.domain.origin import By
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.export import CHOSEN, STARTED_AT, RunSelection
@@ -11,7 +12,8 @@ TOP_USERS = 10
 # looking for the first submission in the order of their numbers.
 _RUNS = f"""
 WITH found AS (
-    SELECT runs.submission, runs.gpu, submissions.user, submissions.code_sha256, in_flight.run IS NOT NULL AS waiting,
+    SELECT runs.submission, runs.gpu, submissions.user, submissions.entrant, submissions.code_sha256,
+           in_flight.run IS NOT NULL AS waiting,
            results.verdict IS 'pass' AS passed, results.verdict IS 'pass' AND results.score_s IS NOT NULL AS scored,
            julianday(submissions.submitted_at) AS sent_at, julianday({STARTED_AT}) AS started_at,
            coalesce(usage.seconds, 0) AS ran_s, coalesce(usage.gpu_seconds, 0) AS gpu_s
@@ -55,18 +57,19 @@ SELECT gpu, COUNT(*) AS runs, SUM(passed) AS passed, SUM(scored) AS scored, COUN
 """  # noqa: S608 - our names
 
 _USERS = f"""{_RUNS}
-SELECT user, COUNT(DISTINCT submission) AS submissions, COUNT(submission) AS runs, TOTAL(ran_s) AS run_total_s,
+SELECT iif(:by_entrant AND entrant <> '', user || '/' || entrant, user) AS user,
+       COUNT(DISTINCT submission) AS submissions, COUNT(submission) AS runs, TOTAL(ran_s) AS run_total_s,
        TOTAL(gpu_s) + TOTAL(idle_s) AS gpu_seconds, TOTAL(idle_s) AS idle_gpu_seconds
-  FROM (SELECT user, submission, ran_s, gpu_s, NULL AS idle_s FROM timed
+  FROM (SELECT user, entrant, submission, ran_s, gpu_s, NULL AS idle_s FROM timed
         UNION ALL
-        SELECT user, NULL, NULL, NULL, idle_s FROM ({_IDLE}) WHERE user <> '')
- GROUP BY user
- ORDER BY gpu_seconds DESC, run_total_s DESC, runs DESC, user
+        SELECT user, '', NULL, NULL, NULL, idle_s FROM ({_IDLE}) WHERE user <> '')
+ GROUP BY 1
+ ORDER BY gpu_seconds DESC, run_total_s DESC, runs DESC, 1
  LIMIT {TOP_USERS}
 """  # noqa: S608 - our names
 
 
-def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
+def statistics(file: DatabaseFile, chosen: RunSelection, by: By = By.ACCOUNT) -> Statistics:
     """Count the chosen submissions and runs.
 
     Raises:
@@ -77,7 +80,9 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
         (totals,) = db.query(_TOTALS, given)
         idle_s = sum(row["idle_s"] for row in db.query(_IDLE, given))
         gpus = tuple(decoded(GpuStatistics, row) for row in db.query(_GPUS, given))
-        users = tuple(decoded(UserStatistics, row) for row in db.query(_USERS, given))
+        users = tuple(
+            decoded(UserStatistics, row) for row in db.query(_USERS, {**given, "by_entrant": by is By.ENTRANT})
+        )
     totals |= {"gpu_seconds": totals["gpu_seconds"] + idle_s, "idle_gpu_seconds": idle_s}
     return decoded(
         Statistics, {**totals, "since": chosen.since, "tasks": chosen.tasks, "gpus": gpus, "top_users": users}

@@ -13,7 +13,8 @@ from hpc_board.domain.code_tokens import tokens_sha256
 from hpc_board.domain.draft import Draft
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, GpuDemand, GpuJobs, Rerun, Sender
-from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin
+from hpc_board.domain.origin import ENTRANTS_MAX, NO_ORIGIN, Origin, common_entrant
+from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
@@ -368,7 +369,7 @@ def _check(db: Database, new: Sequence[NewSubmission], sender: Sender | None, de
 
 
 def _check_rules(db: Database, new: Sequence[NewSubmission], sender: Sender, deleted: Collection[str]) -> None:
-    """Check that the rules allow all of these submissions, whose users are no admins.
+    """Check that the rules allow all of these submissions; an admin has limits alone.
 
     Raises:
         Refused: the board takes none, none of these users', or not so many or so long ones; or a task's own was deleted
@@ -376,32 +377,29 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], sender: Sender, del
     """
     senders = {each.user: each.at for each in new}
     for user, at in senders.items():
-        decisions.check_open(db, user, at, admin=False)
+        decisions.check_open(db, user, at, admin=sender.role is Role.ADMIN)
     alike: dict[tuple[str, str, Category], list[NewSubmission]] = {}
     for each in new:
         alike.setdefault((each.user, each.task.name, Category.of(each.mode)), []).append(each)
     for (user, task, _), members in alike.items():
-        decisions.check_limits(db, user, sender, task, members[0].mode, len(members), members[0].at)
+        entrants = [each.origin.entrant for each in members]
+        decisions.check_limits(db, user, sender, task, members[0].mode, entrants, members[0].at)
     for user, at in senders.items():
         runs = tuple(jobs for each in new if each.user == user for jobs in _gpu_jobs(each))
         decisions.check_gpu_time(db, user, GpuDemand(runs), at)
-    for each in new:
+    for each in new if sender.role is not Role.ADMIN else ():
         boards.check_takes(db, each.task, each.at, deleted)
 
 
 def _check_budget(db: Database, new: Sequence[NewSubmission], budget: Budget) -> None:
-    """Check that a budget has room for submissions of users and their entrants.
+    """Check that a budget has room for submissions of a user: that of their entrant, or of the account if several.
 
     Raises:
         Refused: it has none.
     """
-    groups: dict[tuple[str, str], list[NewSubmission]] = {}
-    for each in new:
-        groups.setdefault((each.user, each.origin.entrant), []).append(each)
-    for (user, entrant), members in groups.items():
-        demand = GpuDemand(tuple(jobs for each in members for jobs in _gpu_jobs(each)))
-        runs = sum(len(each.runs) for each in members)
-        decisions.check_budget(db, budget, user, entrant, runs, demand, members[0].at)
+    demand = GpuDemand(tuple(jobs for each in new for jobs in _gpu_jobs(each)))
+    runs, entrant = sum(len(each.runs) for each in new), common_entrant(each.origin for each in new)
+    decisions.check_budget(db, budget, new[0].user, entrant, runs, demand, new[0].at)
 
 
 def _check_entrants(db: Database, user: str, entrants: Collection[str]) -> None:

@@ -141,7 +141,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
     return Row(
         kind=_KINDS.get(row.rank, ""),
         rank=rank_text(row),
-        name=one_line(row.user),
+        name=one_line(row.author),
         time=score_text(row.score_s),
         interval=wide_interval_text(row.score_s, row.interval),
         ratio=_ratio(found, row.score_s),

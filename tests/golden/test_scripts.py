@@ -135,8 +135,10 @@ def _more_gpus(board: GoldenBoard) -> GoldenBoard:
 
 @pytest.fixture(scope="module")
 def previewing(made_board: GoldenBoard, tmp_path_factory: pytest.TempPathFactory) -> GoldenBoard:
-    """Copy the golden board for all previews, which store nothing."""
-    return _more_gpus(made_board.copy(tmp_path_factory.mktemp("scripts") / "board"))
+    """Copy the golden board for all previews, which store nothing and have no limit on GPU time."""
+    board = _more_gpus(made_board.copy(tmp_path_factory.mktemp("scripts") / "board"))
+    board.run("dean", "admin", "limit", "--gpu-seconds", "none")
+    return board
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,12 +14,14 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.budget import Budget, BudgetLeft
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview, Source, SubmissionRequest
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import OptionRules
+from hpc_board.domain.origin import By
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
@@ -330,6 +332,7 @@ class FakeBoard(Board):
         self.calls: list[str] = []
         self.read_rows: list[int] = []
         self.sent: list[Draft] = []
+        self.budgets: list[Budget | None] = []
         self.silent: dict[str, datetime] = {}
         self.tasks = self._part(Tasks, "catalog", get="task")
         self.gpus = self._part(Gpus, get="gpu", all="all_gpus", allowed="allowed_gpus", statuses="gpu_statuses")
@@ -347,6 +350,7 @@ class FakeBoard(Board):
             "again",
             "preview",
             "submit",
+            "budget_left",
             "code",
             "note",
             "compare",
@@ -443,11 +447,21 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
+    def budget_left(self, budget: Budget, entrant: str = "") -> BudgetLeft:
+        del entrant
+        return BudgetLeft(None if budget.runs is None else budget.runs - len(self.sent), None)
+
     def submit(
-        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+        self,
+        requests: Sequence[SubmissionRequest],
+        *,
+        array: bool | None = None,
+        fresh: bool = False,
+        budget: Budget | None = None,
     ) -> list[Run]:
         del array, fresh
         self._enter("submit")
+        self.budgets.append(budget)
         drafts = [*map(self._draft, requests)]
         self.sent += drafts
         first = max((run_.id for run_ in self.known_runs), default=0) + 1
@@ -707,14 +721,14 @@ class FakeBoard(Board):
         own = [(gpu, row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
         return tuple(Place("vectoradd", version, gpu, row.rank, row.score_s) for gpu, row in own)
 
-    def of_user(self, user: str) -> UserPage:
+    def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:
         self._enter("of_user")
         rows = [(gpu, rows, row) for gpu, rows in self.boards.items() for row in rows if row.user == user]
         ranks = tuple(
             UserRank("vectoradd", gpu, row, len(rows), rows[0].score_s, Reference(1.5 * row.score_s, 1))
             for gpu, rows, row in rows
         )
-        return UserPage(user, ranks, tuple(run_ for run_ in self.known_runs if run_.user == user))
+        return UserPage(user, ranks, tuple(run_ for run_ in self.known_runs if run_.user == user), by)
 
     def users(self, part: str = "", limit: int = 1_000) -> tuple[str, ...]:
         self._enter("users")

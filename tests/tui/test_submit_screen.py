@@ -15,8 +15,10 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
+from hpc_board.domain.budget import Budget
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, OptionRules
+from hpc_board.domain.moderation import Period
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.submission import Directives
@@ -68,6 +70,24 @@ async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str,
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         assert words in text_of(pilot.app)
+
+
+async def test_the_form_keeps_to_the_budget_of_the_environment_and_says_what_is_left(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPC_BOARD_AS", "agent-b")
+    monkeypatch.setenv("HPC_BOARD_BUDGET", "50/week")
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert "Ready: 2 jobs, mode test as agent-b, 50 of 50 runs left per week." in text_of(pilot.app)
+        await press(pilot, "enter")
+        await settled(pilot)
+        assert (len(board.sent), board.budgets) == (1, [Budget(50, None, Period.WEEK)])
+    monkeypatch.setenv("HPC_BOARD_BUDGET", "many")
+    async with app_on(board, kernel).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert 'invalid budget "many"' in text_of(pilot.app)
 
 
 async def test_the_buttons_and_the_field_in_use_stay_in_sight_above_an_error(kernel: Path) -> None:
@@ -198,9 +218,15 @@ class OneByOne(FakeBoard):
     """A board whose submissions have the numbers of their runs."""
 
     def submit(
-        self, requests: Sequence[SubmissionRequest], *, array: bool | None = None, fresh: bool = False
+        self,
+        requests: Sequence[SubmissionRequest],
+        *,
+        array: bool | None = None,
+        fresh: bool = False,
+        budget: Budget | None = None,
     ) -> list[Run]:
-        new = [replace(each, submission=each.id) for each in super().submit(requests, array=array, fresh=fresh)]
+        sent = super().submit(requests, array=array, fresh=fresh, budget=budget)
+        new = [replace(each, submission=each.id) for each in sent]
         self.known_runs = [*new, *self.known_runs[len(new) :]]
         return new
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from hpc_board.domain.origin import By
 from hpc_board.domain.run import RunState
+from hpc_board.domain.user_page import UserPage
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.tui.screens.admin import AdminScreen
@@ -11,10 +13,11 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.user import UserScreen
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import app_on, footer_keys, press, settled, text_of
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard, run
 from tests.tui.test_feed_screen import feed_of
+from tests.values import replace
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,29 @@ async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:
         await press(pilot, "tab", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert "Run 41" in text_of(pilot.app)
+
+
+async def test_the_ranks_of_the_entrants_of_a_user_are_a_key_away() -> None:
+    class Agents(FakeBoard):
+        def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:
+            page = super().of_user(user, by)
+            ranks = [(rank, entrant) for rank in page.ranks for entrant in ("agent-a", "agent-b")]
+            rows = tuple(replace(rank, row=replace(rank.row, entrant=entrant)) for rank, entrant in ranks)
+            return replace(page, ranks=rows if by is By.ENTRANT else rows[::2])
+
+    async with app_on(Agents()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "U")
+        assert "agent-a: ada.py" in text_of(pilot.app)
+        assert "agent-b" not in text_of(pilot.app)
+        for key, has_both in (("Entrants", True), ("User", False)):
+            assert key in [each.description for each in footer_keys(pilot.app)]
+            await press(pilot, "a")
+            assert ("agent-b: ada.py" in text_of(pilot.app)) is has_both
+    async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "U")
+        assert "Entrants" not in [each.description for each in footer_keys(pilot.app)]
 
 
 async def test_ranks_and_runs_can_be_marked_for_a_comparison() -> None:

@@ -18,6 +18,7 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from hpc_board.board import Board
+from hpc_board.domain.budget import default_budget
 from hpc_board.domain.draft import Preview
 from hpc_board.domain.run import Cancellation, Run
 from hpc_board.domain.runner import Runner
@@ -281,7 +282,7 @@ class BoardScreen(Screen[None]):
 
         def send() -> Sequence[Run]:
             submissions = self.board.submissions
-            return submissions.submit([submissions.again(run.id) for run in runs])
+            return submissions.submit([submissions.again(run.id) for run in runs], budget=default_budget(os.environ))
 
         def act(yes: bool | None) -> None:
             if yes:

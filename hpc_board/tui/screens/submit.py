@@ -19,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
+from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Preview, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
@@ -483,8 +484,8 @@ class SubmitScreen(BoardScreen):
         if self._wanted == self._choice:
             self.action_send()
 
-    async def _show_previews(self, previews: Sequence[Preview]) -> None:
-        choice = self._choice
+    async def _show_previews(self, answer: tuple[Sequence[Preview], str]) -> None:
+        (previews, left), choice = answer, self._choice
         if choice.missing or self.options_input.fault:
             return
         await self.preview.show(previews)
@@ -492,17 +493,28 @@ class SubmitScreen(BoardScreen):
         count = sum(each.runner is None for each in previews)
         jobs = ["one job" if count == 1 else f"{count} jobs"] if count else []
         jobs += [f"one run at runner {each.runner}" for each in previews if each.runner is not None]
-        entrant = default_origin(os.environ).entrant or (self._header.origin.entrant if self._header else "")
-        whose = f" as {entrant}" if entrant else ""
-        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}{whose}: {', '.join(jobs)}."
+        whose = f" as {self._entrant}" if self._entrant else ""
+        mode = f"mode {choice.mode}{whose}"
+        # The line has no room for all of it; task and GPUs stand above.
+        rest = f"{', '.join(jobs)}, {mode}, {left}" if left else f"{choice.task} on {names}, {mode}: {', '.join(jobs)}"
+        self._ready = f"Ready: {rest}."
         self._show_status()
 
-    def _previews(self, choice: Choice) -> Sequence[Preview]:
-        return self.board.submissions.preview([_request(choice)])
+    def _previews(self, choice: Choice, entrant: str) -> tuple[Sequence[Preview], str]:
+        """Return the previews, and the rest of the budget in words, if there is one."""
+        submissions, budget = self.board.submissions, default_budget(os.environ)
+        previews = submissions.preview([_request(choice)])
+        if budget is None:
+            return previews, ""
+        return previews, left_text(budget, submissions.budget_left(budget, entrant))
+
+    @property
+    def _entrant(self) -> str:
+        return default_origin(os.environ).entrant or (self._header.origin.entrant if self._header else "")
 
     def _submit(self, choice: Choice) -> Sequence[Run]:
         request = _request(choice)
-        runs = self.board.submissions.submit([request])
+        runs = self.board.submissions.submit([request], budget=default_budget(os.environ))
         if choice.file is not None:
             remember_sent(self.memory, self.board.address, (choice.file, request.source.data))
         return runs
@@ -579,7 +591,8 @@ class SubmitScreen(BoardScreen):
             self.withdraw("draft")
             self._clear_preview()
         else:
-            self.ask("draft", partial(self._previews, choice), self._show_previews, failed=partial(self._blame, choice))
+            question = partial(self._previews, choice, self._entrant)
+            self.ask("draft", question, self._show_previews, failed=partial(self._blame, choice))
         self._show_status()
 
     def _blame(self, choice: Choice, error: BoardError) -> None:

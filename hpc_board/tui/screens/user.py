@@ -1,5 +1,6 @@
 """The ranks of a user on all boards, and the user's newest runs."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
 from hpc_board.domain.user_page import UserPage, UserRank
@@ -51,12 +53,13 @@ class UserScreen(RunScreen):
     CSS_PATH = "user.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("standings", "trend", "code", "mark", "submit", "edit", "cancel", "copy"),
+        binding("scope", "Switch between the ranks of the user and those of each entrant"),
         *(binding(name, show=False) for name in ("watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
-        "Each rank is that of the user's best run in the standings of one GPU, among the users there. Vs first is the "
-        "time relative to that of rank 1. Tab moves between the ranks and the runs. Enter on a rank shows the scores "
-        "over time, on a run its report."
+        "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "
+        "among the entrants. Vs first is the time relative to that of rank 1. Tab moves between ranks and runs. Enter "
+        "on a rank shows the scores over time, on a run its report."
     )
 
     ranks: getters.query_one[ListPane[UserRank]] = getters.query_one("#ranks", ListPane)
@@ -66,11 +69,13 @@ class UserScreen(RunScreen):
     def __init__(self, board: Board, now: Clock, target: targets.User) -> None:
         super().__init__(board, now, target)
         self._whose = target.name
+        self._by = By.ACCOUNT
+        self._has_entrants = False
 
     def compose_body(self) -> ComposeResult:
         ranks = Kind(
             _RANKS,
-            key=lambda rank: f"{rank.task} {rank.gpu}",
+            key=lambda rank: f"{rank.task} {rank.gpu} {rank.row.entrant}",
             cells=self._rank_cells,
             nothing=lambda: "No rank yet.",
             submission=lambda rank: rank.row.submission,
@@ -95,8 +100,21 @@ class UserScreen(RunScreen):
         self.look_again()
 
     def look_again(self) -> None:
-        user = self._whose
-        self.ask("user", lambda: self.board.standings.of_user(user), self._show, patient=True)
+        user, by = self._whose, self._by
+        self.ask("user", lambda: self.board.standings.of_user(user, by), self._show, patient=True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the key of entrants for a user without any."""
+        return self._has_entrants if action == "scope" else super().check_action(action, parameters)
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        return {"scope": "Entrants" if self._by is By.ACCOUNT else "User"}
+
+    def action_scope(self) -> None:
+        self._by = By.ENTRANT if self._by is By.ACCOUNT else By.ACCOUNT
+        self.refresh_bindings()
+        self.look_again()
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
@@ -117,6 +135,10 @@ class UserScreen(RunScreen):
         words = [count_text(len(page.ranks), "rank"), count_text(page.records, "record")]
         if page.runs:
             words.append(f"newest run {span_text(self.now() - page.runs[0].created_at)} ago")
+        self._has_entrants |= any(
+            (*(rank.row.entrant for rank in page.ranks), *(run.origin.entrant for run in page.runs))
+        )
+        self.refresh_bindings()
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
         self.ranks.show_all(page.ranks)
         self.ranks.styles.height = max(_RANKS_LINES_MIN, len(page.ranks) + _EDGE_LINES)
@@ -133,7 +155,7 @@ class UserScreen(RunScreen):
             "score": toned(score_text(row.score_s), tone),
             "speedup": toned(speedup_text(ratio_of(rank.speedup)), tone),
             "behind": toned("" if first else speedup_text(row.score_s / rank.best_s), Tone.MUTED),
-            "file": toned(row.file_name, Tone.MUTED),
+            "file": toned(": ".join(filter(None, (row.entrant, row.file_name))), Tone.MUTED),
             "run": toned(row.run, Tone.MUTED),
             "age": toned(span_text(self.now() - row.submitted_at), Tone.MUTED),
         }

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.board.code_diff import code_diff
+from hpc_board.domain.budget import default_budget
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.origin import default_origin
@@ -299,7 +300,7 @@ class WatchScreen(RunScreen):
                 options=parsed(watched.options),
                 origin=default_origin(os.environ),
             )
-            runs = self.board.submissions.submit([request])
+            runs = self.board.submissions.submit([request], budget=default_budget(os.environ))
             remember_sent(self.memory, self.board.address, (watched.file, seen))
             return runs
 

@@ -77,6 +77,15 @@ def test_a_budget_counts_the_runs_of_the_entrant_or_all_of_the_account(board: Re
     assert left(Budget(1)).runs == 0
 
 
+def test_several_entrants_of_a_submission_share_the_budget_of_their_account(board: Recorded) -> None:
+    submit, budget = board.board.submissions.submit, Budget(3)
+    submit([request(board, "agent-a")], budget=budget)
+    both = [request(board, "agent-a"), request(board, "agent-b"), request(board, "agent-b")]
+    with pytest.raises(Refused, match=f"{ME} has sent 1 run within a day, and the budget is 3; these are 3"):
+        submit(both, budget=budget)
+    assert len(submit(both[:2], budget=budget)) == 2
+
+
 def test_a_repeated_key_needs_no_room(board: Recorded) -> None:
     submit = board.board.submissions.submit
     for reused in (False, True):

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from hpc_board import Board as Scripting
+from hpc_board.board import Board
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.origin import Origin, author_of, author_text, default_origin, entrant_of, tag_words, tags_of
 from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from tests.scripted import Scripted
 from tests.unit.recorded import Recorded, call, read, result_of, timed_case
 from tests.values import replace, requested
@@ -252,6 +256,62 @@ def test_the_rank_of_an_entrant_leaves_out_its_removed_runs(board: Recorded) -> 
     three_accounts(board)
     board.board.moderation.remove([3], "cached")
     assert rows(board, "--by", "entrant")[2:] == [(3, ME), (4, "bob/agent-z"), (5, f"{ME}/agent-a")]
+
+
+def test_the_page_of_a_user_is_that_of_the_account_of_its_entrants_or_of_one(board: Recorded) -> None:
+    three_accounts(board)
+
+    def ranks(*argv: str) -> list[tuple[int, int, str | None]]:
+        page = read(board, "show", *argv)
+        return [(row["rank"], row["users"], row["entrant"]) for row in page["ranks"]]
+
+    assert ranks("--user", "bob") == [(1, 3, "agent-y")]
+    assert ranks("--user", "bob", "--by", "entrant") == [(1, 5, "agent-y"), (5, 5, "agent-z")]
+    assert ranks("--user", "bob/agent-z") == [(5, 5, "agent-z")]
+    assert [run["id"] for run in read(board, "show", "--user", "bob/agent-z")["runs"]] == [1]
+    text = call(board, "show", "--user", "bob", "--by", "entrant").stdout
+    assert "  ENTRANT  " in text
+    assert "  ENTRANTS  " in text
+    assert "bob/" in call(board, "show", "vectoradd_py", "--by", "entrant").stdout
+    python = Scripting(board.settings)
+    told = [(row.entrant, row.rank) for row in python.ranks("bob", by="entrant")]
+    assert (told, [row.rank for row in python.ranks("bob")]) == ([("agent-y", 1), ("agent-z", 5)], [1])
+    with pytest.raises(InputError, match='unknown kind of rows "agent"'):
+        python.ranks("bob", by="agent")
+
+
+def test_statistics_count_accounts_or_entrants(board: Recorded) -> None:
+    three_accounts(board)
+
+    def counts(*argv: str) -> dict[str, int]:
+        return {row["user"]: row["runs"] for row in read(board, "admin", "stats", *argv)["top_users"]}
+
+    assert counts() == {"bob": 2, ME: 3, "cyd": 1}
+    assert counts("--by", "entrant") == {"bob/agent-y": 1, "bob/agent-z": 1, f"{ME}/agent-a": 2, ME: 1, "cyd": 1}
+    assert f"\n{ME}/agent-a  " in call(board, "admin", "stats", "--by", "entrant").stdout
+
+
+def test_a_limit_of_an_entrant_holds_beside_those_of_its_account(board: Recorded) -> None:
+    for entrant in ("agent-a", "agent-b"):
+        board.add(user="bob", origin=Origin(entrant), mode=Mode.TEST, at=utc_now())
+    bob = Board(board.board.settings, user="bob")
+
+    def preview(*entrants: str) -> None:
+        bob.submissions.preview([request(board, entrant=entrant) for entrant in entrants])
+
+    limit = ("admin", "limit", "vectoradd_py", "--other", "2", "--user")
+    assert "vectoradd_py" in call(board, *limit, "bob/agent-b").stderr
+    preview("agent-a", "agent-b", "agent-a", "agent-c", "")
+    with pytest.raises(Refused, match=r"bob/agent-b has sent 1 of at most 2 .* within an hour, and these are 2"):
+        preview("agent-a", "agent-b", "agent-b")
+    with pytest.raises(Refused, match=r"but its limit is 2 per hour for bob/agent-b\. Send fewer"):
+        preview(*["agent-b"] * 3)
+    call(board, *limit, "bob")
+    with pytest.raises(Refused, match="you have sent 2 of at most 2"):
+        preview("agent-c")
+    assert [row["user"] for row in read(board, "admin", "limits")] == ["bob", "bob/agent-b"]
+    refused = [call(board, *limit, words) for words in ("bob/a b", "nobody-here/agent-b")]
+    assert [each.exit_code for each in refused] == [2, 2]
 
 
 def test_an_export_has_the_origin(board: Recorded) -> None:

@@ -335,9 +335,10 @@ def test_hold_is_refused_like_a_submission_and_its_preview_is_too(on_gpus: Recor
     assert hold(on_gpus, "bob", "--for", "25m").exit_code == 0
 
 
-def test_admin_holds_gpus_without_a_limit(on_gpus: Recorded) -> None:
+def test_limit_binds_the_admin_of_a_personal_board_who_holds_a_gpu(on_gpus: Recorded) -> None:
     call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "0")
-    assert hold(on_gpus, ADMIN, "--dry-run").exit_code == 0
+    assert hold(on_gpus, ADMIN).exit_code == 5
+    call(on_gpus, ADMIN, "admin", "limit", "--gpu-seconds", "none")
     assert hold(on_gpus, ADMIN).exit_code == 0
 
 

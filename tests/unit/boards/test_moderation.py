@@ -304,13 +304,22 @@ def test_a_submission_to_many_gpus_counts_once_and_each_file_of_a_batch_by_itsel
     assert "and these are 2." in refused.stderr
 
 
-def test_admins_are_not_limited_and_what_they_send_again_does_not_count(place: Place) -> None:
+@pytest.mark.parametrize("mode", ["ranked", "test"])
+def test_limits_bind_the_admin_of_a_personal_board_and_not_of_a_served_one(place: Place, mode: str) -> None:
+    place.call(ADMIN, "admin", "limit", "double", "--ranked", "1", "--other", "0")
+    place.submitted(ADMIN)
+    request = requested(place.files.kernel(), mode=mode)
+    with pytest.raises(Refused, match=r"Rate limit exceeded: you have sent 1 of|double is closed for"):
+        place.board().submissions.preview([request])
+    served = place.board()
+    served.context.installation.served = True
+    assert len(served.submissions.preview([request])) == 1
+
+
+def test_submissions_that_an_admin_sends_again_do_not_count(place: Place) -> None:
     kernel = place.files.kernel()
     place.call(ADMIN, "admin", "limit", "double", "--ranked", "1", "--other", "0")
     first = place.submitted(ADMIN)[0]
-    place.submitted(ADMIN)
-    assert place.call(ADMIN, "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 0
-    assert place.call(ADMIN, "submit", kernel, "--dry-run").exit_code == 0
     place.submitted("bob", rerun=Rerun(first.submission, ADMIN, NOW))
     assert place.call("bob", "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 0
     place.submitted("bob")
@@ -355,7 +364,7 @@ def test_limits_that_cannot_be_are_a_usage_error(place: Place, words: Sequence[s
 
 
 def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> None:
-    given = {"user": "bob", "task": "double", "since": "", "ranked": 1, "rerun": RERUN}
+    given = {"user": "bob", "entrant": None, "task": "double", "since": "", "ranked": 1, "rerun": RERUN}
     with place.store.file.reading() as db:
         plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) {decisions._SINCE}", given).fetchall()
     steps = " ".join(row[3] for row in plan)
