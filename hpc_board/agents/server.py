@@ -1,8 +1,11 @@
 """The server of the Model Context Protocol on standard input and output."""
 
+import json
 import os
+import sys
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.to_thread import run_sync
@@ -57,5 +60,20 @@ async def _serve(board: Board) -> None:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    async with stdio_server() as (reading, writing):
+    lines = cast("anyio.AsyncFile[str]", _lines())
+    async with stdio_server(lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _lines() -> AsyncIterator[str]:
+    """Yield the lines of standard input, with U+FFFD for each byte and each escape in JSON that is no text in UTF-8.
+
+    The SDK gives no answer to a call with half of a surrogate pair.
+    """
+    with open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False) as stdin:
+        async for line in anyio.wrap_file(stdin):
+            try:
+                text = json.dumps(json.loads(line), ensure_ascii=False) if "\\ud" in line.lower() else line
+            except (ValueError, RecursionError):
+                text = line
+            yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -139,10 +139,24 @@ def test_a_line_that_is_no_message_leaves_the_server_to_answer_the_next_one(boar
     process = server(board)
     assert process.stdin is not None
     process.stdin.write("no message\n{}\n[1\n")
+    process.stdin.write('{"ud":"\\\\ud800 \\ud83d\\ude00"}\n{"\\ud800":' + "[" * 9_999 + "\n")
     tell(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "tasks", "arguments": {}}})
     out, _ = process.communicate(timeout=60)
     answers = [json.loads(line) for line in out.splitlines()]
     assert [each["id"] for each in answers if each.get("id") is not None] == [2]
+
+
+@pytest.mark.parametrize("text", [r"\ud800", r"\udc00\ud800", "\udcff"], ids=["half", "reversed", "byte"])
+def test_half_of_a_surrogate_pair_is_an_error_in_words(board: BoardFiles, text: str) -> None:
+    process = server(board)
+    assert process.stdin is not None
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "submit", "arguments": {"code": "#"}}}
+    line = json.dumps(call).replace("#", f"# {text}")
+    os.write(process.stdin.fileno(), f"{line}\n".encode(errors="surrogateescape"))
+    assert process.stdout is not None
+    answer = json.loads(process.stdout.readline())["result"]
+    process.communicate(timeout=60)
+    assert (answer["isError"], answer["content"][0]["text"]) == (True, "input: code is no text in UTF-8.")
 
 
 def test_without_the_sdk_the_command_says_how_to_install_it(board: BoardFiles) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hpc_board.agents import tools
 from hpc_board.agents.tools import TOOLS, Answer, called, schema_of
 from hpc_board.board import Board
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import RunState
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.model.kernels import Kernel
@@ -162,6 +163,8 @@ def test_a_long_text_is_cut_with_the_number_of_its_other_characters(
         ("submit", {"task": "heat", "code": "x", "gpu": "H10"}, 'unknown GPU "H10". Did you mean "H100"?', "CPU, H100"),
         ("submit", {"task": "heat", "code": "x", "gpu": "CPU", "mode": "rank"}, 'unknown mode "rank"', "Modes: test"),
         ("submit", {"task": "heat", "code": "x", "key": "a b"}, "key", "letters"),
+        ("submit", {"task": "vectoradd_py", "code": KERNEL, "case": 99}, "--case 99: expected 1 to", "Correct the arg"),
+        ("submit", {"task": "vectoradd_py", "code": "\ufffd"}, "code is no text in UTF-8", "as escapes"),
         ("release", {"runner": 4}, "there is no runner 4", ""),
         ("hold", {"gpu": "CPU", "minutes": 10**9}, "choose 5m to 1h", "runners.minutes"),
     ],
@@ -174,6 +177,18 @@ def test_an_error_is_an_answer_with_the_next_step(
     assert told in refused.text
     assert then in refused.next
     assert "hpc-board" not in refused.next
+
+
+def test_agents_choose_a_name_a_case_and_the_effort(board: Recorded) -> None:
+    sent = {"task": "vectoradd_py", "code": KERNEL, "mode": "benchmark", "wait_seconds": 0}
+    for more in ({"as": "agent-b", "case": 1, "effort": "quick"}, {}):
+        assert not answer(board, "submit", **sent, **more).failed
+    named, plain = reversed(board.board.runs.list())
+    assert (named.origin.entrant, named.options.case, named.options.effort) == ("agent-b", "1", "quick")
+    assert (plain.origin.entrant, plain.options) == ("", JobOptions())
+    assert [run["id"] for run in found(board, "history", **{"as": "agent-b"})] == [named.id]
+    assert answer(board, "history", **{"as": "a b"}).text == 'input: invalid entrant "a b".'
+    assert "--effort: expected quick, normal or a percentage" in answer(board, "submit", **sent, effort="many").text
 
 
 def test_agents_have_the_limits_of_their_account(board: Recorded) -> None:
