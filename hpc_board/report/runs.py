@@ -772,7 +772,7 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
         facts.append(("wrong", f"{share}: {found.pattern}" if found.pattern else share))
     if found.largest_absolute is not None:
         relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
-        ratio = "" if found.of_tolerance is None else f", {figures(found.of_tolerance, 3)} x the tolerance"
+        ratio = "" if found.of_tolerance is None else f", {found.of_tolerance:.3g} x the tolerance"
         facts.append(("largest error", f"{found.largest_absolute:.3g}{relative}{ratio}"))
     if found.cause is not None:
         facts.append(("cause", f"{count_text(found.caused, 'element')} {_CAUSES[found.cause]}"))

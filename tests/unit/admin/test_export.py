@@ -693,6 +693,27 @@ def test_own_runs_have_no_form_with_standings(board: Recorded) -> None:
     for form in ("json", "html"):
         with pytest.raises(InputError, match="the standings of all users"):
             board.board.admin.export(form, own=True)
+    for form, what, words in (("xls", "runs", "unknown format 'xls'"), ("csv", "users", "unknown table 'users'")):
+        with pytest.raises(InputError, match=words):
+            board.board.admin.export(form, what=what)
+
+
+def test_long_rows_go_to_no_terminal(board: Recorded) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "hpc_board",
+        "--config",
+        str(board.settings),
+        "export",
+        "--format",
+        "csv",
+        "--with-code",
+    ]
+    ours, terminal = os.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(terminal, "wb") as stdout:
+        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "not printed to a terminal; use -o FILE" in " ".join(done.stderr.split())) == (2, True)
 
 
 @pytest.mark.parametrize("what", TABLES)

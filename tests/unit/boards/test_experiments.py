@@ -123,6 +123,8 @@ def test_a_file_is_one_sample_however_many_runs_it_has(board: Recorded) -> None:
     assert (match.difference, found.mean, experiment_plot(found, Over.RUNS)) == (None, None, None)
     text = call(board, "experiment", "agent-a", "agent-b").stdout
     assert "No board has a time of both; only runs in mode benchmark or ranked have one." in text
+    done = call(board, "experiment", "agent-a", "agent-b", "--plot", board.folder / "bests.svg")
+    assert (done.exit_code, "no plot: no board has a time of both" in done.stderr) == (2, True)
 
 
 def test_a_parallel_batch_improves_in_the_order_of_its_ends(board: Recorded) -> None:
@@ -241,7 +243,7 @@ def test_the_json_has_all_of_it_and_python_returns_it(board: Recorded, monkeypat
 
 
 @pytest.mark.parametrize("over", ["runs", "time"])
-def test_the_plot_is_a_file_of_both_courses(board: Recorded, over: str) -> None:
+def test_the_plot_is_a_file_of_both_sides(board: Recorded, over: str) -> None:
     two_agents(board)
     path = board.folder / "bests.svg"
     assert call(board, "experiment", "agent-a", "agent-b", "--plot", path, "--over", over).exit_code == 0

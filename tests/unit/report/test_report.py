@@ -402,12 +402,12 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     ],
 )
 def test_each_cause_of_wrong_values_has_its_text(cause: Cause, fact: str, advice: str) -> None:
-    found = Mismatch((4,), 4, wrong=3, largest_absolute=2.5, of_tolerance=81.234, cause=cause, caused=3)
+    found = Mismatch((4,), 4, wrong=3, largest_absolute=2.5, of_tolerance=8.1234e30, cause=cause, caused=3)
     case = Case("test", 0, "size: 4", Verdict.WRONG_VALUE, "wrong", mismatch=found)
     result = result_of(Verdict.WRONG_VALUE, case)
     text = text_of(run_report(finished(result), result))
     assert (fact in text, advice in text) == (True, True)
-    assert "2.5, 81.2 x the tolerance" in text
+    assert "2.5, 8.12e+30 x the tolerance" in text
     steps = next_steps(finished(result), result, Device.CPU)
     assert steps is not None
     assert steps.meaning.next.startswith(advice)
