@@ -114,6 +114,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same for further benchmark cases; they count in the score behind the others."""
     adapter: str = ""
     """The file of the task that calls submissions in Python of another form; it is imported in their place."""
+    prepare: list[str | int] = []
+    """The keys or the positions of the inputs that are the same for all calls of a case in a process."""
     start_here: bool = False
     """The app marks the task and lists it first for users without a rank."""
     milestones: list[MilestoneEntry] = []
@@ -247,6 +249,7 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
         flags=tuple(own.flags),
         start_here=own.start_here,
         adapter=own.adapter,
+        prepare=tuple(own.prepare),
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
     _check_own_eval(document, task)
@@ -268,9 +271,9 @@ def _check_own_eval(document: Document, task: Task) -> None:
 
         for key, message in eval_program(task)[1]:
             document.fault(tuple(key.split(".")), message)
-        for key in ("hidden_tests", "hidden_benchmarks"):
+        for key in ("hidden_tests", "hidden_benchmarks", "prepare"):
             if getattr(task, key):
-                document.fault(("hpc_board", key), "needs the isolated judge: the task's own eval sees every case")
+                document.fault(("hpc_board", key), "needs the isolated judge, not an eval of the task's own")
     elif isinstance(main, str) and main not in names:
         # With a wrong name, the judge would take the place of the task's own eval.
         document.fault(("config", "main"), f'"{one_line(main)}" is not in `files`.{suggestion(main, names)}')

@@ -99,7 +99,11 @@ def facts(path: Path) -> JobSpec:
             **{each.name: given[each.name] for each in fields(JobSpec) if each.name in given},
             "mode": mode,
             "shown_as": value.get("shown_as") or task["submission"],
-            "rules": Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
+            "rules": Rules(
+                const_inputs=task["const_inputs"],
+                fresh_output=task["fresh_output"],
+                prepare=tuple(task.get("prepare", ())),
+            ),
             "minimum_isolation": value.get("minimum_isolation", ""),
             "minimum_clock": value.get("minimum_clock", ""),
             "tests": tuple(case_of(case) for case in task["tests"]),

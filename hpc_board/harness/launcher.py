@@ -28,7 +28,7 @@ from hpc_board.harness.confine.scratch import (
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.measure.usage import Usage
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
-from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.child import Child, Prepared
 from hpc_board.harness.processes.crashes import Crash, native_offsets, python_frames
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import Program, Room
@@ -44,7 +44,7 @@ from hpc_board.harness.processes.tree import (
     stopped_but,
 )
 from hpc_board.harness.processes.zygote import modules_of
-from hpc_board.harness.wire.replies import Confined, Ready
+from hpc_board.harness.wire.replies import Confined, Loaded, Ready
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ENTRY, REFERENCE_ENTRY
 
@@ -80,10 +80,10 @@ class Processes:
 
     A compiled submission runs from `library` once it exists, and all workers in the `container` if the settings ask for
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
-    release. `usage` measures their memory and processor time. `zygote_failed`: the zygote started no process when asked
-    for one; `judge_said` may hold the reason. `other_python` says how to select another Python if this one lacks a
-    library of the task. `native_frames` returns the frames at places in the library. No load lasts beyond `latest` on
-    the monotonic clock.
+    release. `prepared` has the most that preparing fixed inputs took. `usage` measures their memory and processor time.
+    `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the reason. `other_python`
+    says how to select another Python if this one lacks a library of the task. `native_frames` returns the frames at
+    places in the library. No load lasts beyond `latest` on the monotonic clock.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path, zygote: Zygote | None = None) -> None:
@@ -100,6 +100,7 @@ class Processes:
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
+        self.prepared = Prepared()
         self.usage = Usage()
         self.zygote_failed = False
         self.latest = math.inf
@@ -146,6 +147,7 @@ class Processes:
             readable=[*self._readable, *self._job.data, str(self._task.resolve())],
             other_python=self.other_python,
             compiled=self._job.language.compiled,
+            prepare=self._job.rules.prepare,
         )
         return child
 
@@ -251,7 +253,8 @@ class Processes:
 
     def _await_import(self, worker: Child, what: str, late: str, deadline: float) -> None:
         worker.imports_submission = what == "submission"
-        worker_answer(worker, ("loaded", "raised"), deadline, late)
+        answer = worker_answer(worker, ("loaded", "raised"), deadline, late)
+        worker.prepares = isinstance(answer, Loaded) and answer.prepares and worker.imports_submission
         self._may_compile = self._may_compile and not worker.imports_submission
 
     def _await_prepared(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
@@ -331,6 +334,8 @@ class Processes:
         self.usage.sample()
         child.end()
         self._children.remove(child)
+        if isinstance(child, Child):
+            self.prepared = self.prepared.most(child.prepared)
         self.left_processes = kill_orphans(self.pids()) or self.left_processes
 
     def device_fault(self) -> str:
@@ -364,6 +369,8 @@ class Processes:
             self.usage.sample()
         for child in self._children:
             child.end(patience_seconds)
+            if isinstance(child, Child):
+                self.prepared = self.prepared.most(child.prepared)
         self._children.clear()
         if self._zygote is not None:
             self._zygote.end(patience_seconds)
@@ -398,6 +405,7 @@ class Processes:
             shown_as=shown_as,
             adapter="" if trusted or file == LIBRARY else self._job.adapter,
             compiled=file == LIBRARY,
+            prepares=bool(self._job.rules.prepare) and not trusted,
             profile=profile,
             traced=traced,
             waits=waits,

@@ -251,7 +251,7 @@ class Supervisor:
         judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
         if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
-        self._provenance.update(self._own_eval.facts if self._own_eval else {})
+        self._provenance.update(self._own_eval.facts if self._own_eval else self._prepare_facts())
         self._provenance["isolation"] = processes.isolation or self._provenance.get("compiler_isolation", "")
         if processes.left_processes:
             self._provenance["left_processes"] = processes.left_processes
@@ -284,6 +284,18 @@ class Supervisor:
             message = _verdict(cases)[1] or HIDDEN_MESSAGE
         stdout, stderr = self._printed
         return replace(result, cases=cases, message=message, stdout=stdout, stderr=stderr)
+
+    def _prepare_facts(self) -> dict[str, float]:
+        """Return the most that preparing fixed inputs of public cases took, with its limits, if the submission did."""
+        limits, found = self._job.limits, self._processes.prepared
+        if not found.seconds or self._printed is not None:
+            return {}
+        return {
+            "prepare_seconds": round(found.seconds, 3),
+            "prepare_seconds_max": limits.prepare_seconds,
+            "prepare_bytes": found.held_bytes,
+            "prepare_bytes_max": limits.prepare_bytes,
+        }
 
     def _cpu_peak_facts(self) -> dict[str, float]:
         """Return the peaks of this job's processors, if `admin check` has measured them on such a node."""
@@ -419,6 +431,7 @@ class Supervisor:
         if not job.hidden_tests and not job.hidden_benchmarks:
             return
         if not job.shows_hidden:
+            self._provenance.update(self._prepare_facts())
             self._printed = processes.stdout.log(), processes.stderr.log()
             processes.stdout, processes.stderr = Printed(), Printed()
             self._provenance[OUTPUT_DROPPED] = "not kept from the first hidden case on"

@@ -33,7 +33,8 @@ class Limits:
     importing it, `first_call_seconds` the first call of a worker (it may compile), `call_seconds` any other call,
     `judge_seconds` the reference's time to make one call's inputs or to check its output. `printed_bytes` bounds the
     output of the compiler, and then of a worker, before it is stopped, `value_bytes` the size of the inputs or outputs
-    of one call. In mode test a call has `test_call_seconds`, or REFERENCE_TIMES the time of the reference for the same
+    of one call. A submission may use `prepare_seconds` to prepare the fixed inputs of a case, and keep `prepare_bytes`.
+    In mode test a call has `test_call_seconds`, or REFERENCE_TIMES the time of the reference for the same
     inputs if that is more, as long as this is below its other limit.
 
     A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; before that, each
@@ -59,6 +60,8 @@ class Limits:
     first_call_seconds: float = _limit(60, 1, 3600)
     call_seconds: float = _limit(30, 0.1, 3600)
     test_call_seconds: float = _limit(10, 0.1, 3600, cpu=3)
+    prepare_seconds: float = _limit(60, 0.1, 3600)
+    prepare_bytes: int = _limit(8 * 2**30, 2**10, 2**38)
     judge_seconds: float = _limit(60, 0.1, 3600)
     printed_bytes: int = _limit(16 * 2**20, 2**10, 2**30)
     value_bytes: int = _limit(4 * 2**30, 2**10, 2**38)

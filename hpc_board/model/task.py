@@ -18,6 +18,9 @@ SUBMISSION = "@SUBMISSION@"
 ENTRY = "custom_kernel"
 """The function that a submission defines, in any language."""
 
+PREPARE_ENTRY = "prepare"
+"""The function of a submission in Python that gets the fixed inputs of a task before its calls."""
+
 REFERENCE_ENTRY = "ref_kernel"
 """The function of a task's `reference.py` that returns the right answer."""
 
@@ -189,10 +192,12 @@ class Task(Value):
     must leave its inputs unchanged, with `fresh_output` its output must not share their memory. `languages` are the
     languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
     ones. `hidden_tests` and `hidden_benchmarks` are further cases, which only ranked runs judge, after the others; a
-    published task has empty ones in their place. `milestones` are shown on boards and change no result. `accepts` are
-    the bogus answers that the task deliberately lets pass, for the task's lint. `start_here` marks the first task of a
-    newcomer. `adapter` is the file that calls submissions in Python of another form. `published_version` is the version
-    of a task whose files and milestones came without their texts; empty for a whole task.
+    published task has empty ones in their place. `prepare` are the keys or the positions of those inputs that are the
+    same for all calls of a case in a process, and that a submission may get before. `milestones` are shown on boards
+    and change no result. `accepts` are the bogus answers that the task deliberately lets pass, for the task's lint.
+    `start_here` marks the first task of a newcomer. `adapter` is the file that calls submissions in Python of another
+    form. `published_version` is the version of a task whose files and milestones came without their texts; empty for a
+    whole task.
     """
 
     name: str
@@ -223,6 +228,7 @@ class Task(Value):
     hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     adapter: str = ""
+    prepare: tuple[str | int, ...] = ()
     published_version: str = ""
 
     @property
@@ -287,6 +293,8 @@ class Task(Value):
         hidden = {"tests": self.hidden_tests, "benchmarks": self.hidden_benchmarks}
         if any(hidden.values()):
             facts["hidden"] = {phase: [dict(case) for case in cases] for phase, cases in hidden.items()}
+        if self.prepare:
+            facts["prepare"] = list(self.prepare)
         if self.harness == OWN:
             facts.update(libraries=list(self.libraries), multi_gpu=self.multi_gpu, seed=self.seed)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -116,10 +116,9 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             "speedup is as uncertain; the score is not. Rerun it to confirm.",
         )
     if ratio := _hidden_ratio(timed):
-        slower = f"Hidden cases are {figures(ratio, 2)}x as slow against the reference as the public ones"
-        yield Advice(
-            HIDDEN, f"{slower}: the kernel may be tuned to the public sizes." if ratio > _TUNED else f"{slower}."
-        )
+        words = f"{figures(max(ratio, 1 / ratio), 2)}x {'slower' if ratio >= 1 else 'faster'}"
+        why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
+        yield Advice(HIDDEN, f"Hidden cases are {words} against the reference than public ones{why}.")
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
     if repeated:
         most = max(repeated)[0]

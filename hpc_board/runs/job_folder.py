@@ -385,7 +385,8 @@ def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
         "files": [file.name for file in task.files if file.text is not None],
         "tests": [dict(case) for case in task.tests],
         "benchmarks": [dict(case) for case in task.benchmarks],
-        **(_hidden_cases(task) if run.mode is Mode.RANKED else {}),
+        **(_hidden_cases(task) if run.mode is Mode.RANKED or not run.stored else {}),
+        **({"prepare": list(task.prepare)} if task.prepare else {}),
         "ranking_by": str(task.ranking_by),
         "timeouts": {
             "test": task.timeouts.test_seconds,

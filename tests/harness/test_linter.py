@@ -319,6 +319,35 @@ def test_a_template_is_called_with_several_seeds_and_has_a_margin() -> None:
     assert "submission" not in " ".join(errors(found) | warnings(found))
 
 
+WEIGHED = FLOAT32.replace("for _ in range(size)]", "for _ in range(size)], rng.uniform(1, 2)").replace(
+    "x * x + 1 for x in data]", "data[1] * x * x + 1 for x in data[0]]"
+)
+PREPARED = """
+import struct
+
+def prepare(weight):
+    return weight
+
+def custom_kernel(data, weight):
+    return [struct.unpack("f", struct.pack("f", weight * x * x + 1))[0] for x in data[0]]
+"""
+
+
+def test_a_template_that_prepares_fixed_inputs_is_called_with_several_seeds() -> None:
+    found = tried(PREPARED, WEIGHED, prepare=(1,), hidden_tests=({"size": 29, "seed": 9},))
+    (template,) = found.submissions
+    answers = [case.probed[0] for case in template.lint.cases]
+    assert [(each.verdict, each.seeds) for each in answers] == [("pass", 1 + SECRET_SEEDS)] * 3
+    assert all(each.margin in (2, 4, 8) for each in answers)
+    assert [case.name for case in found.lint.cases] == ["test 1", "test 2", "benchmark 1"]
+    assert not errors(found)
+
+
+def test_fixed_inputs_that_a_task_does_not_make_are_an_error() -> None:
+    found = checked(SOUND, prepare=("weight",))
+    assert "hpc_board.prepare names 'weight', but the inputs have the parts [0, 1" in found.findings[0].message
+
+
 def test_a_template_with_the_bits_of_the_reference_has_no_margin() -> None:
     (template,) = tried(EXACT).submissions
     assert [(case.probed[0].same, case.probed[0].margin) for case in template.lint.cases] == [(True, None)] * 2

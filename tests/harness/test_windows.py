@@ -76,6 +76,38 @@ def judged(
     return evaluate(folder, source, task, mode, Device.CUDA, harness=harness).result
 
 
+WEIGHED = (
+    REFERENCE.replace("return torch.rand", "weight = torch.rand(size) + 1\n    return torch.rand")
+    .replace("(seed)), size", "(seed)), weight")
+    .replace("data[0] * 2", "data[0] * data[1]")
+)
+PREPARED = """
+def prepare(weight):
+    return [weight]
+
+def custom_kernel(data, state):
+    return data[0] * state[0]
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK])
+def test_a_call_in_a_window_has_the_state_of_its_fixed_inputs(tmp_path: Path, simulated: str, mode: Mode) -> None:
+    task = a_task(WEIGHED, prepare=(1,), benchmarks=({"size": 1000, "seed": 5},), limits=QUICK)
+    result = evaluate(tmp_path, PREPARED, task, mode, Device.CUDA, harness=simulating(simulated)).result
+    assert result.verdict is Verdict.PASS, result.message
+    assert result.provenance["prepare_seconds"] > 0
+    wrong = evaluate(
+        tmp_path / "wrong",
+        PREPARED.replace("[weight]", "[1.5]"),
+        task,
+        mode,
+        Device.CUDA,
+        harness=simulating(simulated),
+    )
+    assert wrong.result.verdict is Verdict.WRONG_VALUE
+
+
 def timed(result: Result) -> Case:
     assert (result.verdict, result.message) == (Verdict.PASS, "")
     (case,) = [case for case in result.cases if case.phase == "benchmark"]

@@ -3,8 +3,8 @@
 Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `lay` and `fill` (with memory for the
 inputs of calls, whose layouts, or these with all bytes, are written there) and `empty` (the caches) -> `filled` or
 `failed`; `compare` (with the inputs after the call, if they must be unchanged) and `check` (with the outputs) ->
-`checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and no file of the
-participant.
+`checked` or `failed`; `fix` (with memory for the fixed inputs of a case) -> `filled` or `failed`; `forget` drops all
+inputs. Its own interpreter imports the task's reference and no file of the participant.
 
 On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, with
 no time if the places of the outputs are not known yet; then `take` (with these) and `await` -> `windowed`.
@@ -34,13 +34,14 @@ from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, l
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
+from hpc_board.harness.judge.fixed_inputs import parts_at, with_parts, without_parts
 from hpc_board.harness.judge.mismatches import largest_of_tolerance, mismatch, part_name, parts_of
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import write_at
-from hpc_board.harness.wire.replies import Checked, Windowed
+from hpc_board.harness.wire.replies import REST, Checked, Windowed
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
@@ -53,6 +54,9 @@ _SHIFTS = 64
 _shifts = random.SystemRandom()
 _DETAILS_MAX = 10
 """Number of wrong outputs whose details are told."""
+
+_FIXED_KEPT = 2
+"""Number of sets of fixed inputs that are kept: those of the submission's process, and of the reference's."""
 
 _DETAILS_SECONDS = 5.0
 _MARGIN_SECONDS = 1.0
@@ -300,6 +304,9 @@ class _Judge:
         self._windows = Windows(device)
         self._comparisons = Comparisons(reference, order["folder"])
         self._public: set[int] = set()
+        self._rest: set[int] = set()
+        self._prepare: list[str | int] = order.get("prepare", [])
+        self._parts: dict[str, list[Any]] = {}
         self._reference_seconds = 0.0
         self._details_left = _DETAILS_MAX
 
@@ -315,6 +322,7 @@ class _Judge:
         self._held.clear()
         self._laid.clear()
         self._public.clear()
+        self._rest.clear()
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame | None:
         if frame["type"] == "forget":
@@ -325,6 +333,8 @@ class _Judge:
             return None
         if frame["type"] == "generate":
             return self._generate(frame)
+        if frame["type"] == "fix":
+            return self._fix(frame, fds[0])
         if frame["type"] == "empty":
             self._device.empty_caches()
             return {"type": "filled"}
@@ -343,14 +353,16 @@ class _Judge:
     def _generate(self, frame: Frame) -> Frame:
         step = "the task cannot generate the inputs: generate_input fails"
         try:
-            _seed_everything(frame["seed"])
-            arguments = dict(frame["case"])
-            if "seed" in arguments:
-                arguments["seed"] = frame["seed"]
-            data = self._reference.generate_input(**arguments)
+            arguments, data = self._input(frame["case"], frame["seed"])
+            shown, rest = data, frame["group"].endswith(REST)
+            if frame["fixed"] is not None:
+                step = "the task cannot generate the fixed inputs"
+                parts = self._fixed_parts(frame["case"], frame["fixed"])
+                data = with_parts(data, self._prepare, parts)
+                shown = without_parts(data, self._prepare) if rest else data
             step = "the task's inputs cannot be handed over"
             shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
-            laid = payload.laid_out(data, self._value_bytes, shift=shift)
+            laid = payload.laid_out(shown, self._value_bytes, shift=shift)
             step = "the task's reference fails on the task's own inputs: ref_kernel fails"
             self._expect(frame["group"], json.dumps(laid.layout), data)
             step = "the task does not support compiled submissions"
@@ -362,6 +374,8 @@ class _Judge:
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
             return self._failed(step, error)
         self._held[frame["call"]] = data
+        if rest:
+            self._rest.add(frame["call"])
         self._laid[frame["call"]] = laid
         if frame["public"]:
             self._public.add(frame["call"])
@@ -376,6 +390,30 @@ class _Judge:
             "in_tensors": laid.in_tensors,
             "reference_seconds": self._reference_seconds,
         }
+
+    def _input(self, case: Mapping[str, Any], seed: int) -> tuple[dict[str, Any], Any]:
+        """Return the arguments of a call of generate_input, and its answer."""
+        _seed_everything(seed)
+        arguments = dict(case)
+        if "seed" in arguments:
+            arguments["seed"] = seed
+        return arguments, self._reference.generate_input(**arguments)
+
+    def _fixed_parts(self, case: Mapping[str, Any], seed: int) -> list[Any]:
+        """Return the fixed inputs of a case and a seed; the last few are kept."""
+        key = json.dumps([case, seed])
+        if key not in self._parts:
+            parts = parts_at(self._input(case, seed)[1], self._prepare)
+            self._parts = {**dict(list(self._parts.items())[1 - _FIXED_KEPT :]), key: parts}
+        return self._parts[key]
+
+    def _fix(self, frame: Frame, descriptor: int) -> Frame:
+        """Write the fixed inputs of a case for a submission that prepares them."""
+        try:
+            payload.write(self._fixed_parts(frame["case"], frame["seed"]), descriptor, self._value_bytes)
+        except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
+            return self._failed("the task cannot generate the fixed inputs", error)
+        return {"type": "filled"}
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:
         """Return whether another seed has given inputs of this layout, and none has given inputs of another layout."""
@@ -485,17 +523,18 @@ class _Judge:
         last = self._expected.get(group)
         if last is not None and last.inputs == inputs and group in self._twice and group not in self._varying:
             return
-        right = self._expected[group] = self._right(inputs, data)
+        right = self._expected[group] = self._right(group, inputs, data)
         if last is not None and last.inputs == inputs:
             self._twice.add(group)
             if layout_difference(last.layout, right.layout) is not None:
                 self._varying.add(group)
 
-    def _right(self, inputs: str, data: Any) -> "_Right":
+    def _right(self, group: str, inputs: str, data: Any) -> "_Right":
         """Return the form of a right answer to inputs of the layout `inputs`."""
         begin = time.monotonic()
         try:
             answer, copy = self._reference_answer(data)
+            copy = without_parts(copy, self._prepare) if group.endswith(REST) else copy
             laid = payload.laid_out(answer, self._value_bytes)
             try:
                 form = Form(laid.layout)
@@ -529,13 +568,16 @@ class _Judge:
             os.close(scratch)
 
     def _compare(self, frame: Frame, inputs: int) -> Frame:
-        if self._unchanged(self._held[frame["call"]], inputs, frame["base"]):
+        data = self._held[frame["call"]]
+        shown = without_parts(data, self._prepare) if frame["call"] in self._rest else data
+        if self._unchanged(shown, inputs, frame["base"]):
             return _checked(Verdict.PASS, "")
         return _checked(Verdict.MUTATED_INPUT, "the call modified its inputs, which the task forbids")
 
     def _check(self, frame: Frame, fds: list[int]) -> Frame:
         begin, data, public = time.monotonic(), self._held.pop(frame["call"]), frame["call"] in self._public
         self._public.discard(frame["call"])
+        self._rest.discard(frame["call"])
         try:
             output, layout = payload.read(fds[0], self._device.place)
         except payload.NoRoom as error:
@@ -600,7 +642,7 @@ class _Judge:
         difference = layout_difference(expected.layout, layout)
         if difference is None or (difference.verdict is Verdict.WRONG_DTYPE and not difference.final):
             return difference
-        right = self._expected[group] = self._right(expected.inputs, data)
+        right = self._expected[group] = self._right(group, expected.inputs, data)
         if layout_difference(expected.layout, right.layout) is not None:
             self._varying.add(group)
         return layout_difference(right.layout, layout)

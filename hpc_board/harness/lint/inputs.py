@@ -68,7 +68,14 @@ def _generate(processes: Processes, case: Mapping[str, CaseValue], seconds: floa
     processes.start()
     judge = processes.of_task("judge")
     processes.await_judge(judge)
-    frame = {"type": "generate", "call": 1, "group": "test", "seed": public_seed(case), "case": dict(case)}
+    frame = {
+        "type": "generate",
+        "call": 1,
+        "group": "test",
+        "seed": public_seed(case),
+        "case": dict(case),
+        "fixed": None,
+    }
     judge.send({**frame, "public": True})
     late, deadline = f"the task did not generate the inputs within {seconds:g} s", time.monotonic() + seconds
     os.ftruncate(raw.fileno(), judge_answer(judge, Generated, deadline, late).size)

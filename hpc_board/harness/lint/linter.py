@@ -100,13 +100,17 @@ class _Linter:
         self._deadline = deadline
         self._calls = 0
         self._shapes: set[tuple[tuple[int, ...], ...]] = set()
+        self._cases = {
+            "test": (*job.tests, *job.hidden_tests),
+            "benchmark": (*job.benchmarks, *job.hidden_benchmarks),
+        }
+        self._fixed: int | None = None
         self._judge: Child
         self._prober: Child | None = None
 
     def lint(self, cases_max: int) -> Lint:
         """Return the judge's verdicts on up to `cases_max` cases, as many tests as benchmarks."""
-        planned = [("test", *each) for each in enumerate(self._job.tests)]
-        planned += [("benchmark", *each) for each in enumerate(self._job.benchmarks)]
+        planned = [(phase, *each) for phase, all_cases in self._cases.items() for each in enumerate(all_cases)]
         chosen = sorted(planned, key=lambda each: each[1])[:cases_max]
         cases: list[CheckedCase] = []
         left_out: list[CheckedCase] = []
@@ -249,7 +253,9 @@ class _Linter:
         self._calls += 1
         call, seconds = self._calls, self._judge_seconds
         frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case), "public": False}
-        self._judge.send(frame)
+        # The fixed inputs are those of the same seed, unless a submission has prepared other ones.
+        fixed = (seed if self._fixed is None else self._fixed) if self._job.rules.prepare else None
+        self._judge.send({**frame, "fixed": fixed})
         late = f"the task did not generate the inputs and the reference's answer within {seconds:g} s"
         deadline = time.monotonic() + seconds
         size = judge_answer(self._judge, Generated, deadline, late).size
@@ -294,10 +300,9 @@ class _Trial(_Linter):
         siblings = partial(self._processes.siblings, child)
         # A call that has begun may end: the limits of a call bound it.
         self._worker = Worker(child, self._job.limits, TimeBudget(math.inf), siblings, device=self._job.device)
-        cases = {"test": self._job.tests, "benchmark": self._job.benchmarks}
         self._benches = {
             name: Bench(self._judge, Phase(name, each, math.inf), self._job.limits, self._job.rules)
-            for name, each in cases.items()
+            for name, each in self._cases.items()
         }
 
     def _build(self) -> None:
@@ -342,6 +347,7 @@ class _Trial(_Linter):
                 held.callback(os.close, copy)
 
         bench.call(self._worker, index, [seed], copied_to=keep)
+        self._fixed = None if self._worker.fixed is None else self._worker.fixed[1]
         return copies[0]
 
     def _passed(

@@ -10,7 +10,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,12 +24,14 @@ from hpc_board.harness.processes.calls import (
     TimeBudget,
     judge_answer,
     public_seed,
+    secret_seed,
 )
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
-from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
+from hpc_board.harness.wire.replies import REST, Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import CaseValue
 
 CALL_STEP = "the call, as the worker times it"
 """The step that is the submission's: all others are the judge's."""
@@ -85,13 +87,16 @@ class Bench:
         """
         worker.check_time(self.phase)
         self.steps_ns.clear()
+        fixed = self._fixed(worker, index, seeds[0])
         if timed:
             worker.begin_prepare()
         numbers = [secrets.randbits(62) for _ in seeds]
-        group = f"{self.phase.name}.{index}"
+        group = self._group(worker, index)
         with self._forgotten_on_failure(), ExitStack() as held:
             with self._step("generate the inputs"):
-                inputs = [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
+                inputs = [
+                    self._made(index, group, number, seed, fixed) for number, seed in zip(numbers, seeds, strict=True)
+                ]
             if first is not None:
                 first()
             if timed:
@@ -128,6 +133,36 @@ class Bench:
             probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
             last, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
         return replace(called, message=last.message, of_tolerance=last.of_tolerance, throttled=throttled)
+
+    def _group(self, worker: Worker, index: int) -> str:
+        """Return the name under which the judge keeps the facts of a case with the inputs that a worker gets."""
+        return f"{self.phase.name}.{index}{REST if worker.child.prepares else ''}"
+
+    def _fixed(self, worker: Worker, index: int, seed: int) -> int | None:
+        """Return the seed of the fixed inputs of a call, which a worker that prepares them has by then; None without.
+
+        They are the same for all calls of a case in a process, and secret, but for a call with the public seed.
+        """
+        if not self._rules.prepare:
+            return None
+        case, public = dict(self.phase.cases[index]), public_seed(self.phase.cases[index])
+        secret = worker.fixed is not None and worker.fixed[0] == index and worker.fixed[1] != public
+        if seed == public or worker.fixed is None or not secret:
+            wanted = (index, public if seed == public else secret_seed())
+            if wanted != worker.fixed:
+                worker.fixed = wanted
+                if worker.child.prepares:
+                    self._keep_state(worker, case, wanted[1])
+        return worker.fixed[1]
+
+    def _keep_state(self, worker: Worker, case: Mapping[str, CaseValue], seed: int) -> None:
+        room = os.memfd_create("fixed", os.MFD_CLOEXEC)
+        try:
+            self._judge.send({"type": "fix", "seed": seed, "case": case}, [room])
+            self._judged(Filled, "write the fixed inputs")
+            worker.keep_state(room)
+        finally:
+            os.close(room)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:
@@ -204,9 +239,9 @@ class Bench:
             self._judge.send(frame, [arena])
             self._judged(Filled, "write the inputs")
 
-    def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
+    def _made(self, index: int, group: str, number: int, seed: int, fixed: int | None) -> Generated:
         case = dict(self.phase.cases[index])
-        frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case}
+        frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case, "fixed": fixed}
         self._judge.send({**frame, "public": seed == public_seed(case)})
         self.generated[index] = self._judged(Generated, "generate the inputs")
         return self.generated[index]

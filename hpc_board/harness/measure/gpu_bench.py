@@ -91,9 +91,10 @@ class GpuBench(Bench):
             NoWindow: no window can hold this call.
         """
         worker.check_time(self.phase)
-        number, group = secrets.randbits(62), f"{self.phase.name}.{index}"
+        number, group = secrets.randbits(62), self._group(worker, index)
         with self._forgotten_on_failure(), ExitStack() as held:
-            generated = self._made(index, group, number, seed)
+            fixed = self._fixed(worker, index, seed) if made is Made.CALL else None
+            generated = self._made(index, group, number, seed, fixed)
             form = generated.form
             if form is None or any(leaf["k"] != "tensor" for leaf, _ in leaves_of(form.node)):
                 raise NoWindow("the reference's output has no fixed form, or contains non-tensors")

@@ -23,8 +23,8 @@ from hpc_board.harness.processes.calls import (
     close_all,
     worker_answer,
 )
-from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed
-from hpc_board.harness.processes.memory import mapped_at, may_read, read_memory
+from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, Prepared
+from hpc_board.harness.processes.memory import mapped_at, may_read, read_memory, status_value
 from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS
 from hpc_board.harness.processes.tree import (
     ProcessorTimes,
@@ -93,6 +93,7 @@ class Worker:
     """A process that calls a kernel, and its budget of wall time.
 
     `siblings` returns the processes that it may have started, and that are stopped with it when its outputs are copied.
+    `fixed` are the case and the seed of the fixed inputs of its calls, of a task that has any.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Worker:
         # One descriptor at most; a list, so that the current one is closed with the worker.
         self._arena: list[int] = []
         self._own: list[int] = []
+        self.fixed: tuple[int, int] | None = None
         weakref.finalize(self, close_all, self._arena)
 
     def check_time(self, phase: Phase) -> None:
@@ -127,6 +129,27 @@ class Worker:
         if self.allowance.left_seconds <= 0:
             message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were used up before a call"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
+
+    def keep_state(self, fixed: int) -> None:
+        """Have the submission prepare fixed inputs, within the time of the phase and the limits of the task."""
+        limits, before_bytes = self._limits, self._held_bytes()
+        seconds = min(limits.prepare_seconds, self.allowance.left_seconds)
+        begin = time.monotonic()
+        self.child.send({"type": "keep_state"}, [fixed])
+        self.answer(("kept_state", "raised"), seconds, f"prepare did not return within {seconds:g} s")
+        prepared = Prepared(time.monotonic() - begin, max(0, self._held_bytes() - before_bytes))
+        self.child.prepared = self.child.prepared.most(prepared)
+        if prepared.held_bytes > limits.prepare_bytes:
+            message = (
+                f"prepare keeps {prepared.held_bytes} bytes, more than the {limits.prepare_bytes} of prepare_bytes"
+            )
+            raise CallFailed(Verdict.OUT_OF_MEMORY, message, worker_lost=True)
+
+    def _held_bytes(self) -> int:
+        """Return the memory of the submission's processes, without pages of the files that they have mapped."""
+        pids = [self.child.worker_pid, *self._siblings()]
+        values = [status_value(pid, key) for pid in pids for key in (b"RssAnon", b"RssShmem")]
+        return 1024 * sum(int(value) for value in values if value)
 
     def begin_prepare(self) -> None:
         """Have the caches emptied, while the judge makes inputs that are not shown yet."""

@@ -58,11 +58,13 @@ class MemoryNotShared(NoWindow):
 class Rules:
     """Requirements of a task on a call, besides a right output.
 
-    `const_inputs`: the inputs are unchanged; `fresh_output`: the output shares memory with no input.
+    `const_inputs`: the inputs are unchanged; `fresh_output`: the output shares memory with no input. `prepare` names
+    the inputs that are the same for all calls of a case in a process.
     """
 
     const_inputs: bool = False
     fresh_output: bool = False
+    prepare: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)

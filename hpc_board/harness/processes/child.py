@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hpc_board.harness.processes.crashes import Crash
 from hpc_board.harness.processes.output import Printed
@@ -150,6 +151,18 @@ class Process:
         self._selector.close()
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """The wall time of a submission's `prepare`, and the memory that its processes held more afterwards."""
+
+    seconds: float = 0.0
+    held_bytes: int = 0
+
+    def most(self, other: "Prepared") -> "Prepared":
+        """Return the larger value of each."""
+        return Prepared(max(self.seconds, other.seconds), max(self.held_bytes, other.held_bytes))
+
+
 class Child(Process):
     """A process of the harness, connected by a channel.
 
@@ -157,7 +170,8 @@ class Child(Process):
     namespace. They differ if a command started the worker: then the `launchers` are the processes from that command
     down to the worker's parent. `lacking` has a message for each library that a worker's Python lacks, as it said
     before it imported anything of the submission; once it `imports_submission`, its word may be the submission's. The
-    handlers of a worker report its `crash`.
+    handlers of a worker report its `crash`. A submission that `prepares` gets fixed inputs before its calls; `prepared`
+    has the most that this took.
     """
 
     def __init__(
@@ -176,6 +190,8 @@ class Child(Process):
         self.lacking: Mapping[str, str] = {}
         self.crash: Crash | None = None
         self.imports_submission = False
+        self.prepares = False
+        self.prepared = Prepared()
         self._channel = channel
         self._reads = True
         self._printed = [printed for _, printed in streams]

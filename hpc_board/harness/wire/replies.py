@@ -22,6 +22,9 @@ HANDLES_MAX = 150
 PLACES_MAX = 400
 """Largest number of tensors on a GPU in the inputs or outputs of a call."""
 
+REST = ".rest"
+"""The end of the name under which the judge keeps facts of a case whose fixed inputs a worker has before its calls."""
+
 _HANDLE_BYTES = 64
 _Read = TypeVar("_Read")
 
@@ -39,6 +42,13 @@ class Confined(Answer):
 
     isolation: str
     lacking: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Loaded(Answer):
+    """Confirmation that a worker has imported its code, and whether that `prepares` fixed inputs, by its word."""
+
+    prepares: bool
 
 
 @dataclass(frozen=True)
@@ -321,7 +331,8 @@ def _text(value: Any, limit: int) -> str:
 
 
 _KINDS: dict[str, Callable[[Frame], Answer]] = {
-    **dict.fromkeys(("loaded", "prepared", "mapped", "finished"), lambda _: Answer()),
+    **dict.fromkeys(("prepared", "mapped", "finished", "kept_state"), lambda _: Answer()),
+    "loaded": lambda frame: Loaded(frame["prepares"] is True),
     "confined": _confined,
     "done": _done,
     "reserved": _reserved,

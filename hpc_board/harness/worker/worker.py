@@ -6,10 +6,10 @@ worker too, which gives the overhead of a call beyond the call itself. Under a p
 worker gives up fewer privileges, see profile.py.
 
 Frames: `load` -> `confined`, then `prepared` or `raised` when the device is open, then `loaded` or `raised`; a load
-that `waits` has answers to others, and `import` before that. `prepare` -> `prepared`; `map` (with memory for inputs and
-for the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written,
-between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all work
-that can be done before is done at `map`.
+that `waits` has answers to others, and `import` before that. `keep_state` (with fixed inputs) -> `kept_state` or
+`raised`. `prepare` -> `prepared`; `map` (with memory for inputs and for the description of outputs) -> `mapped`; `run`
+-> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the process is stopped;
+between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at `map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
 GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
@@ -49,6 +49,7 @@ from hpc_board.harness.wire.poison import FRESH_BYTE
 from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
+from hpc_board.model.task import PREPARE_ENTRY
 from hpc_board.model.text import printable
 
 Kernel = Callable[[Any], Any]
@@ -90,15 +91,16 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
         elif frame["file"]:
-            worker.kernel = _kernel(
-                Path(frame["folder"]), frame["adapter"] or frame["file"], frame["entry"], frame["shown_as"]
-            )
+            module = frame["adapter"] or frame["file"]
+            worker.kernel = _kernel(Path(frame["folder"]), module, frame["entry"], frame["shown_as"])
+            if frame["prepares"]:
+                worker.prepare = _prepare_of(module)
     except ChannelClosed:
         return
     except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
         return
-    channel.send({"type": "loaded"})
+    channel.send({"type": "loaded", "prepares": worker.prepare is not None})
     with suppress(ChannelClosed):
         _answer_until("", worker, channel)
 
@@ -132,6 +134,12 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
     return found
 
 
+def _prepare_of(name: str) -> Callable[..., Any] | None:
+    """Return the function by which a submission prepares fixed inputs; None if it has none."""
+    found: Callable[..., Any] | None = getattr(sys.modules[Path(name).stem], PREPARE_ENTRY, None)
+    return found if callable(found) else None
+
+
 def _take_pool(queue: GpuQueue, connection: int) -> None:
     """Take the memory that the judge has sent over a connection.
 
@@ -154,12 +162,15 @@ def _take_pool(queue: GpuQueue, connection: int) -> None:
 class _Worker:
     """A submission on a device; it has no `kernel` before the import.
 
-    `copies_inputs` gives it copies of its inputs: AddressSanitizer knows only the ends of blocks of malloc.
+    `prepare` is its function for fixed inputs, if the task has any. `copies_inputs` gives it copies of its inputs:
+    AddressSanitizer knows only the ends of blocks of malloc.
     """
 
     def __init__(self, device: Device, naming: "_Naming", *, copies_inputs: bool = False) -> None:
         self._copies_inputs = copies_inputs
         self.kernel: Any = None
+        self.prepare: Callable[..., Any] | None = None
+        self._state: list[Any] = []
         self._device = device
         self._naming = naming
         self._arena: _Shared | None = None
@@ -171,6 +182,7 @@ class _Worker:
         self._own: list[int] = []
         self._returned: list[Any] = []
         self._queue: GpuQueue | None = None
+        self._with_memory = {"map": self._map, "keep_state": self._keep_state, "reserve": self._reserve}
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         try:
@@ -179,11 +191,8 @@ class _Worker:
             if frame["type"] == "prepare":
                 self._device.prepare()
                 return {"type": "prepared"}
-            if frame["type"] == "map":
-                self._map(frame, fds)
-                return {"type": "mapped"}
-            if frame["type"] == "reserve":
-                return self._reserve(frame, fds)
+            if frame["type"] in self._with_memory:
+                return self._with_memory[frame["type"]](frame, fds)
             if frame["type"] == "queue":
                 return self._enqueue(frame)
             return self._finish()
@@ -205,7 +214,7 @@ class _Worker:
             otherwise = Verdict.EXCEPTION if own else Verdict.INFRA_ERROR
             return self._naming.raised(error, otherwise)
 
-    def _map(self, frame: Frame, fds: list[int]) -> None:
+    def _map(self, frame: Frame, fds: list[int]) -> Frame:
         """Map the memory of the next calls, and lay out everything known about them before their inputs exist.
 
         `bases` holds the offset in the arena of each call's inputs; the frame's arena replaces the previous one, which
@@ -225,6 +234,19 @@ class _Worker:
         _bring_in(frame["answer_bytes"], len(frame["bases"]))
         if frame["early"]:
             self._lay_out()
+        return {"type": "mapped"}
+
+    def _keep_state(self, _frame: Frame, fds: list[int]) -> Frame:
+        """Have the submission prepare the fixed inputs of its next calls, and keep its answer for these."""
+        assert self.prepare is not None  # noqa: S101 - a worker without it gets no such frame
+        self._drop()
+        self._state = []
+        fixed = payload.value_in(_Shared(fds[0]).map(), self._device.place)
+        try:
+            self._state = [self.prepare(*fixed)]
+        except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
+            raise _Raised(error) from None
+        return {"type": "kept_state"}
 
     def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
         """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
@@ -371,7 +393,7 @@ class _Worker:
     def _kernel_call(self, data: Any) -> Callable[[], Any]:
         """Return a call of the kernel on `data`, laid out as far as possible."""
         if not isinstance(self.kernel, compiled.CompiledKernel):
-            return partial(self.kernel, data)
+            return partial(self.kernel, data, *self._state)
         outputs = payload.empty(self._row["form"], self._device.name)
         return self.kernel.prepared(data, outputs, 0 if self._device.name == "cuda" else -1)
 

@@ -372,7 +372,7 @@ def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
     text = MINIMAL.replace("name: reference.py", "name: other.py")
     assert read_task(folder_with(tmp_path, text + "config: {main: other.py}\n")).harness == "task"
     hidden = faults(folder_with(tmp_path, f"{text}config: {{main: other.py}}\n{HIDING}", name="hidden"))
-    assert hidden == ["line 7: hpc_board.hidden_tests: needs the isolated judge: the task's own eval sees every case"]
+    assert hidden == ["line 7: hpc_board.hidden_tests: needs the isolated judge, not an eval of the task's own"]
     text += "hpc_board: {harness: isolated}\n"
     assert faults(folder_with(tmp_path, text, name="other")) == [
         "line 6: hpc_board.harness: isolated needs a file named reference.py"

@@ -1,0 +1,34 @@
+"""The fixed inputs of a task: parts of the value of `generate_input`, by their keys or positions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def parts_at(data: Any, places: Sequence[str | int]) -> list[Any]:
+    """Return the parts of inputs at these keys of a dictionary, or positions in a list or tuple.
+
+    Raises:
+        ValueError: the inputs have no such part, or no other one.
+    """
+    known = list(data) if isinstance(data, dict) else list(range(len(data))) if isinstance(data, (list, tuple)) else []
+    for place in places:
+        if place not in known:
+            raise ValueError(f"hpc_board.prepare names {place!r}, but the inputs have the parts {known!r}")
+    if len(set(places)) == len(known):
+        raise ValueError("hpc_board.prepare names all inputs, so that no call would get any")
+    return [data[place] for place in places]
+
+
+def with_parts(data: Any, places: Sequence[str | int], parts: Sequence[Any]) -> Any:
+    """Return inputs with these parts in the place of their own."""
+    new = dict(zip(places, parts, strict=True))
+    if isinstance(data, dict):
+        return {**data, **new}
+    return type(data)(new.get(place, each) for place, each in enumerate(data))
+
+
+def without_parts(data: Any, places: Sequence[str | int]) -> Any:
+    """Return the inputs of a call of a submission that has the others before."""
+    if isinstance(data, dict):
+        return {key: each for key, each in data.items() if key not in places}
+    return type(data)(each for place, each in enumerate(data) if place not in places)
