@@ -39,15 +39,8 @@ class StandingsScreen(RunScreen):
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("submit", "Submit a file for this task"),
-        Binding(
-            "left,h",
-            "turn(-1)",
-            "Previous GPU",
-            key_display="←",
-            show=False,
-            tooltip="Show the previous GPU's standings",
-        ),
-        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's standings"),
+        Binding("left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU"),
+        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU"),
         binding("mine"),
         binding("scope", "Switch between the standings and your ranked runs"),
         binding("search", "Search the users and the files of the rows"),

@@ -86,12 +86,7 @@ class CasesPane(Container):
         yield Blocks("Times", id="case-times")
 
     def show(
-        self,
-        cases: Sequence[Case | BegunCase],
-        *,
-        nothing: str,
-        processors: int | None = None,
-        best: LeaderRun | None = None,
+        self, cases: Sequence[Case | BegunCase], *, nothing: str, processors: int | None, best: LeaderRun | None
     ) -> None:
         """Show these cases and select the first failed or timed one, or show the text `nothing`.
 
