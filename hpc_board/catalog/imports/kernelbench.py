@@ -63,6 +63,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         [{**sizes, "seed": BENCHMARK_SEED}],
         templates={"Python": "template.py"},
         adapter="adapter.py",
+        prepare=["model"],
         limits={"value_bytes": _VALUE_BYTES},
     )
     parts = (

@@ -178,6 +178,16 @@ def fault(source: Path, format_name: str | None = None) -> str:
 
 
 @pytest.mark.slow
+def test_a_model_is_made_once_before_its_timed_calls(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told = NEW_RIGHT.replace("        super().__init__()\n", "        super().__init__()\n        print('made')\n")
+    told = told.replace("    def forward(self, x):\n", "    def forward(self, x):\n        print('called')\n")
+    done = evaluate(tmp_path, told, task_of(source_of("kernelbench", tmp_path)), Mode.BENCHMARK).result
+    assert done.verdict is Verdict.PASS, done.message
+    assert done.stdout.text.count("called") > 3 * done.stdout.text.count("made")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format_name", "right", "wrong"),
     [
