@@ -656,6 +656,18 @@ class Board:
                 row for page in self._board.standings.pages(task, names, rows=rows) for row in _standings(task, page)
             )
 
+    def overall(self, competition: str) -> dict[str, Any]:
+        """Return the overall standings of a competition: the object of `show --competition NAME --json`.
+
+        Raises:
+            InputError: there is no such competition.
+        """
+        from hpc_board.report.views import view_of
+        from hpc_board.report.views.grading import OverallView
+
+        with self._session():
+            return dict(msgspec.to_builtins(view_of(OverallView, self._board.standings.overall(competition))))
+
     def grades(
         self,
         members: Sequence[str] = (),

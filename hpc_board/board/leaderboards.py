@@ -1,6 +1,6 @@
 """Leaderboards that users created: history, creation, change and deletion."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -93,6 +93,13 @@ class Leaderboards:
             InputError: the competition cannot be read, or lacks the problem set, or the deadline is invalid.
             Refused: the user is not an admin.
         """
+        found, warnings = self._synced(request)
+        for warning in warnings:
+            self._context.warn(warning)
+        return found
+
+    def _synced(self, request: SyncRequest) -> tuple[tuple[Synced, ...], Sequence[str]]:
+        """Return the changes of `plan_sync`, and the warnings about the files of the competitions."""
         from hpc_board.catalog import sources as task_sources
 
         self._context.require(Role.ADMIN, "synchronize the boards with a competition")
@@ -105,7 +112,8 @@ class Leaderboards:
                 self._context.editor, competition, request.options, of_settings, force=request.force, now=now
             )
             unpacked = "" if isinstance(request.source, str) else f"{path.parent}/"
-            return tuple(msgspec.structs.replace(each, reason=each.reason.replace(unpacked, "")) for each in found)
+            plans = tuple(msgspec.structs.replace(each, reason=each.reason.replace(unpacked, "")) for each in found)
+            return plans, competition.warnings
 
     def carry_out(
         self,
@@ -127,7 +135,8 @@ class Leaderboards:
         if not changes:
             return ()
         if isinstance(request, SyncRequest):
-            plans = tuple(each.plan for each in self.plan_sync(request) if each.plan is not None and each.stored)
+            synced_now, _ = self._synced(request)
+            plans = tuple(each.plan for each in synced_now if each.plan is not None and each.stored)
         else:
             plans = self.plan(request)
         chosen = [plan for plan in plans if plan.name in changes]

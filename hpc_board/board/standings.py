@@ -14,11 +14,14 @@ from hpc_board.domain.grading import (
     BoardResult,
     Grade,
     Grades,
+    Overall,
     PointsRule,
     TaskGrade,
     best_result,
     board_results,
+    overall_rows,
     points_rule,
+    scoring,
     total,
 )
 from hpc_board.domain.origin import By, author_of
@@ -172,11 +175,9 @@ class Standings:
             users = self._expanded(listed(members), known)
         else:
             of_boards = [name for task in chosen if task in created for name in created[task].options.members]
-            if unknown := unknown_accounts(dict.fromkeys(of_boards)):
+            if unknown := unknown_accounts({name for name in of_boards if name.startswith(GROUP)}):
                 self._context.warn(f"unknown on this machine: {', '.join(unknown)}.")
-            users = known | self._expanded(
-                [name for name in of_boards if name not in unknown or GROUP not in name], known
-            )
+            users = known | self._expanded([name for name in of_boards if name not in unknown], known)
         results = self._results(found, gpus)
         rows = []
         for user in sorted(users)[:limit]:
@@ -187,6 +188,45 @@ class Standings:
             earned = None if rule is None else total([each.points for each in graded if each.points is not None])
             rows.append(Grade(user, tuple(graded), earned))
         return Grades(tuple(chosen), tuple(rows))
+
+    def competitions(self) -> tuple[str, ...]:
+        """Return the names of the competitions with a visible leaderboard."""
+        terms = (board.options.competition for board in self._context.editor.visible())
+        return tuple(sorted({each.name for each in terms if each is not None}))
+
+    def overall(self, competition: str, *, limit: int | None = None) -> Overall:
+        """Return the overall standings of a competition over its visible leaderboards: at most `limit` rows.
+
+        The newest change of a leaderboard of the competition has its rules.
+
+        Raises:
+            InputError: no competition with a visible leaderboard has this name; the hint offers the nearest one.
+        """
+        boards = [
+            board
+            for board in self._context.editor.visible()
+            if board.options.competition is not None and board.options.competition.name == competition
+        ]
+        if not boards:
+            names = self.competitions()
+            raise InputError(
+                f'unknown competition "{one_line(competition, 80)}".{suggestion(competition, names)}',
+                hint=f"Competitions: {', '.join(map(one_line, names)) or 'none'}; `hpc-board admin sync` makes them.",
+            )
+        terms = max(boards, key=lambda board: board.change.id).options.competition
+        assert terms is not None  # noqa: S101 - the boards were selected by their competition
+        rules = scoring(terms.score, terms.points)
+        results = {
+            user: {
+                task: best
+                for task, of_task in of_user.items()
+                if (best := best_result(of_task, rules.points)) is not None
+            }
+            for user, of_user in self._results([board.task for board in boards]).items()
+        }
+        tasks = tuple(board.name for board in boards)
+        rows = overall_rows(results, tasks, rules)
+        return Overall(terms.name, terms.title, rules, tasks, rows[:limit], len(rows))
 
     def _expanded(self, names: Collection[str], known: Collection[str]) -> set[str]:
         """Return the users among `names`, and those in the groups there, also `known` ones whom no group lists.

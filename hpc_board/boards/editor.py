@@ -14,6 +14,7 @@ from hpc_board.accounts import unknown_accounts
 from hpc_board.domain.board_options import (
     BoardOptions,
     CodeShown,
+    CompetitionTerms,
     RequestedOptions,
     Visibility,
     moment_words,
@@ -168,7 +169,14 @@ class LeaderboardEditor:
             _check_support(task)
         return self._update_plan(board, task, self._terms(board.options, task, options, now))
 
-    def of_competition(self, task: Task, options: RequestedOptions, of_settings: Catalog, now: datetime) -> Plan:
+    def of_competition(
+        self,
+        task: Task,
+        options: RequestedOptions,
+        of_settings: Catalog,
+        now: datetime,
+        competition: CompetitionTerms | None,
+    ) -> Plan:
         """Plan the leaderboard of a competition's task: `options` win over the competition's, these over the present.
 
         Raises:
@@ -177,12 +185,23 @@ class LeaderboardEditor:
         newest = {_name(each): each for each in self._newest()}
         before = newest.get(task.name)
         if not isinstance(before, CreatedBoard):
-            return self._creation_plan(task, options, before, of_settings, now)
+            return self._creation_plan(task, options, before, of_settings, now, competition)
         _check_support(task)
         terms = replace(
-            before.options, deadline=task.deadline or before.options.deadline, gpus=task.gpus or before.options.gpus
+            before.options,
+            deadline=task.deadline or before.options.deadline,
+            gpus=task.gpus or before.options.gpus,
+            competition=competition,
         )
         return self._update_plan(before, task, self._terms(terms, task, options, now))
+
+    def left_competitions(self, competition: Catalog) -> Iterator[Plan]:
+        """Yield the plans that take leaderboards out of these competitions whose tasks are no longer there."""
+        names = {each.name for each in competition.competitions.values()}
+        for board in self._boards():
+            own = board.options.competition
+            if own is not None and own.name in names and board.name not in competition.competitions:
+                yield self._update_plan(board, board.task, replace(board.options, competition=None))
 
     def deletion(self, board: CreatedBoard) -> Plan:
         """Plan the deletion of `board`."""
@@ -281,7 +300,13 @@ class LeaderboardEditor:
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
     def _creation_plan(
-        self, task: Task, options: RequestedOptions, before: Newest | None, of_settings: Catalog, now: datetime
+        self,
+        task: Task,
+        options: RequestedOptions,
+        before: Newest | None,
+        of_settings: Catalog,
+        now: datetime,
+        competition: CompetitionTerms | None = None,
     ) -> Plan:
         """Plan a leaderboard under the task's name, which has the state `before`.
 
@@ -291,7 +316,8 @@ class LeaderboardEditor:
         _check_name(task.name, before)
         _check_support(task)
         _check_own_deadline(task, options, now)
-        terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, options, now)
+        own = BoardOptions(self._person().name, task.deadline, task.gpus, competition=competition)
+        terms = self._terms(own, task, options, now)
         _check_stays_closed(terms, before)
         return Plan(
             task.name,
@@ -514,7 +540,8 @@ def synced(
     _deadline(None, options.deadline, now)
     for task in competition.tasks:
         try:
-            plan = boards.of_competition(task, options, of_settings, now)
+            terms = competition.competitions.get(task.name)
+            plan = boards.of_competition(task, options, of_settings, now, terms)
         except InputError as error:
             yield Synced(task.name, "skipped", one_line(error.message, 500))
             continue
@@ -526,6 +553,9 @@ def synced(
             yield Synced(task.name, "skipped", f"{loss(plan)} --force updates it", plan)
         else:
             yield Synced(task.name, "updated", _changes(plan.differences), plan)
+    # The name of a task with faults is unknown.
+    for plan in () if competition.faults else boards.left_competitions(competition):
+        yield Synced(plan.name, "updated", _changes(plan.differences), plan)
     for fault in competition.faults:
         yield Synced(_of_fault(fault), "error", fault.message)
 

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from hpc_board.catalog.folders import TASK_FILE, Name, deadline, task_or_fault
+from hpc_board.domain.board_options import CompetitionTerms
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.grading import scoring
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import is_file, read_text
 from hpc_board.model.task import Task
@@ -55,6 +57,10 @@ class CompetitionDocument(msgspec.Struct, frozen=True):
     """The description of the competition."""
     deadline: str | None = None
     """The last moment to submit for problems that name none."""
+    score: str = ""
+    """The score of the overall standings: `points`, `geomean`, `sum` or `fast_P`; a key of hpc-board's own."""
+    points: str | dict[str, float] = ""
+    """The points of a task's result, by speedup or rank: `"1x: 50, 2x: 80"` or a mapping; a key of hpc-board's own."""
 
 
 def is_competition(path: Path) -> bool:
@@ -98,10 +104,11 @@ def read_competition(path: Path) -> Catalog:
     Their files lie in the competition's folder. A problem with faults does not hide the others.
 
     Raises:
-        InputError: the file cannot be read, or is not YAML.
+        InputError: the file cannot be read, is not YAML, or has faults in its rules, which concern all tasks.
     """
     document = Document.read(path, hint=_HINT)
     section = document.value(CompetitionDocument, _STAND_INS)
+    terms = _terms(path, document, section)
     until = deadline(document, ("deadline",), section.deadline)
     root = path.resolve().parent
     found: dict[str, Task] = {}
@@ -130,7 +137,27 @@ def read_competition(path: Path) -> Catalog:
         document.check()
     except DocumentError as error:
         faults.insert(0, error)
-    return Catalog(tuple(found.values()), tuple(faults))
+    warnings = tuple(f"{path.name}: {warning}" for warning in document.warnings)
+    return Catalog(tuple(found.values()), tuple(faults), competitions=dict.fromkeys(found, terms), warnings=warnings)
+
+
+def _terms(path: Path, document: Document, section: CompetitionDocument) -> CompetitionTerms:
+    """Return the name and the rules of a competition.
+
+    Raises:
+        DocumentError: the rules have faults.
+    """
+    points = section.points
+    if not isinstance(points, str):
+        points = ", ".join(f"{key}: {value:g}" for key, value in points.items())
+    for key, given in (("points", ("", points)), ("score", (section.score, points))):
+        try:
+            scoring(*given)
+        except InputError as error:
+            document.fault((key,), f"{error.message} {error.hint}")
+    if any(fault.path.startswith(("points", "score")) for fault in document.faults):
+        document.check()
+    return CompetitionTerms(path.stem, one_line(section.name, 200), section.score, points)
 
 
 def _lies_in(folder: Path, root: Path) -> bool:

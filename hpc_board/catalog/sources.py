@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from hpc_board.catalog import archive, competition, single_file
 from hpc_board.catalog.folders import TASK_FILE, task_or_fault
 from hpc_board.catalog.imports import formats
+from hpc_board.domain.board_options import CompetitionTerms
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.imported import Imported
 from hpc_board.domain.user_board import PackedSource
@@ -205,7 +206,8 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
             f"{one_line(str(source), 300)}: the task gets the name of the file, which is not {NAME_WORDS}.",
             hint="Rename the file.",
         )
-    return Catalog(found.tasks, tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults))
+    faults = tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults)
+    return replace(found, faults=faults)
 
 
 def _with_source_name(error: DocumentError, folder: str, source: str) -> DocumentError:
@@ -236,6 +238,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
         competitions = _competitions_called(problem_set, competitions, shown)
     if competitions:
         found: list[Task | DocumentError] = []
+        terms, warnings = dict[str, CompetitionTerms](), list[str]()
         for each in competitions:
             try:
                 catalog = competition.read_competition(each)
@@ -243,8 +246,10 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
                 found.append(error)
             else:
                 found += [*catalog.tasks, *catalog.faults]
+                terms = {**catalog.competitions, **terms}
+                warnings += catalog.warnings
             _check_number(len(found), shown)
-        return _joint_catalog(found)
+        return replace(_joint_catalog(found), competitions=terms, warnings=tuple(warnings))
     if holders and problem_set is None:
         _check_number(len(holders), shown)
         common = root or competition.root_of(folder) or folder

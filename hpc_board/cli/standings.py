@@ -83,6 +83,7 @@ _version = click.option(
     "hpc-board show vectoradd_py --task-version previous",
     "hpc-board show vectoradd_py --by entrant",
     "hpc-board show --user ada --by entrant",
+    "hpc-board show --competition practice",
 )
 @_name_if_any
 @_gpus
@@ -96,6 +97,7 @@ _version = click.option(
 @click.option(
     "--user", metavar="NAME", help="A user's ranks on all boards, and newest runs.", shell_complete=user_names
 )
+@click.option("--competition", metavar="NAME", help="The overall standings of a competition, by the name of its file.")
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and numbers of entries.")
 def show(
     open_: Open,
@@ -110,6 +112,7 @@ def show(
     rank: int | None,
     version: str | None,
     user: str | None,
+    competition: str | None,
     versions: bool,
     as_json: bool,
 ) -> None:
@@ -129,10 +132,12 @@ def show(
         raise click.UsageError("--rank cannot be combined with --top, --from, --by, --all-users or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
-    if user is not None:
-        if name or gpus or rank is not None or of_rows or version or versions:
-            raise click.UsageError("--user can be combined with --by alone.")
-        _print_user(open_(), user, By(by), as_json=as_json)
+    if user is not None or competition is not None:
+        others = of_rows if competition is None else all_runs or place > 1 or by == "entrant" or user
+        if name or gpus or rank is not None or version or versions or others:
+            raise click.UsageError("--user can be combined with --by alone, --competition with --top.")
+        limit = None if all_users or (as_json and top is None) else top or _ROWS
+        _print_named(open_(), user or "", By(by), competition, limit, as_json=as_json)
         return
     if name is None:
         if versions or rank is not None or of_page or version:
@@ -311,6 +316,26 @@ def _print_leaders(board: Board, gpus: Sequence[str], *, as_json: bool) -> None:
         print_json([StandingsView(task=task, boards=[PageView.of(page) for page in pages]) for task, pages in found])
     else:
         print_blocks(*leaders_report(found, board.user))
+
+
+def _print_named(board: Board, user: str, by: By, competition: str | None, limit: int | None, *, as_json: bool) -> None:
+    if competition is None:
+        _print_user(board, user, by, as_json=as_json)
+    else:
+        _print_overall(board, competition, limit, as_json=as_json)
+
+
+def _print_overall(board: Board, competition: str, limit: int | None, *, as_json: bool) -> None:
+    from hpc_board.report.grading import overall_report
+    from hpc_board.report.views import view_of
+    from hpc_board.report.views.grading import OverallView
+
+    refresh(board)
+    found = board.standings.overall(competition, limit=limit)
+    if as_json:
+        print_json(view_of(OverallView, found))
+    else:
+        print_blocks(*overall_report(found, board.user))
 
 
 def _print_user(board: Board, user: str, by: By, *, as_json: bool) -> None:

@@ -40,6 +40,18 @@ YEAR_MIN, YEAR_MAX = 1970, 9998
 """The years of valid times: beyond them, a time may be out of range in another time zone."""
 
 
+class CompetitionTerms(msgspec.Struct, frozen=True):
+    """The competition of a leaderboard: its name and title, its score, and its rule of points, as text."""
+
+    name: str
+    title: str = ""
+    score: str = ""
+    points: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.name, self.score, self.points)))
+
+
 class BoardOptions(msgspec.Struct, frozen=True):
     """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
@@ -55,6 +67,7 @@ class BoardOptions(msgspec.Struct, frozen=True):
     members: tuple[str, ...] = ()
     code_shown: CodeShown = CodeShown.NEVER
     maintainers: tuple[str, ...] = ()
+    competition: CompetitionTerms | None = None
 
     def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
         """Return whether `user`, with these `groups` and this role, may see the leaderboard."""

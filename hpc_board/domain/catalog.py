@@ -1,9 +1,11 @@
 """The catalog: the tasks of a board by name, and the faults of task folders."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from hpc_board.domain.board_options import CompetitionTerms
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Task
@@ -13,12 +15,15 @@ from hpc_board.model.text import one_line
 class Catalog(msgspec.Struct, frozen=True):
     """The tasks of a board by name, and the faults of folders without a readable one.
 
-    `replaced` are the names of tasks in folders that leaderboards of users have, too.
+    `replaced` are the names of tasks in folders that leaderboards of users have, too. `competitions` has the terms of
+    each task of a competition, by its name; `warnings` are those of its file.
     """
 
     tasks: tuple[Task, ...]
     faults: tuple[DocumentError, ...] = ()
     replaced: tuple[str, ...] = ()
+    competitions: Mapping[str, CompetitionTerms] = {}
+    warnings: tuple[str, ...] = ()
 
     def task(self, name: str) -> Task:
         """Return the task called `name`.

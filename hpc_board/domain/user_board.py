@@ -11,8 +11,8 @@ from hpc_board.domain.board_options import UNCHANGED, BoardOptions, RequestedOpt
 from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.text import one_line
 
-_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown", "maintainers")
-_NOT_LISTED = ("members", "code shown", "maintainers")
+_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown", "maintainers", "competition")
+_NOT_LISTED = ("members", "code shown", "maintainers", "competition")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 
@@ -201,7 +201,7 @@ def _term(name: str, value: Any) -> str:
         return moment_words(value)
     if isinstance(value, tuple):
         return ", ".join(map(one_line, value)) or ("all" if name == "gpus" else "none")
-    return str(value).replace("_", " ")
+    return "none" if value is None else one_line(str(value).replace("_", " "), _SHOWN_CHARACTERS)
 
 
 def _shown(name: str, old: Any, new: Any) -> tuple[str, str]:

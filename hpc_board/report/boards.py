@@ -20,6 +20,7 @@ def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
     return (
         ("creator", one_line(terms.creator)),
         *((("maintainers", ", ".join(map(one_line, terms.maintainers))),) if terms.maintainers else ()),
+        *((("competition", one_line(str(terms.competition))),) if terms.competition else ()),
         ("visibility", terms.visibility.value),
         ("visible to", seen_by),
         ("code visible to", code),

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
-from hpc_board.domain.grading import Estimate, Grades, TaskGrade
+from hpc_board.domain.grading import Estimate, Grades, Overall, OverallRow, ScoreKind, Scoring, TaskGrade
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
-from hpc_board.report.formatting import moment_text, score_text, speedup_text, speedup_tone
+from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text, speedup_tone
+from hpc_board.report.standings import OVERLAPS, OVERLAPS_MEANING
 
 _UNCERTAIN = "Points such as 80 (50 to 100) depend on noise: the interval of the result includes a threshold."
 
@@ -101,3 +103,52 @@ def _cells(grade: TaskGrade) -> Iterator[Cell]:
 
 def _bounds(number: Estimate | None) -> tuple[float | None, ...]:
     return (None, None, None) if number is None else (number.value, number.low, number.high)
+
+
+def score_estimate_text(score: Estimate, scoring: Scoring) -> str:
+    """Return the score of a row in overall standings, in the unit of its kind, without its interval."""
+    if scoring.kind is ScoreKind.POINTS:
+        return f"{score.value:g}"
+    return f"{100 * score.value:.0f} %" if scoring.kind is ScoreKind.FAST else speedup_text(score.value)
+
+
+def overall_rank_text(row: OverallRow) -> str:
+    """Return the rank in overall standings, marked if it is a statistical tie with the row above."""
+    return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
+
+
+def overall_report(overall: Overall, user: str) -> Iterator[Block]:
+    """Yield the overall standings of a competition for the reader `user`, with the speedup on each task."""
+    rules = overall.scoring
+    others = {
+        "points": (rules.points is not None, lambda row: points_text(row.points)),
+        "geomean": (True, lambda row: speedup_estimate_text(row.geomean)),
+        rules.fast_name: (True, lambda row: f"{100 * row.fast.value:.0f} %"),
+    }
+    yield Heading(f"{one_line(overall.title or overall.competition)}: {count_text(len(overall.tasks), 'task')}")
+    yield table(
+        overall.rows,
+        (Column("RANK", right=True), overall_rank_text),
+        (Column("USER", flexible=True, least=12), lambda row: one_line(row.user) + " (you)" * (row.user == user)),
+        (Column(rules.name.upper(), right=True), lambda row: score_estimate_text(row.score, rules)),
+        *(
+            (Column(name.upper(), right=True, leaves=3), cell)
+            for name, (shown, cell) in others.items()
+            if shown and name != rules.name
+        ),
+        (Column("PASSED", right=True), lambda row: str(row.passed)),
+        *(
+            (Column(one_line(task, 20), right=True, leaves=2), partial(_task_cell, index=index))
+            for index, task in enumerate(overall.tasks)
+        ),
+        empty="No results yet.",
+    )
+    if overall.total > len(overall.rows):
+        yield Paragraph(f"{len(overall.rows)} of {count_text(overall.total, 'user')}.", Tone.QUIET)
+    if any(row.overlaps_above for row in overall.rows):
+        yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
+
+
+def _task_cell(row: OverallRow, index: int) -> str:
+    result = row.results[index]
+    return "-" if result is None else speedup_text(None if result.speedup is None else result.speedup.value) or "pass"

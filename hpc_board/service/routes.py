@@ -93,6 +93,8 @@ ROUTES: Mapping[str, Route] = {
     "standings.of_user": _PARTICIPANT,
     "standings.users": _PARTICIPANT,
     "standings.grades": _MANAGER,
+    "standings.competitions": _PARTICIPANT,
+    "standings.overall": _PARTICIPANT,
     "standings.placing": _ANYONE,
     "standings.placing_each": _ANYONE,
     "leaderboards.get": _PARTICIPANT,

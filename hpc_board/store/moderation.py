@@ -53,6 +53,7 @@ _TERMS = {
     "members": "members",
     "code_shown": "code shown",
     "maintainers": "maintainers",
+    "competition": "competition",
     "creator": "creator",
     "task": "task",
 }

@@ -205,6 +205,12 @@ CASES = (
     Case("admin-rerun", "admin rerun scan --gpu H100", "dean"),
     Case("admin-rerun.dry-run", "admin rerun scan --dry-run", "dean"),
     Case("admin-milestones", "admin milestones scan", "dean"),
+    Case(
+        "show.competition",
+        "show --competition beginner",
+        "dean",
+        before=("admin sync competition --problem-set beginner --force",),
+    ),
     Case("admin-grades", "admin grades --task scan --points pass:20,1x:50,2x:80", "dean"),
     Case("admin-stats", "admin stats", "dean"),
     Case(

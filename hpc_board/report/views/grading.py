@@ -31,11 +31,21 @@ class BoardResultView(View, frozen=True):
     speedup: float | None
     """the speedup over the reference; `null` if that was not timed"""
     speedup_low: float | None
+    """the lower bound of its 80 % confidence interval, that of the score alone for a reference of few runs"""
     speedup_high: float | None
     submission: int
     run: int
     submitted_at: Moment
     emulated: bool
+
+
+class ScoringView(View, frozen=True):
+    """The rules of a competition."""
+
+    name: str
+    """the score that ranks: `points`, `geomean`, `sum` or `fast_P`"""
+    p: float
+    """the speedup of `fast_P`, 1 by default"""
 
 
 class EstimateView(View, frozen=True):
@@ -80,3 +90,44 @@ class GradesView(View, frozen=True):
     """the names of the tasks"""
     rows: list[GradeView]
     """the users, by name"""
+
+
+class OverallRowView(View, frozen=True):
+    """A user in the overall standings."""
+
+    rank: int
+    """the rank by the score; equal scores share one"""
+    user: str
+    score: EstimateView
+    """the number that ranks"""
+    geomean: EstimateView
+    """the geometric mean of the speedups; a task without a pass, or slower than its reference, counts as 1"""
+    sum: EstimateView
+    """the sum of the speedups"""
+    fast: EstimateView
+    """the share of tasks with a speedup above `p`"""
+    points: EstimateView | None
+    """the sum of the points; `null` without a rule"""
+    passed: int
+    """the number of tasks with a passing ranked run"""
+    overlaps_above: bool
+    """true for a [statistical tie](results.md#statistical-ties) with the row above"""
+    results: list[BoardResultView | None]
+    """the result on each of `tasks`; `null` without a passing ranked run"""
+
+
+class OverallView(View, frozen=True):
+    """The overall standings of a competition."""
+
+    competition: str
+    """the name of the competition"""
+    title: str | None
+    """its title"""
+    scoring: ScoringView
+    """its rules"""
+    tasks: list[str]
+    """the names of its tasks"""
+    total: int
+    """the number of users with a result"""
+    rows: list[OverallRowView]
+    """the users, best first"""

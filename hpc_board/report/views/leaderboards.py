@@ -6,6 +6,19 @@ from hpc_board.domain.user_board import Difference, Plan, Synced
 from hpc_board.report.views import Lines, Moment, View, moment, view_of
 
 
+class CompetitionTermsView(View, frozen=True):
+    """The competition of a leaderboard."""
+
+    name: str
+    """its name"""
+    title: str | None
+    """its title"""
+    score: str | None
+    """its score; `null` for the points, or without a rule for the geometric mean of the speedups"""
+    points: str | None
+    """the [rule](grading.md#rules) of its points"""
+
+
 class OptionsView(View, frozen=True):
     """The options of a board."""
 
@@ -23,6 +36,8 @@ class OptionsView(View, frozen=True):
     """`never`, or `after_deadline`: the time from which participants see each other's files"""
     maintainers: list[str]
     """the users, and groups with a `@`, with the creator's rights"""
+    competition: CompetitionTermsView | None
+    """the [competition](boards.md#competitions) that it belongs to"""
 
 
 class ChangeView(View, frozen=True):

@@ -37,6 +37,7 @@ PRINTED = (
     (("show",), standings.RanksView, "with `--rank`"),
     (("show",), standings.VersionsView, "with `--versions`"),
     (("show",), standings.UserPageView, "with `--user`"),
+    (("show",), grading.OverallView, "with `--competition`"),
     (("show-personal",), standings.OwnStandingsView, ""),
     (("history",), standings.HistoriesView, ""),
     (("code",), runs.CodeView, ""),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -38,9 +39,11 @@ def course(tmp_path: Path) -> Recorded:
 
 def call(place: Recorded, user: str, *argv: str | Path) -> Result:
     """The output of a command of `user`."""
-    return CliRunner().invoke(
-        cli, [*map(str, argv)], obj=lambda: Board(settings.load(place.settings, {}), user=user), catch_exceptions=False
-    )
+
+    def opened() -> Board:
+        return Board(settings.load(place.settings, {}), user=user, warn=lambda text: click.echo(text, err=True))
+
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=opened, catch_exceptions=False)
 
 
 def measured(place: Recorded, task: str, user: str, speedup: float, *, spread: float = 0.0, days: int = 0) -> int:
