@@ -251,6 +251,7 @@ def test_a_board_is_made_of_a_folder_and_has_its_own_name_gpus_and_deadline(plac
         "members": [],
         "code_shown": "never",
         "maintainers": [],
+        "competition": None,
     }
     task = of(place, "eve").tasks.get("course.1")
     assert (task.name, task.gpus, task.deadline) == ("course.1", ("H100",), datetime(2100, 1, 1, 12, tzinfo=UTC))
