@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Task
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
     check_key,
@@ -84,7 +85,7 @@ class Submissions:
                 find_task=find_task,
                 gpus=self._context.settings.gpus,
                 now=now,
-                after_deadline=self._context.is_admin,
+                closes_at=self._closes_at,
                 served=self._context.installation.served,
                 user=self._context.user,
             )
@@ -93,8 +94,18 @@ class Submissions:
         for parent in dict.fromkeys(each.origin.parent for each in drafts if each.origin.parent is not None):
             self._check_parent(parent)
         for task_name in dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now)):
-            self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
+            if self._context.editor.board(task_name) is not None:
+                self._context.warn(f"the deadline of {task_name} has passed; the submission is late and gets no rank.")
+            else:
+                self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
+
+    def _closes_at(self, task: Task) -> datetime | None:
+        """Return the last moment at which the user may submit to a task; None without an end, as for an admin."""
+        if self._context.is_admin:
+            return None
+        board, person = self._context.editor.board(task.name), self._context.person()
+        return task.deadline if board is None else board.options.closes_at(person.name, person.groups)
 
     def _check_parent(self, number: int) -> None:
         if not self._context.has_database():

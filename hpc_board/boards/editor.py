@@ -10,16 +10,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.accounts import unknown_accounts
+from hpc_board.accounts import groups_of, unknown_accounts
 from hpc_board.domain.board_options import (
     BoardOptions,
     CodeShown,
     CompetitionTerms,
+    Extension,
     RequestedOptions,
     Visibility,
+    deadline_of,
     moment_words,
 )
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.clock import span_of
 from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, unfit_gpus
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.user_board import (
@@ -40,6 +43,10 @@ from hpc_board.model.text import one_line
 from hpc_board.store import Store
 from hpc_board.store.boards import NewChange, Newest
 
+_EXTENSION_WORDS = (
+    'Use --extend USER:+2d or @GROUP:+2d, from the deadline of the board, USER:"2030-12-31 18:00", or USER:none.'
+)
+
 
 class BoardUser(msgspec.Struct, frozen=True):
     """The user of a client: name, groups and role."""
@@ -55,6 +62,18 @@ class BoardUser(msgspec.Struct, frozen=True):
     def manages(self, terms: BoardOptions) -> bool:
         """Return whether the user has all rights on a leaderboard with these terms."""
         return terms.managed_by(self.name, self.groups, self.role)
+
+    def shown(self, board: CreatedBoard) -> CreatedBoard:
+        """Return a leaderboard with the options that the user may see."""
+        return replace(board, change=self.shown_change(board.change))
+
+    def shown_change(self, change: BoardChange) -> BoardChange:
+        """Return a change with the options that the user may see, and its reason if it did nothing else."""
+        if self.manages(change.options):
+            return change
+        options = change.options.shown_to(self.name, self.groups)
+        reason = change.reason if options.extensions == change.options.extensions else ""
+        return replace(change, options=options, reason=reason)
 
 
 class LeaderboardEditor:
@@ -78,7 +97,11 @@ class LeaderboardEditor:
         if not newest:
             return of_settings
         hidden = _hidden_from(self._person(), newest)
-        seen = {each.name: each.task for each in newest if isinstance(each, CreatedBoard) and each.name not in hidden}
+        seen = {
+            each.name: _task_of(each, self._person())
+            for each in newest
+            if isinstance(each, CreatedBoard) and each.name not in hidden
+        }
         tasks = {task.name: task for task in of_settings.tasks if task.name not in hidden} | seen
         replaced = tuple(task.name for task in of_settings.tasks if task.name in seen)
         return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
@@ -89,12 +112,12 @@ class LeaderboardEditor:
         if newest and name in _hidden_from(self._person(), newest):
             return None
         board = next((each for each in newest if each.name == name), None)
-        return board.task if isinstance(board, CreatedBoard) else of_settings(name)
+        return _task_of(board, self._person()) if isinstance(board, CreatedBoard) else of_settings(name)
 
     def visible(self) -> tuple[CreatedBoard, ...]:
         """Return the leaderboards that are visible to the user, by name."""
         person = self._person()
-        return tuple(board for board in self._boards() if person.sees(board.options))
+        return tuple(person.shown(board) for board in self._boards() if person.sees(board.options))
 
     def hidden(self) -> frozenset[str]:
         """Return the names of leaderboards that are hidden from the user, also of deleted ones."""
@@ -118,7 +141,7 @@ class LeaderboardEditor:
         """Return the leaderboard of this name; None if none is visible to the user."""
         newest = {each.name: each for each in self._newest()}
         found, person = newest.get(name), self._person()
-        return found if isinstance(found, CreatedBoard) and person.sees(found.options) else None
+        return person.shown(found) if isinstance(found, CreatedBoard) and person.sees(found.options) else None
 
     def manages(self, name: str) -> bool:
         """Return whether the user has all rights on the leaderboard `name`, which is not a task of the settings."""
@@ -127,15 +150,27 @@ class LeaderboardEditor:
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
-        return () if name in self.hidden() else self._store.boards.changes(name)
+        if name in self.hidden():
+            return ()
+        person, changes = self._person(), self._store.boards.changes(name)
+        shown = [person.shown_change(change) for change in changes]
+        # A change of others' extensions alone is theirs to see.
+        alike = [
+            bool(index)
+            and change.options != changes[index - 1].options
+            and (shown[index].options, change.task_version, change.action)
+            == (shown[index - 1].options, changes[index - 1].task_version, Action.UPDATE)
+            for index, change in enumerate(changes)
+        ]
+        return tuple(change for change, is_alike in zip(shown, alike, strict=True) if not is_alike)
 
     def shows_code(self, name: str, submitted_at: datetime, now: datetime) -> bool:
         """Return whether participants may read others' submissions of that time to the leaderboard `name`.
 
         The terms must have promised it before the submission, and must still do so.
         """
-        board = self.board(name)
-        if board is None or not board.options.shows_code(now):
+        board = next((each for each in self._boards() if each.name == name), None)
+        if board is None or not self._person().sees(board.options) or not board.options.shows_code(now):
             return False
         promised_at = board.change.at
         for change in reversed(self._store.boards.changes(name)):
@@ -295,7 +330,8 @@ class LeaderboardEditor:
                 )
                 for plan in plans
                 if plan.action is not Action.UPDATE or plan.differences
-            ]
+            ],
+            groups_of,
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
@@ -359,6 +395,9 @@ class LeaderboardEditor:
             "members": _users(terms.members, options.members, options.no_members, "member"),
             "maintainers": _users(terms.maintainers, options.maintainers, options.no_maintainers, "maintainer"),
         }
+        if options.late is not None:
+            changes["late_seconds"] = _late_seconds(options.late)
+        changes["extensions"] = _extensions(terms.extensions, options.extend, changes["deadline"])
         if options.closed is not None:
             changes["visibility"] = Visibility.CLOSED if options.closed else Visibility.PUBLIC
         if options.show_code is not None:
@@ -520,7 +559,63 @@ def unknown_users(plan: Plan) -> tuple[str, ...]:
 
 
 def _named(terms: BoardOptions) -> tuple[str, ...]:
-    return (*terms.members, *terms.maintainers)
+    return (*terms.members, *terms.maintainers, *(each.user for each in terms.extensions))
+
+
+def _task_of(board: CreatedBoard, person: BoardUser) -> Task:
+    """Return the task of a leaderboard with the user's own deadline."""
+    import dataclasses
+
+    deadline = board.options.deadline_of(person.name, person.groups)
+    return board.task if deadline == board.task.deadline else dataclasses.replace(board.task, deadline=deadline)
+
+
+def _late_seconds(words: str) -> int | None:
+    """Return the time for late submissions in words such as "+2d"; None for "any", 0 for "none".
+
+    Raises:
+        InputError: it is invalid.
+    """
+    if words in ("any", "none"):
+        return None if words == "any" else 0
+    try:
+        return int(span_of(words.removeprefix("+")).total_seconds())
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f'invalid time for late submissions "{one_line(words, 80)}".',
+            hint='Use --late with a time after the deadline, such as "+2d", "any" or "none".',
+        ) from error
+
+
+def _extensions(
+    before: tuple[Extension, ...], requested: Sequence[str], deadline: datetime | None
+) -> tuple[Extension, ...]:
+    """Return the extensions of a leaderboard with this deadline after the requested changes.
+
+    Raises:
+        InputError: one is invalid.
+    """
+    found = {each.user: each for each in before}
+    for each in requested:
+        user, _, words = each.partition(":")
+        if not re.fullmatch(ACCOUNT_PATTERN, user):
+            raise InputError(f'"{one_line(each, 80)}" is not a valid extension.', hint=_EXTENSION_WORDS)
+        if deadline is None:
+            raise InputError("a board without a deadline has no extensions.", hint="Add --deadline.")
+        found.pop(user, None)
+        try:
+            until = deadline_of(words, deadline)
+        except ValueError as error:
+            raise InputError(f'"{one_line(each, 80)}" is not a valid extension.', hint=_EXTENSION_WORDS) from error
+        if until is not None and until <= deadline:
+            raise InputError(
+                f"the extension of {user} until {moment_words(until)} is not after the deadline, "
+                f"{moment_words(deadline)}.",
+                hint=_EXTENSION_WORDS,
+            )
+        if until is not None:
+            found[user] = Extension(user, until)
+    return tuple(found.values())
 
 
 def synced(

@@ -64,6 +64,7 @@ def page(
         # A GPU that the task no longer names has left its leaderboards.
         named = {each.name for each in present.milestones if each.shown_on(gpu)}
         milestones = tuple(mark for mark in milestones if mark.name in named)
+    late = store.standings.late(shown.name, shown.version, gpu) if rows is Rows.USERS else ()
     return Page(
         gpu=gpu,
         version=shown.version,
@@ -72,5 +73,6 @@ def page(
         offset=offset,
         own=found.own and replace(found.own, harness=shown.harness),
         milestones=milestones,
+        late=late,
         reference=found.reference,
     )

@@ -39,6 +39,11 @@ _members = click.option(
 _maintainers = click.option(
     "--maintainer", "maintainers", metavar="WHO", multiple=True, help="User or @group with the rights of the creator."
 )
+_late = click.option(
+    "--late",
+    metavar="D",
+    help='Accept late submissions, without a rank, for "+2d" after the deadline, "any" or "none".',
+)
 _reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
@@ -57,6 +62,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @_maintainers
 @click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
 @format_option
+@_late
 @_reason
 @_yes
 @_dry_run
@@ -71,6 +77,7 @@ def create(
     maintainers: tuple[str, ...],
     show_code: bool,
     format_name: str | None,
+    late: str | None,
     reason: str,
     yes: bool,
     dry_run: bool,
@@ -87,7 +94,13 @@ def create(
         raise click.UsageError("expected NAME and SOURCE, or only SOURCE.")
     board = open_()
     options = RequestedOptions(
-        deadline, gpus or None, closed or None, members, show_code=show_code or None, maintainers=maintainers
+        deadline,
+        gpus or None,
+        closed or None,
+        members,
+        show_code=show_code or None,
+        maintainers=maintainers,
+        late=late,
     )
     request = BoardRequest(_source(board, words[-1], format_name), words[0] if len(words) == 2 else None, options)
     plans = board.leaderboards.plan(request)
@@ -107,6 +120,7 @@ def create(
     "hpc-board update softmax --deadline 2031-01-07 --reason 'a week more'",
     "hpc-board update softmax ./softmax_task --dry-run",
     "hpc-board update softmax --closed --member ada,@students",
+    "hpc-board update softmax --extend ada:+2d --reason 'was ill'",
     "hpc-board update softmax --history",
 )
 @click.argument("name", shell_complete=created_names)
@@ -119,6 +133,13 @@ def create(
 @_maintainers
 @click.option("--no-maintainer", "no_maintainers", metavar="WHO", multiple=True, help="Remove a maintainer.")
 @click.option("--show-code/--hide-code", default=None, help="Publish submitted files after the deadline, or never.")
+@_late
+@click.option(
+    "--extend",
+    metavar="WHO:D",
+    multiple=True,
+    help='Later deadline of a user or @group: "ada:+2d" from the deadline, "ada:2030-12-31", "ada:none".',
+)
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
@@ -136,6 +157,8 @@ def update(
     maintainers: tuple[str, ...],
     no_maintainers: tuple[str, ...],
     show_code: bool | None,
+    late: str | None,
+    extend: tuple[str, ...],
     force: bool,
     history: bool,
     reason: str,
@@ -159,6 +182,8 @@ def update(
         show_code,
         maintainers,
         no_maintainers,
+        extend,
+        late,
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:

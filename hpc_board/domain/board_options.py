@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from hpc_board.domain.clock import span_of
+from hpc_board.domain.clock import span_of, span_words
 from hpc_board.domain.roles import Role, includes_user
+from hpc_board.model.text import one_line
 
 DEADLINE_WORDS = (
     'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC without a time '
@@ -52,12 +53,22 @@ class CompetitionTerms(msgspec.Struct, frozen=True):
         return ", ".join(filter(None, (self.name, self.score, self.points)))
 
 
+class Extension(msgspec.Struct, frozen=True):
+    """The later deadline of one user, or of a group with a `@`."""
+
+    user: str
+    until: datetime
+
+
 class BoardOptions(msgspec.Struct, frozen=True):
     """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
     Empty `gpus` mean every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
     leaderboard; its creator, its `maintainers` and the admins always see it. Maintainers, users and groups too, have
     the creator's rights on it.
+
+    `late_seconds` is the time after a user's deadline in which their submissions are accepted as late ones: none if it
+    is 0, any if it is None.
     """
 
     creator: str
@@ -68,6 +79,28 @@ class BoardOptions(msgspec.Struct, frozen=True):
     code_shown: CodeShown = CodeShown.NEVER
     maintainers: tuple[str, ...] = ()
     competition: CompetitionTerms | None = None
+    extensions: tuple[Extension, ...] = ()
+    late_seconds: int | None = 0
+
+    def deadline_of(self, user: str, groups: Collection[str]) -> datetime | None:
+        """Return the deadline of `user`, who is in `groups`: the latest of the leaderboard's and their extensions."""
+        if self.deadline is None:
+            return None
+        theirs = (each.until for each in self.extensions if includes_user((each.user,), user, groups))
+        return max([self.deadline, *theirs])
+
+    def closes_at(self, user: str, groups: Collection[str]) -> datetime | None:
+        """Return the last moment at which `user` may submit, late submissions included; None without an end."""
+        deadline = self.deadline_of(user, groups)
+        return None if deadline is None else self._late_end(deadline)
+
+    def _late_end(self, deadline: datetime) -> datetime | None:
+        return None if self.late_seconds is None else deadline + timedelta(seconds=self.late_seconds)
+
+    def shown_to(self, user: str, groups: Collection[str]) -> "BoardOptions":
+        """Return the options as `user` sees them who does not manage the leaderboard: with their own extensions."""
+        own = tuple(each for each in self.extensions if includes_user((each.user,), user, groups))
+        return msgspec.structs.replace(self, extensions=own)
 
     def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
         """Return whether `user`, with these `groups` and this role, may see the leaderboard."""
@@ -84,8 +117,14 @@ class BoardOptions(msgspec.Struct, frozen=True):
         return role is Role.ADMIN or (its_own and role.may_act_as(Role.CREATOR))
 
     def shows_code(self, now: datetime) -> bool:
-        """Return whether participants may read other users' submissions; always False without a deadline."""
-        return self.code_shown is CodeShown.AFTER_DEADLINE and is_past(self.deadline, now)
+        """Return whether participants may read other users' submissions; always False without a deadline.
+
+        The last extension and the end of late submissions, if they have one, have to be past, too.
+        """
+        if self.code_shown is CodeShown.NEVER or self.deadline is None:
+            return False
+        last = max([self.deadline, *(each.until for each in self.extensions)])
+        return is_past(self._late_end(last) or last, now)
 
 
 def is_past(deadline: datetime | None, now: datetime) -> bool:
@@ -141,6 +180,18 @@ def moment_words(moment: datetime | None) -> str:
     return "none" if moment is None else f"{_minute_text(moment.astimezone())} {moment.astimezone():%Z}"
 
 
+def extension_words(extension: Extension) -> str:
+    """Format an extension: "ada until 2030-12-31 18:00 UTC"."""
+    return f"{one_line(extension.user)} until {moment_words(extension.until)}"
+
+
+def late_words(seconds: int | None) -> str:
+    """Format the time for late submissions: "none", "any time", "48 h after the deadline"."""
+    if not seconds:
+        return "any time" if seconds is None else "none"
+    return f"{span_words(seconds)} after the deadline"
+
+
 def utc_words(moment: datetime | None) -> str:
     """Format a time as `moment_words` does, in UTC, for text with readers in several time zones."""
     return "none" if moment is None else f"{_minute_text(moment.astimezone(UTC))} UTC"
@@ -164,7 +215,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     """Requested terms of a leaderboard, in the user's words; None keeps the present value.
 
     `gpus` and the lists of users may hold commas, `gpus` also "all". `members` are added, `no_members` removed, and so
-    are maintainers.
+    are maintainers. `extend` has the users and groups with later deadlines, as in "ada:+2d". `late` is the time for
+    late submissions, "any" or "none".
     """
 
     deadline: str | None = None
@@ -175,6 +227,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     show_code: bool | None = None
     maintainers: tuple[str, ...] = ()
     no_maintainers: tuple[str, ...] = ()
+    extend: tuple[str, ...] = ()
+    late: str | None = None
 
 
 UNCHANGED = RequestedOptions()

@@ -225,6 +225,7 @@ class Run(msgspec.Struct, frozen=True):
     reused: bool = False
     origin: Origin = NO_ORIGIN
     reference: Reference | None = None
+    due_at: datetime | None = None
 
     @property
     def speedup(self) -> Speedup | None:
@@ -232,6 +233,11 @@ class Run(msgspec.Struct, frozen=True):
         if self.reference is None or self.score_s is None:
             return None
         return self.reference.speedup(self.score_s, self.interval)
+
+    @property
+    def late_seconds(self) -> float | None:
+        """Return the time by which its submission missed the deadline; None for one in time."""
+        return None if self.due_at is None else (self.created_at - self.due_at).total_seconds()
 
     @property
     def author(self) -> str:

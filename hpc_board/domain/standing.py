@@ -64,14 +64,18 @@ class Rows(StrEnum):
 
 
 class MarkKind(StrEnum):
-    """The kind of an unranked row: the task's own reference, or a milestone of its author."""
+    """The kind of an unranked row: the task's own reference, a milestone of its author, or a late submission."""
 
     REFERENCE = "reference"
     MILESTONE = "milestone"
+    LATE = "late"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A time on a board that has no rank; `name` says whose it is. That of the reference is of no single run."""
+    """A time on a board that has no rank; `name` says whose it is. That of the reference is of no single run.
+
+    `due_at` is the deadline that a late submission missed.
+    """
 
     kind: MarkKind
     name: str
@@ -82,12 +86,21 @@ class Mark(msgspec.Struct, frozen=True):
     file_name: str = ""
     trust: str = ""
     emulated: bool = False
+    due_at: datetime | None = None
+
+    @property
+    def late_seconds(self) -> float | None:
+        """Return the time by which a late submission missed the deadline; None for other marks."""
+        if self.due_at is None or self.submitted_at is None:
+            return None
+        return (self.submitted_at - self.due_at).total_seconds()
 
 
 class Page(msgspec.Struct, frozen=True):
     """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
 
-    `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's.
+    `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's,
+    and `late` the best late runs of users, which have no rank.
     """
 
     gpu: str
@@ -98,11 +111,12 @@ class Page(msgspec.Struct, frozen=True):
     own: Standing | None = None
     milestones: tuple[Mark, ...] = ()
     reference: Reference | None = None
+    late: tuple[Mark, ...] = ()
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """Return the milestones and the reference, the fastest first."""
-        found = list(self.milestones)
+        """Return the milestones, the late runs and the reference, the fastest first."""
+        found = [*self.milestones, *self.late]
         if self.reference is not None:
             found.append(Mark(MarkKind.REFERENCE, str(MarkKind.REFERENCE), self.reference.median_s))
         return tuple(sorted(found, key=lambda mark: mark.score_s))

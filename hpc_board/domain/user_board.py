@@ -7,12 +7,22 @@ from typing import Any
 
 import msgspec
 
-from hpc_board.domain.board_options import UNCHANGED, BoardOptions, RequestedOptions, moment_words
+from hpc_board.domain.board_options import (
+    UNCHANGED,
+    BoardOptions,
+    RequestedOptions,
+    extension_words,
+    late_words,
+    moment_words,
+)
 from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.text import one_line
 
-_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown", "maintainers", "competition")
-_NOT_LISTED = ("members", "code shown", "maintainers", "competition")
+_TERMS = (
+    *("deadline", "gpus", "visibility", "members", "code_shown", "maintainers", "competition"),
+    *("extensions", "late_seconds"),
+)
+_NOT_LISTED = ("members", "code shown", "maintainers", "competition", "extensions", "late")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 
@@ -193,12 +203,17 @@ def _of_terms(old: BoardOptions, new: BoardOptions) -> Iterator[Difference]:
     for name in _TERMS:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            yield Difference(name.replace("_", " "), _term(name, before), _term(name, after))
+            word = name.removesuffix("_seconds").replace("_", " ")
+            yield Difference(word, _term(name, before), _term(name, after))
 
 
 def _term(name: str, value: Any) -> str:
     if name == "deadline":
         return moment_words(value)
+    if name == "late_seconds":
+        return late_words(value)
+    if name == "extensions":
+        return ", ".join(extension_words(each) for each in value) or "none"
     if isinstance(value, tuple):
         return ", ".join(map(one_line, value)) or ("all" if name == "gpus" else "none")
     return "none" if value is None else one_line(str(value).replace("_", " "), _SHOWN_CHARACTERS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.board_options import BoardOptions, Visibility, moment_words
+from hpc_board.domain.board_options import BoardOptions, Visibility, extension_words, late_words, moment_words
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, change_summary
 from hpc_board.model.task import OWN
 from hpc_board.model.text import one_line
@@ -24,6 +24,8 @@ def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
         ("visibility", terms.visibility.value),
         ("visible to", seen_by),
         ("code visible to", code),
+        *((("extensions", ", ".join(map(extension_words, terms.extensions))),) if terms.extensions else ()),
+        *((("late submissions", late_words(terms.late_seconds)),) if terms.late_seconds != 0 else ()),
     )
 
 

@@ -59,6 +59,7 @@ def remarks_text(run: Run) -> str:
     parts = (
         "" if run.state.ended else at_runner(run),
         "removed" if remarks.removal else "",
+        "" if run.due_at is None else "late",
         f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
         one_line(remarks.notes[-1].text if remarks.notes else run.note, NOTE_CHARACTERS_MAX),
     )

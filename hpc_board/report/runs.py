@@ -6,6 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.clock import span_words
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.origin import tag_words
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
@@ -223,6 +225,11 @@ def _removal_blocks(run: Run) -> Iterator[Block]:
     removal = run.remarks.removal
     if removal is not None:
         yield Paragraph(f"Not in the standings: {removal_text(removal)}", Tone.BAD)
+    if run.late_seconds is not None:
+        late = f"late by {span_words(run.late_seconds)}; the deadline was {moment_words(run.due_at)}"
+        yield Paragraph(
+            f"Not in the standings: {late}." if run.mode is Mode.RANKED else f"{late.capitalize()}.", Tone.BAD
+        )
 
 
 def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:

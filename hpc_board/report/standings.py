@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.clock import span_words
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
@@ -108,6 +109,8 @@ class Line(msgspec.Struct, frozen=True):
     def user(self, counts: str = "counts on the board") -> str:
         """Return the name; among the reader's own runs, `counts` for the one that counts."""
         match self.row:
+            case Mark(kind=MarkKind.LATE, name=name):
+                return one_line(name) + (" (you)" if name == self.reader else "")
             case Mark(name=name):
                 return f"[{one_line(name)}]"
             case Run(user=user):
@@ -126,8 +129,8 @@ class Line(msgspec.Struct, frozen=True):
                     "" if row.harness == ISOLATED else own,
                     "emulated" if row.emulated else "",
                 )
-            case Mark(kind=kind, emulated=emulated):
-                words = (str(kind) if kind is MarkKind.MILESTONE else "", "emulated" if emulated else "", "")
+            case Mark() as mark:
+                words = (mark_text(mark), "emulated" if mark.emulated else "", "")
             case Run(remarks=remarks):
                 return f"removed: {one_line(remarks.removal.reason)}" if remarks.removal else "removed"
         return ", ".join(filter(None, words))
@@ -135,6 +138,13 @@ class Line(msgspec.Struct, frozen=True):
     @property
     def _at(self) -> datetime | None:
         return self.row.created_at if isinstance(self.row, Run) else self.row.submitted_at
+
+
+def mark_text(mark: Mark) -> str:
+    """Return the kind of a row without a rank in words: "milestone", "late by 2 h"; empty for the reference."""
+    if mark.late_seconds is not None:
+        return f"late by {span_words(mark.late_seconds)}"
+    return "" if mark.kind is MarkKind.REFERENCE else str(mark.kind)
 
 
 def rank_text(row: Standing) -> str:

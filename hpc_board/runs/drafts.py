@@ -116,7 +116,7 @@ def draft(
     find_task: Callable[[str], Task],
     gpus: Sequence[Gpu],
     now: datetime,
-    after_deadline: bool = False,
+    closes_at: Callable[[Task], datetime | None] = lambda task: task.deadline,
     served: bool = False,
     user: str = "",
 ) -> Draft:
@@ -125,7 +125,8 @@ def draft(
     The request must agree with the header: the same task, and only GPUs that the header names. Its GPUs may hold commas
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
     by accident. `rules` are the settings' for the options of jobs. `find_task` raises InputError for an unknown name.
-    `after_deadline` skips the check of the deadline. On a `served` board all runs need the isolation of their GPU.
+    `closes_at` returns the last moment to submit to a task, None without an end. On a `served` board all runs need the
+    isolation of their GPU.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note is invalid.
@@ -134,8 +135,7 @@ def draft(
     source, asked = request.source, header(request.source)
     task = _task(request.task, asked, find_task)
     mode = mode_called(request.mode)
-    if not after_deadline:
-        _check_deadline(task, now)
+    _check_deadline(task, closes_at(task), now)
     check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, request.gpus, asked, gpus)
@@ -319,10 +319,10 @@ def is_over(task: Task, now: datetime) -> bool:
     return is_past(task.deadline, now)
 
 
-def _check_deadline(task: Task, now: datetime) -> None:
-    if task.deadline is not None and is_over(task, now):
+def _check_deadline(task: Task, closes_at: datetime | None, now: datetime) -> None:
+    if closes_at is not None and is_past(closes_at, now):
         raise Refused(
-            deadline_refusal(task.name, task.deadline, now),
+            deadline_refusal(task.name, closes_at, now),
             hint="`hpc-board list` shows the tasks that are open.",
         )
 

@@ -9,12 +9,15 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal, is_past
+from hpc_board.domain.moderation import RERUN, Sender
+from hpc_board.domain.roles import GROUP
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, plain_text, time_text
+from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, moment, plain_text, time_text
 from hpc_board.store.sqlite import Database, Row
 
 Newest = CreatedBoard | BoardChange
@@ -24,6 +27,23 @@ _VERSION_KEYS = frozenset({"name", "files", "tests", "benchmarks"})
 """The keys of a task's definition that are large and equal for all leaderboards of a version: `tasks` has them."""
 
 _NEWEST = "SELECT MAX(id) AS id FROM boards GROUP BY name ORDER BY name"
+
+# A rerun is as late as the submission that it repeats.
+_MAY_BE_LATE = """
+WITH RECURSIVE repeated (id, original) AS (
+    SELECT id, id FROM submissions WHERE task = :task
+    UNION
+    SELECT repeated.id, CAST(remarks.text AS INTEGER)
+      FROM repeated
+     CROSS JOIN remarks ON remarks.submission = repeated.original AND remarks.action = :rerun)
+SELECT submissions.id, submissions.user, MIN(sent.submitted_at) AS sent_at
+  FROM repeated
+ CROSS JOIN submissions ON submissions.id = repeated.id
+ CROSS JOIN submissions AS sent ON sent.id = repeated.original
+ WHERE submissions.milestone = ''
+ GROUP BY submissions.id
+HAVING sent_at > :deadline OR EXISTS (SELECT 1 FROM late WHERE late.submission = submissions.id)
+"""
 
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
 
@@ -78,8 +98,12 @@ class BoardGateway:
         with self._file.reading() as db:
             return _entries(db, task, version)
 
-    def change(self, new: Sequence[NewChange]) -> None:
+    def change(
+        self, new: Sequence[NewChange], groups_of: Callable[[str], Collection[str]] = lambda _: frozenset()
+    ) -> None:
         """Store changes of boards, each with the version of its task; all or none.
+
+        Submissions become late or timely by the new deadlines of their users, who are in `groups_of`.
 
         Raises:
             InputError: another user has changed one of the boards since its author looked at it.
@@ -87,7 +111,12 @@ class BoardGateway:
         """
         with self._file.writing() as db:
             for each in new:
+                former = _newest(db, each.name)
                 _add(db, each)
+                if each.task is not None and (
+                    former is None or not _same_deadlines(_change(former).options, each.options)
+                ):
+                    _mark_late_anew(db, each.name, each.options, groups_of)
 
 
 def is_closed(db: Database, name: str) -> bool:
@@ -104,8 +133,40 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(decoded(Entries, row) for row in db.query(_ENTRIES, [task, version]))
 
 
-def check_takes(db: Database, task: Task, at: datetime, deleted: Collection[str]) -> None:
-    """Check that the newest change of the board of `task`, if any, allows submissions at the time `at`.
+def mark_late(db: Database, submission: int, name: str, user: str, groups: Collection[str], at: datetime) -> None:
+    """Mark a new submission of `user` to a board as late if it comes after their deadline."""
+    if row := _newest(db, name):
+        due_at = _change(row).options.deadline_of(user, groups)
+        if due_at is not None and is_past(due_at, at):
+            db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
+
+
+def _same_deadlines(one: BoardOptions, other: BoardOptions) -> bool:
+    return (one.deadline, one.extensions) == (other.deadline, other.extensions)
+
+
+def _mark_late_anew(
+    db: Database, name: str, options: BoardOptions, groups_of: Callable[[str], Collection[str]]
+) -> None:
+    """Mark the submissions to a board that are late by these options, and no others."""
+    deadline = "" if options.deadline is None else time_text(options.deadline)
+    groups: dict[str, Collection[str]] = {}
+    for row in list(db.query(_MAY_BE_LATE, {"task": name, "deadline": deadline, "rerun": RERUN})):
+        user = row["user"]
+        if any(each.user.startswith(GROUP) for each in options.extensions) and user not in groups:
+            groups[user] = groups_of(user)
+        due_at = options.deadline_of(user, groups.get(user, ()))
+        is_late = due_at is not None and is_past(due_at, moment(row["sent_at"]))
+        db.delete("late", "submission = ?", [row["id"]])
+        if is_late and due_at is not None:
+            db.insert("late", {"submission": row["id"], "due_at": time_text(due_at)})
+            ranking.withdraw(db, row["id"])
+        else:
+            ranking.readmit(db, row["id"])
+
+
+def check_takes(db: Database, task: Task, user: str, sender: Sender, at: datetime, deleted: Collection[str]) -> None:
+    """Check that the newest change of the board of `task`, if any, allows submissions of `user` at the time `at`.
 
     `deleted` are the boards that were deleted before the submission was drafted: their names are tasks of the settings.
 
@@ -116,7 +177,7 @@ def check_takes(db: Database, task: Task, at: datetime, deleted: Collection[str]
     if row := _newest(db, task.name):
         newest = _change(row)
         if newest.task_version is not None:
-            deadline = newest.options.deadline
+            deadline = newest.options.closes_at(user, sender.groups)
         elif task.name not in deleted:
             raise Refused(
                 f"the board {task.name} no longer accepts submissions: it was deleted by {one_line(newest.by_user)}.",
@@ -137,13 +198,13 @@ def _add(db: Database, new: NewChange) -> None:
             )
         if new.leave is not None and row["task_version"] is not None:
             new.leave(_entries(db, new.name, row["task_version"]))
-    moment = time_text(new.at)
+    at = time_text(new.at)
     document = msgspec.to_builtins(new.options)
     if new.task is not None:
         definition = task_definition(new.task)
         own = msgspec.json.decode(definition)
         document["task"] = {key: value for key, value in own.items() if key not in _VERSION_KEYS}
-        version = {"name": new.name, "version": new.task.version, "definition": definition, "added_at": moment}
+        version = {"name": new.name, "version": new.task.version, "definition": definition, "added_at": at}
         db.insert("tasks", version, ignore=True)
     db.insert(
         "boards",
@@ -153,7 +214,7 @@ def _add(db: Database, new: NewChange) -> None:
             "task_version": None if new.task is None else new.task.version,
             "terms": msgspec.json.encode(document).decode(),
             "by_user": plain_text(new.by_user),
-            "at": moment,
+            "at": at,
             "reason": plain_text(new.reason),
         },
     )

@@ -54,7 +54,7 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.notes, runs.rerun, runs.removal,
        runs.score_low_s, runs.score_high_s,
        runs.median_s, runs.reference_runs, runs.low_s, runs.high_s,
-       runs.options, runs.entrant, runs.tags, runs.parent,
+       runs.options, runs.entrant, runs.tags, runs.parent, runs.due_at,
        (SELECT MAX(json_extract(value, '$[5].busy_processors'))
           FROM cases, json_each(cases.cases) WHERE cases.run = runs.id) AS busy_processors,
        (SELECT gpu_seconds FROM usage WHERE usage.run = runs.id) AS gpu_seconds,

@@ -54,6 +54,8 @@ _TERMS = {
     "code_shown": "code shown",
     "maintainers": "maintainers",
     "competition": "competition",
+    "extensions": "extensions",
+    "late_seconds": "late submissions",
     "creator": "creator",
     "task": "task",
 }

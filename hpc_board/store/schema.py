@@ -263,6 +263,11 @@ _DERIVED = {
     "live_runners": "runner INTEGER PRIMARY KEY REFERENCES runners (id)",
     # The submissions that no longer count: the newest of the decisions to remove and to readmit one says the same.
     "removed": "submission INTEGER PRIMARY KEY REFERENCES submissions (id)",
+    # The submissions after their users' deadlines, which have no rank; the newest options of their boards say the same.
+    "late": """
+        submission INTEGER PRIMARY KEY REFERENCES submissions (id),
+        due_at MOMENT NOT NULL
+    """,
     # The runs that count. `entry` is the first submission of the user with the same code for the version of the task.
     "scores": f"""
         run INTEGER PRIMARY KEY REFERENCES runs (id),
@@ -380,6 +385,7 @@ _VIEWS = (
      WHERE submissions.mode = 'ranked'
        AND results.verdict = 'pass' AND results.score_s IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
+       AND NOT EXISTS (SELECT 1 FROM late WHERE late.submission = submissions.id)
     """,
     """
     CREATE VIEW runner_details AS
@@ -405,6 +411,7 @@ _VIEWS = (
            (SELECT json_group_array(json_array(key, value))
               FROM (SELECT * FROM tags WHERE submission = submissions.id ORDER BY key)) AS tags,
            submissions.submitted_at AS created_at,
+           (SELECT due_at FROM late WHERE late.submission = submissions.id) AS due_at,
            events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
            events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested, events.attempt,
            events.runner,

@@ -113,6 +113,20 @@ SELECT submissions.milestone, submissions.id AS submission, submissions.submitte
    AND runs.gpu = :gpu AND results.verdict = 'pass' AND results.score_s IS NOT NULL
 """
 
+# The best late run of each user; MIN chooses the row of the other columns, too.
+_LATE = """
+SELECT submissions.user AS name, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
+       runs.id AS run, runs.trust, runs.emulated, MIN(results.score_s) AS score_s, late.due_at, 'late' AS kind
+  FROM late
+ CROSS JOIN submissions ON submissions.id = late.submission
+ CROSS JOIN runs ON runs.submission = submissions.id
+  JOIN results ON results.run = runs.id
+ WHERE submissions.task = :task AND submissions.task_version = :task_version AND submissions.mode = 'ranked'
+   AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
+   AND runs.gpu = :gpu AND results.verdict = 'pass' AND results.score_s IS NOT NULL
+ GROUP BY submissions.user
+"""
+
 _VERSIONS = """
 SELECT version,
        (SELECT MIN(submitted_at) FROM submissions
@@ -264,6 +278,11 @@ class StandingsGateway:
         """Return the task's reference on one board; None if no passing ranked run timed it."""
         with self._file.reading() as db:
             return ranking.reference_of(db, BoardKey(task, task_version, gpu))
+
+    def late(self, task: str, task_version: str, gpu: str) -> tuple[Mark, ...]:
+        """Return the best late run of each user on one board."""
+        with self._file.reading() as db:
+            return tuple(decoded(Mark, row) for row in db.query(_LATE, BoardKey(task, task_version, gpu)._asdict()))
 
     def records(self, task: str, task_version: str, gpu: str) -> tuple[Record, ...]:
         """Return the newest entries that were the fastest of one board when first submitted, the oldest one first."""

@@ -193,7 +193,8 @@ class SubmissionGateway:
             for each in new:
                 if each.rerun is not None:
                     _check_not_sent(db, each, each.rerun)
-            added = tuple(_add(db, each) for each in new)
+            groups = frozenset[str]() if sender is None else sender.groups
+            added = tuple(_add(db, each, groups) for each in new)
             if key is not None:
                 span = {"first": added[0][0].id, "last": added[-1][0].id}
                 db.insert("keys", {**msgspec.structs.asdict(key), **span})
@@ -388,7 +389,7 @@ def _check_rules(db: Database, new: Sequence[NewSubmission], sender: Sender, del
         runs = tuple(jobs for each in new if each.user == user for jobs in _gpu_jobs(each))
         decisions.check_gpu_time(db, user, GpuDemand(runs), at)
     for each in new if sender.role is not Role.ADMIN else ():
-        boards.check_takes(db, each.task, each.at, deleted)
+        boards.check_takes(db, each.task, each.user, sender, each.at, deleted)
 
 
 def _check_budget(db: Database, new: Sequence[NewSubmission], budget: Budget) -> None:
@@ -446,7 +447,7 @@ def _check_emulation(db: Database, new: NewSubmission) -> None:
             )
 
 
-def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
+def _add(db: Database, new: NewSubmission, groups: Collection[str]) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     version = new.task.version
     moment = time_text(new.at)
@@ -476,6 +477,8 @@ def _add(db: Database, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]
         db.insert("tags", *({"submission": number, "key": key, "value": value} for key, value in new.origin.tags))
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
+    elif not new.milestone:
+        boards.mark_late(db, number, new.task.name, new.user, groups, new.at)
     runs = zip(new.runs, repeated, strict=True)
     added = [_add_run(db, number, run, run.gpus(new.task), repeats, new.at) for run, repeats in runs]
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
@@ -500,6 +503,8 @@ def _mark_rerun(db: Database, number: int, rerun: Rerun) -> None:
     original = str(rerun.of_submission)
     said = {"submission": number, "action": RERUN, "text": original, "by_user": plain_text(rerun.by_user)}
     db.insert("remarks", {**said, "at": time_text(rerun.at)})
+    if late := db.row("late", "submission = ?", [rerun.of_submission]):
+        db.insert("late", {"submission": number, "due_at": late["due_at"]})
     decision = Decision(RERUN, SUBMISSION, original, rerun.by_user, rerun.at, detail=str(number))
     db.insert("decisions", decision_row(decision))
 

@@ -8,13 +8,13 @@ import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Record, Standing, median_text, with_marks
+from hpc_board.domain.standing import Mark, Page, Record, Standing, median_text, with_marks
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.histories import history_plot, in_order, records_plot
-from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
+from hpc_board.report.standings import OVERLAPS_MEANING, mark_text, rank_text
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
 
@@ -155,7 +155,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
 
 def _mark(found: Page, mark: Mark) -> Row:
     """Return a row without a rank."""
-    notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
+    notes = (mark_text(mark), "emulated" if mark.emulated else "")
     return Row(
         kind="beside",
         rank="",

@@ -178,6 +178,8 @@ class RunColumns(Columns, frozen=True):
     """lower bound of its 80 % confidence interval, if the score has one"""
     speedup_high: float | None
     """its upper bound"""
+    late_s: float | None
+    """seconds by which its submission missed the deadline"""
 
 
 class CodeColumns(Columns, frozen=True):
@@ -354,6 +356,7 @@ def run_cells(row: Row) -> dict[str, Value]:
         "removed_reason": removal and removal.reason,
         "rerun_of": rerun and rerun.of_submission,
         "rerun_by": rerun and rerun.by_user,
+        "late_s": _seconds(_moment(row["due_at"]), sent),
         "tags": tuple("=".join(map(_line, tag)) for tag in row["origin"].tags),
         **speedup_keys(row["speedup"]),
     }

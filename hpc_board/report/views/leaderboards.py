@@ -19,6 +19,15 @@ class CompetitionTermsView(View, frozen=True):
     """the [rule](grading.md#rules) of its points"""
 
 
+class ExtensionView(View, frozen=True):
+    """A later deadline on a leaderboard."""
+
+    user: str
+    """the user, or the group with a `@`"""
+    until: Moment
+    """their deadline"""
+
+
 class OptionsView(View, frozen=True):
     """The options of a board."""
 
@@ -38,6 +47,10 @@ class OptionsView(View, frozen=True):
     """the users, and groups with a `@`, with the creator's rights"""
     competition: CompetitionTermsView | None
     """the [competition](boards.md#competitions) that it belongs to"""
+    extensions: list[ExtensionView]
+    """the later deadlines; for a participant, their own"""
+    late_seconds: int | None
+    """the seconds after the deadline in which submissions are accepted as late ones; `null` for no end"""
 
 
 class ChangeView(View, frozen=True):

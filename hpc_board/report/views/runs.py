@@ -154,6 +154,7 @@ class RunView(View, frozen=True):
         "notes": "remarks.notes",
         "rerun": "remarks.rerun",
         "removed": "remarks.removal",
+        "late_s": "late_seconds",
         "score_low_s": "interval.low_s",
         "score_high_s": "interval.high_s",
         "retries": "failures",
@@ -211,6 +212,8 @@ class RunView(View, frozen=True):
     """the submission that it repeats"""
     removed: RemovalView | None
     """the removal from the standings"""
+    late_s: Seconds | None
+    """the time by which the submission missed the deadline; `null` for one in time"""
     score_low_s: Seconds | None
     """the lower bound of the score's 80 % confidence interval; `null` if a case has none"""
     score_high_s: Seconds | None

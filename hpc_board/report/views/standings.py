@@ -59,10 +59,11 @@ class RowView(View, frozen=True):
 class MarkView(View, frozen=True):
     """A line beside the ranks."""
 
+    ATTRIBUTES: ClassVar = {"late_s": "late_seconds"}
     kind: str
-    """`reference` or `milestone`"""
+    """`reference`, `milestone` or `late`"""
     name: str
-    """the name of the milestone, or `reference`"""
+    """the name of the milestone, `reference`, or the user of a late submission"""
     score_s: Seconds
     submission: int | None
     """the number of the submission; `null` for the reference, which is timed in every run"""
@@ -74,6 +75,8 @@ class MarkView(View, frozen=True):
     emulated: bool
     speedup: float | None
     """the speedup over the reference of the board; `null` without one"""
+    late_s: Seconds | None
+    """the time by which a late submission missed the deadline"""
 
 
 class PageView(View, frozen=True):

@@ -251,6 +251,8 @@ def test_a_board_is_made_of_a_folder_and_has_its_own_name_gpus_and_deadline(plac
         "members": [],
         "code_shown": "never",
         "maintainers": [],
+        "extensions": [],
+        "late_seconds": 0,
         "competition": None,
     }
     task = of(place, "eve").tasks.get("course.1")
@@ -1020,7 +1022,7 @@ def test_after_the_deadline_participants_are_refused_and_admins_told(place: Reco
     admin = of(place, "root-of-boards")
     admin.warn = told.append
     assert admin.submissions.preview([requested(place.kernel)])
-    assert told == ["the deadline of echo has passed; you may submit as an admin."]
+    assert told == ["the deadline of echo has passed; the submission is late and gets no rank."]
 
 
 def test_a_previewed_submission_whose_deadline_has_passed_is_not_stored(place: Recorded) -> None:
