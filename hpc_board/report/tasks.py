@@ -42,7 +42,7 @@ def imports_report(tasks: Sequence[Imported]) -> Iterator[Block]:
         yield table(
             each.parts,
             (Column("PART"), lambda part: one_line(part.name, 60)),
-            (Column("ORIGIN"), lambda part: str(part.origin)),
+            (Column("BASIS"), lambda part: str(part.basis)),
             (Column("TASK", flexible=True), lambda part: one_line(part.became, 400)),
         )
 

@@ -31,6 +31,7 @@ from hpc_board.admin.export.columns import (
 from hpc_board.admin.export.traces import definition_of, traces
 from hpc_board.boards.pages import page
 from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
+from hpc_board.domain.imported import Definition
 from hpc_board.domain.reference import Reference, speedup_keys
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
@@ -181,7 +182,7 @@ class Export(msgspec.Struct, frozen=True):
 
     def _traces(self) -> Iterator[dict[str, Any]]:
         """Yield the traces of all runs with a verdict, of tasks with a definition."""
-        store, known = self.store.export, dict[tuple[str, str], tuple[Task, Mapping[str, Any] | None]]()
+        store, known = self.store.export, dict[tuple[str, str], tuple[Task, Definition | None]]()
         judged = store.cases(self.chosen)
         following = next(judged, None)
         for row in store.runs(self.chosen, with_output=True):

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from hpc_board.admin.export.columns import Row, Value, run_cells
-from hpc_board.domain.imported import DEFINITION_FILE
+from hpc_board.domain.imported import DEFINITION_FILE, Definition
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import CaseValue, Task
 from hpc_board.model.text import one_line
@@ -25,28 +27,26 @@ _LIBRARIES = ("torch", "triton", "cuda", "driver")
 _UUID_SPACE = uuid.UUID("6f1ff5a1-7a7c-5a8e-9c4b-8a2b3f0f4b7d")
 
 
-def definition_of(task: Task) -> Mapping[str, Any] | None:
+def definition_of(task: Task) -> Definition | None:
     """Return the definition of an imported task; None of any other task."""
     try:
-        found = json.loads(task.text(DEFINITION_FILE) or "")
-    except (ValueError, RecursionError):
+        return msgspec.json.decode((task.text(DEFINITION_FILE) or "").encode(), type=Definition)
+    except (msgspec.DecodeError, RecursionError):
         return None
-    wanted = {"name", "axes", "inputs", "outputs", "reference"}
-    return found if isinstance(found, dict) and wanted <= set(found) else None
 
 
-def traces(task: Task, definition: Mapping[str, Any], row: Row, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
-    """Yield a trace for each case of a run: of those that passed the timed ones, as a trace needs a time."""
+def traces(task: Task, definition: Definition, row: Row, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
+    """Yield a trace for each case of a run that failed by the kernel, or that was timed beside the reference."""
     cells = run_cells(row)
     known = {"test": task.tests, "benchmark": task.benchmarks}
     for case in cases:
         arguments = known.get(case.phase, ())
         status = _STATUSES.get(case.verdict, _OTHER)
-        untimed = status == "PASSED" and case.timing is None
+        untimed = status == "PASSED" and (case.timing is None or case.timing.reference_ns is None)
         if case.is_hidden or untimed or case.index >= len(arguments) or not _blames_kernel(case.verdict):
             continue
         yield {
-            "definition": one_line(str(definition["name"])),
+            "definition": one_line(definition.name),
             "workload": _workload(task, definition, arguments[case.index]),
             "solution": f"submission-{cells['submission']}",
             "evaluation": _evaluation(case, status, cells),
@@ -57,11 +57,11 @@ def _blames_kernel(verdict: Verdict) -> bool:
     return verdict is Verdict.PASS or verdict.blames_kernel
 
 
-def _workload(task: Task, definition: Mapping[str, Any], case: Mapping[str, CaseValue]) -> dict[str, Any]:
-    axes = {name: case[name] for name, axis in definition["axes"].items() if axis["type"] == "var" and name in case}
-    random = "custom" if definition.get("custom_inputs_entrypoint") else "random"
+def _workload(task: Task, definition: Definition, case: Mapping[str, CaseValue]) -> dict[str, Any]:
+    axes = {name: case[name] for name, axis in definition.axes.items() if axis.type == "var" and name in case}
+    random = "custom" if definition.custom_inputs_entrypoint else "random"
     inputs: dict[str, Any] = {}
-    for name in definition["inputs"]:
+    for name in definition.inputs:
         value = case.get(name)
         if isinstance(value, str):
             inputs[name] = {"type": "safetensors", "path": value, "tensor_key": name}
@@ -87,11 +87,10 @@ def _evaluation(case: Case, status: str, cells: Mapping[str, Value]) -> dict[str
     if status in ("PASSED", "INCORRECT_NUMERICAL"):
         # The table of cases has no errors, and a reader takes those that are left out for 0.
         found["correctness"] = {"extra": {"errors": "not recorded"}}
-    if status == "PASSED" and case.timing is not None:
-        mean, reference = case.timing.mean_ns, case.timing.reference_ns or 0.0
+    if status == "PASSED" and case.timing is not None and case.timing.reference_ns is not None:
         found["performance"] = {
-            "latency_ms": mean / 1e6,
-            "reference_latency_ms": reference / 1e6,
-            "speedup_factor": reference / mean if mean else 0.0,
+            "latency_ms": case.timing.time_ns / 1e6,
+            "reference_latency_ms": case.timing.reference_ns / 1e6,
+            "speedup_factor": case.timing.speedup,
         }
     return found

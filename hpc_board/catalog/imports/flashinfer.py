@@ -10,10 +10,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta
 
 from hpc_board.catalog.contract import defined
 from hpc_board.catalog.imports.folder import (
@@ -27,7 +26,7 @@ from hpc_board.catalog.imports.folder import (
     task_name,
     tree_of,
 )
-from hpc_board.domain.imported import DEFINITION_FILE, Imported, Origin, Part
+from hpc_board.domain.imported import AXIS_END, DEFINITION_FILE, Basis, Definition, Imported, Part
 from hpc_board.domain.task_rules import ARGUMENTS_MAX, CASE_KEY, FILE_BYTES_MAX
 from hpc_board.errors import Fault, InputError
 from hpc_board.files import read_bytes, read_text
@@ -40,7 +39,6 @@ _FOLDERS_MAX = 2000
 _WORKLOAD_BYTES_MAX = 16 * 2**20
 _WORKLOADS_MAX = 10_000
 _CASES_MAX = 12
-_AXIS_END = 2**31
 _EMBEDDED_BYTES_MAX = 700_000
 _EMBEDDED_MAX = 8
 _HEADER_BYTES_MAX = 2**20
@@ -63,29 +61,6 @@ _STORED_AS = {
 """The types of tensors by their names in a definition: the name in a safetensors file, and the bytes of an element."""
 
 _SAMPLED = "sampling"
-
-
-class _Axis(msgspec.Struct, frozen=True):
-    type: Literal["const", "var", "expr"]
-    value: Annotated[int, Meta(ge=0, lt=_AXIS_END)] = 0
-    expression: str = ""
-
-
-class _Tensor(msgspec.Struct, frozen=True):
-    shape: list[str] | None
-    dtype: str
-
-
-class _Definition(msgspec.Struct, frozen=True):
-    name: str
-    axes: dict[str, _Axis]
-    inputs: dict[str, _Tensor]
-    outputs: dict[str, _Tensor]
-    reference: str
-    op_type: str | None = None
-    description: str | None = None
-    custom_inputs_entrypoint: str | None = None
-    constraints: list[str] | None = None
 
 
 class _Input(msgspec.Struct, frozen=True):
@@ -163,20 +138,20 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
     words = _description(definition, names, outputs)
     task = document(files, words, tests, tests, templates={"Python": SOURCE}, adapter="adapter.py")
     parts += [
-        Part("reference", Origin.TAKEN, "the right answer, in the precision that it computes in"),
-        Part(where, Origin.TAKEN, f"{len(chosen)} of {len(workloads)} workloads, each a test and a benchmark"),
-        *(Part(where, Origin.MISSING, reason) for reason in dict.fromkeys(reasons[:_REASONS_MAX])),
+        Part("reference", Basis.TAKEN, "the right answer, in the precision that it computes in"),
+        Part(where, Basis.TAKEN, f"{len(chosen)} of {len(workloads)} workloads, each a test and a benchmark"),
+        *(Part(where, Basis.MISSING, reason) for reason in dict.fromkeys(reasons[:_REASONS_MAX])),
         *about,
         *_about_inputs(definition, workloads),
         Part(
             "solution",
-            Origin.TAKEN,
+            Basis.TAKEN,
             f"run({names}), which returns {outputs}, or run({names}, {outputs}), which writes them (destination "
             "passing; the time of their allocation counts), or custom_kernel(data)",
         ),
     ]
     if definition.constraints:
-        parts.append(Part("constraints", Origin.MISSING, "are not checked: the workloads are taken to meet them"))
+        parts.append(Part("constraints", Basis.MISSING, "are not checked: the workloads are taken to meet them"))
     return Imported(task_name(definition.name), path, NAME, {"task.yml": task, **files}, tuple(parts))
 
 
@@ -188,14 +163,14 @@ def _is_definition(path: Path) -> bool:
     return isinstance(found, dict) and {"name", "axes", "inputs", "outputs", "reference"} <= set(found)
 
 
-def _decoded(text: str, path: Path) -> _Definition:
+def _decoded(text: str, path: Path) -> Definition:
     try:
-        return msgspec.json.decode(text.encode(), type=_Definition)
+        return msgspec.json.decode(text.encode(), type=Definition)
     except (msgspec.DecodeError, RecursionError) as error:
         raise refused(path, [Fault("", one_line(str(error), 300))]) from error
 
 
-def _faults(definition: _Definition) -> Iterator[Fault]:
+def _faults(definition: Definition) -> Iterator[Fault]:
     """Yield the reasons why a definition cannot be judged."""
     named = (("axes", definition.axes), ("inputs", definition.inputs), ("outputs", definition.outputs))
     for key, names in named:
@@ -219,7 +194,7 @@ def _faults(definition: _Definition) -> Iterator[Fault]:
         yield Fault("custom_inputs_entrypoint", f'"{one_line(entry, 80)}" is not the name of a function')
 
 
-def _workloads(path: Path, root: Path, definition: _Definition) -> tuple[str, list[_Workload], list[Part]]:
+def _workloads(path: Path, root: Path, definition: Definition) -> tuple[str, list[_Workload], list[Part]]:
     """Return the place of a definition's workloads, those that can be read, and the account of the others."""
     beside = [path.parent / name for name in _WORKLOADS]
     name = f"{definition.name}.jsonl" if "/" not in definition.name else ""
@@ -236,7 +211,7 @@ def _workloads(path: Path, root: Path, definition: _Definition) -> tuple[str, li
                 workloads.append(_workload(line))
             except (msgspec.DecodeError, RecursionError) as error:
                 wrong.append(f"line {number}: {one_line(str(error), 200)}")
-    return file.name, workloads, [Part(file.name, Origin.MISSING, each) for each in wrong[:_REASONS_MAX]]
+    return file.name, workloads, [Part(file.name, Basis.MISSING, each) for each in wrong[:_REASONS_MAX]]
 
 
 def _workload(line: bytes) -> _Workload:
@@ -247,7 +222,7 @@ def _workload(line: bytes) -> _Workload:
 
 
 def _cases(
-    definition: _Definition, workloads: Sequence[_Workload], embedded: "_Embedded", size_max: int | None
+    definition: Definition, workloads: Sequence[_Workload], embedded: "_Embedded", size_max: int | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a case for each workload that can be judged, and the reasons for the others."""
     cases, reasons = [], []
@@ -257,8 +232,8 @@ def _cases(
             case: dict[str, Any] = {}
             for name in variable:
                 value = workload.axes.get(name)
-                if value is None or not 0 <= value < _AXIS_END:
-                    raise _NoCase(f"the axis {name} has no value from 0 to {_AXIS_END - 1:,}")
+                if value is None or not 0 <= value < AXIS_END:
+                    raise _NoCase(f"the axis {name} has no value from 0 to {AXIS_END - 1:,}")
                 case[name] = capped(value, size_max)
             for name, given in workload.inputs.items():
                 if name in definition.inputs:
@@ -278,7 +253,7 @@ class _NoCase(Exception):
 
 
 def _given(
-    name: str, given: _Input, definition: _Definition, axes: Mapping[str, int], embedded: "_Embedded"
+    name: str, given: _Input, definition: Definition, axes: Mapping[str, int], embedded: "_Embedded"
 ) -> dict[str, Any]:
     """Return the argument of a case for an input that a workload states."""
     if given.type == "scalar":
@@ -346,7 +321,7 @@ class _Embedded:
         return found[2]
 
 
-def _tolerance(definition: _Definition, workloads: Sequence[_Workload]) -> tuple[dict[str, Any], list[Part]]:
+def _tolerance(definition: Definition, workloads: Sequence[_Workload]) -> tuple[dict[str, Any], list[Part]]:
     """Return the tolerance of a task, and its account: the loosest that a workload states, else that of FlashInfer."""
     stated = [each.tolerance for each in workloads if each.tolerance is not None]
     if stated:
@@ -356,11 +331,11 @@ def _tolerance(definition: _Definition, workloads: Sequence[_Workload]) -> tuple
             min(each.required_matched_ratio for each in stated),
         )
         told = f"of SOL-ExecBench: |difference| <= {loosest.max_atol:g} + {loosest.max_rtol:g} |y|"
-        origin = Origin.TAKEN if all(each == loosest for each in stated) else Origin.GUESSED
-        told += "" if origin is Origin.TAKEN else ", the loosest of the workloads"
+        basis = Basis.TAKEN if all(each == loosest for each in stated) else Basis.GUESSED
+        told += "" if basis is Basis.TAKEN else ", the loosest of the workloads"
     else:
         loosest = _Tolerance(required_matched_ratio=0.95 if definition.op_type == "moe" else 1.0)
-        told, origin = "of flashinfer-bench by default: |difference| <= 0.01, or <= 0.01 |y|", Origin.GUESSED
+        told, basis = "of flashinfer-bench by default: |difference| <= 0.01, or <= 0.01 |y|", Basis.GUESSED
     if loosest.required_matched_ratio < 1:
         told += f", for {100 * loosest.required_matched_ratio:g} % of the elements"
     found = {
@@ -369,20 +344,20 @@ def _tolerance(definition: _Definition, workloads: Sequence[_Workload]) -> tuple
         "required_matched_ratio": loosest.required_matched_ratio,
         "added": bool(stated),
     }
-    return found, [Part("tolerance", origin, f"{told} (import.json)")]
+    return found, [Part("tolerance", basis, f"{told} (import.json)")]
 
 
-def _about_inputs(definition: _Definition, workloads: Sequence[_Workload]) -> Iterator[Part]:
+def _about_inputs(definition: Definition, workloads: Sequence[_Workload]) -> Iterator[Part]:
     kinds = {given.type for each in workloads for given in each.inputs.values()}
     if definition.custom_inputs_entrypoint is not None:
-        yield Part("custom inputs", Origin.TAKEN, f"made by {definition.custom_inputs_entrypoint} of the reference")
+        yield Part("custom inputs", Basis.TAKEN, f"made by {definition.custom_inputs_entrypoint} of the reference")
     if "random" in kinds:
-        yield Part("random inputs", Origin.TAKEN, "normal numbers, and integers of the same ranges, by secret seeds")
+        yield Part("random inputs", Basis.TAKEN, "normal numbers, and integers of the same ranges, by secret seeds")
     if "safetensors" in kinds:
-        yield Part("stored inputs", Origin.TAKEN, "the same in each call: a seed changes only the other inputs")
+        yield Part("stored inputs", Basis.TAKEN, "the same in each call: a seed changes only the other inputs")
 
 
-def _description(definition: _Definition, names: str, outputs: str) -> str:
+def _description(definition: Definition, names: str, outputs: str) -> str:
     forms = [
         f"- `{name}`: {tensor.dtype}" + ("" if tensor.shape is None else f" [{', '.join(tensor.shape)}]")
         for name, tensor in {**definition.inputs, **definition.outputs}.items()

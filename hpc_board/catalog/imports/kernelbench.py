@@ -18,7 +18,7 @@ from hpc_board.catalog.imports.folder import (
     task_name,
     tree_of,
 )
-from hpc_board.domain.imported import Imported, Origin, Part
+from hpc_board.domain.imported import Basis, Imported, Part
 from hpc_board.domain.task_rules import ARGUMENTS_MAX, FILE_BYTES_MAX, case_value
 from hpc_board.errors import Fault
 from hpc_board.files import read_text
@@ -67,12 +67,12 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         limits={"value_bytes": _VALUE_BYTES},
     )
     parts = (
-        Part(_MODEL, Origin.TAKEN, "the reference, in eval mode and without gradients; float64 gives the right answer"),
-        Part(_INIT_INPUTS, Origin.TAKEN, "the arguments of the constructors; parameters and buffers go to ModelNew"),
-        Part(_INPUTS, Origin.TAKEN, "the inputs of each call, with a secret seed"),
+        Part(_MODEL, Basis.TAKEN, "the reference, in eval mode and without gradients; float64 gives the right answer"),
+        Part(_INIT_INPUTS, Basis.TAKEN, "the arguments of the constructors; parameters and buffers go to ModelNew"),
+        Part(_INPUTS, Basis.TAKEN, "the inputs of each call, with a secret seed"),
         *_about_sizes(stated, sizes),
-        Part("tolerance", Origin.GUESSED, "the errors of Model in float32 and of inputs 1 ulp off, by its terms"),
-        Part("ModelNew", Origin.TAKEN, "the submission, made by the same arguments and seed; or custom_kernel(data)"),
+        Part("tolerance", Basis.GUESSED, "the errors of Model in float32 and of inputs 1 ulp off, by its terms"),
+        Part("ModelNew", Basis.TAKEN, "the submission, made by the same arguments and seed; or custom_kernel(data)"),
         *_about_modules(tree),
     )
     written = {"task.yml": task, **files, "template.py": text.rstrip() + "\n" + _STARTER}
@@ -95,15 +95,13 @@ def _sizes(tree: ast.Module) -> dict[str, Any]:
 
 def _about_sizes(stated: Mapping[str, Any], sizes: Mapping[str, Any]) -> Iterator[Part]:
     if not stated:
-        yield Part(
-            "sizes", Origin.MISSING, "no whole number is assigned at the top of the file: every case is the same"
-        )
+        yield Part("sizes", Basis.MISSING, "no whole number is assigned at the top of the file: every case is the same")
         return
     words = "; ".join(
         f"{name} {value}" + ("" if sizes[name] == capped(value, None) else f" -> {sizes[name]}")
         for name, value in ((name, capped(value, None)) for name, value in stated.items())
     )
-    yield Part("sizes", Origin.TAKEN, f"keys of the cases, which replace them: {words}")
+    yield Part("sizes", Basis.TAKEN, f"keys of the cases, which replace them: {words}")
 
 
 def _about_modules(tree: ast.Module) -> Iterator[Part]:
@@ -116,7 +114,7 @@ def _about_modules(tree: ast.Module) -> Iterator[Part]:
             names.add(node.module.partition(".")[0])
     if others := sorted(names - _USUAL_MODULES):
         words = f"the judge's Python needs {one_line(', '.join(others), 200)}, and the judge has no network for weights"
-        yield Part("modules", Origin.MISSING, words)
+        yield Part("modules", Basis.MISSING, words)
 
 
 def _description(tree: ast.Module, path: Path) -> str:

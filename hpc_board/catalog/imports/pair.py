@@ -24,7 +24,7 @@ from hpc_board.catalog.imports.folder import (
     task_name,
     tree_of,
 )
-from hpc_board.domain.imported import Imported, Origin, Part
+from hpc_board.domain.imported import Basis, Imported, Part
 from hpc_board.domain.task_rules import FILE_BYTES_MAX, case_value
 from hpc_board.errors import Fault
 from hpc_board.files import read_text
@@ -72,12 +72,12 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         raise refused(path, faults)
     chosen = spread(cases, _BENCHMARKS_MAX)
     parts = (
-        Part(reference, Origin.TAKEN, "the right answer, in float64 where it can compute in it"),
-        Part(inputs, Origin.TAKEN, "the arguments of a call" + (", with a secret seed" if seeded else "")),
+        Part(reference, Basis.TAKEN, "the right answer, in float64 where it can compute in it"),
+        Part(inputs, Basis.TAKEN, "the arguments of a call" + (", with a secret seed" if seeded else "")),
         *_about_seed(inputs, seeded=seeded),
         *_about_cases(where, cases, chosen),
-        Part("tolerance", Origin.GUESSED, "the errors of the reference and of inputs 1 ulp off, by its terms"),
-        Part("submission", Origin.TAKEN, f"{reference}(...) with the same arguments, or custom_kernel(data)"),
+        Part("tolerance", Basis.GUESSED, "the errors of the reference and of inputs 1 ulp off, by its terms"),
+        Part("submission", Basis.TAKEN, f"{reference}(...) with the same arguments, or custom_kernel(data)"),
     )
     description = ast.get_docstring(tree) or (
         f"Write `{reference}(...)` with the arguments and the result of the function in {SOURCE}."
@@ -123,16 +123,16 @@ def _case_faults(
 def _about_seed(inputs: str, *, seeded: bool) -> Iterator[Part]:
     if not seeded:
         words = f"{inputs} takes no seed: it has to draw from the default generator of torch, numpy or random"
-        yield Part("seed", Origin.GUESSED, words)
+        yield Part("seed", Basis.GUESSED, words)
 
 
 def _about_cases(where: str, cases: Sequence[object], chosen: Sequence[object]) -> Iterator[Part]:
     if where == "none":
         yield Part(
-            "sizes", Origin.MISSING, "one test and one benchmark without arguments: state sizes in a list `cases`"
+            "sizes", Basis.MISSING, "one test and one benchmark without arguments: state sizes in a list `cases`"
         )
         return
-    yield Part(where, Origin.TAKEN, f"{len(chosen)} of {len(cases)} sizes, each a test and a benchmark")
+    yield Part(where, Basis.TAKEN, f"{len(chosen)} of {len(cases)} sizes, each a test and a benchmark")
 
 
 def _sizes(tree: ast.Module) -> tuple[str, list[dict[str, Any]]] | None:

@@ -70,7 +70,7 @@ class PartView(View, frozen=True):
 
     name: str
     """the name of the part in the source"""
-    origin: str
+    basis: str
     """`taken` from the source, `guessed`, or `missing` there"""
     became: str
     """its meaning for the task"""

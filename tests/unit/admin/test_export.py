@@ -115,17 +115,24 @@ def test_results_of_a_definition_are_exported_as_traces(board: Recorded) -> None
     write_new_folder(board.folder / "tasks" / found.name, found.files)
     passed(board, 1e-3)
     passed(board, 2e-3, task="rows_k4")
+    board.add(result=result_of(Verdict.PASS, row_case()), score_s=2.1e-3, task="rows_k4")
+    hostile = {"name": 1, "axes": [], "inputs": [], "outputs": [], "reference": ""}
+    files = {**found.files, "definition.json": json.dumps(hostile)}
+    write_new_folder(board.folder / "tasks" / "hostile", files)
+    passed(board, 2e-3, task="hostile")
     wrong = Case("test", 0, "M: 3", Verdict.WRONG_SHAPE, "too small")
     board.add(result=result_of(Verdict.WRONG_SHAPE, wrong), task="rows_k4", mode=Mode.TEST)
     board.add(result=result_of(Verdict.INFRA_ERROR), task="rows_k4")
     right, refused = [json.loads(line) for line in call(board, "--format", "traces").stdout.splitlines()]
 
-    assert (right["definition"], right["solution"]) == ("rows_k4", "submission-2")
+    assert (right["definition"], right["solution"]) == ("rows_k4", "submission-3")
     assert right["workload"]["axes"] == {"M": 3}
     assert right["workload"]["inputs"] == {"x": {"type": "random"}, "eps": {"type": "scalar", "value": 2}}
     evaluation = right["evaluation"]
     assert (evaluation["status"], evaluation["environment"]["hardware"]) == ("PASSED", "CPU")
-    assert evaluation["performance"]["latency_ms"] == pytest.approx(0.01236)
+    assert evaluation["performance"] == pytest.approx(
+        {"latency_ms": 2.1, "reference_latency_ms": 7.14, "speedup_factor": 3.4}
+    )
     assert refused["evaluation"]["status"] == "INCORRECT_SHAPE"
     assert (refused["evaluation"]["correctness"], refused["evaluation"]["performance"]) == (None, None)
     assert refused["evaluation"]["log"] == "too small"

@@ -14,7 +14,7 @@ from hpc_board.catalog.imports.constants import assigned
 from hpc_board.catalog.imports.licences import licence_of
 from hpc_board.catalog.sources import packed, read, read_imports, tasks_without_faults
 from hpc_board.cli.main import cli
-from hpc_board.domain.imported import Imported, Origin
+from hpc_board.domain.imported import Basis, Imported
 from hpc_board.domain.user_board import PackedSource
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.result import Verdict
@@ -255,7 +255,7 @@ def test_an_import_writes_folders_and_explains_each_part(tmp_path: Path) -> None
     done = run(cli, ["task", "import", str(level), "-o", str(tmp_path / "out"), "--json"])
     found = json.loads(done.stdout)
     assert [each["task"] for each in found] == ["2_other", "7_layer"]
-    assert {part["origin"] for part in found[0]["parts"]} == {Origin.TAKEN, Origin.GUESSED}
+    assert {part["basis"] for part in found[0]["parts"]} == {Basis.TAKEN, Basis.GUESSED}
     assert task_of(Path(found[1]["folder"])) == task_of(level / "7_layer.py")
     done = run(cli, ["task", "import", str(level), "-o", str(tmp_path / "out")])
     assert (done.exit_code, "already exists" in done.stderr) == (2, True)
@@ -362,7 +362,7 @@ def test_a_tolerance_of_the_workloads_replaces_the_default(tmp_path: Path) -> No
     found = imported(tmp_path)
     tolerance = json.loads(found.files["import.json"])
     assert tolerance == {"atol": 1e-3, "rtol": 1e-4, "required_matched_ratio": 0.99, "added": True}
-    assert next(part.became for part in found.parts if part.origin is Origin.MISSING).startswith("line 2: ")
+    assert next(part.became for part in found.parts if part.basis is Basis.MISSING).startswith("line 2: ")
 
 
 def test_constants_are_bounded_and_nothing_is_called() -> None:
