@@ -397,6 +397,7 @@ def import_(
     FlashInfer Trace or SOL-ExecBench, or a Python file with the functions
     `reference` and `inputs`. Nothing of it is executed. Each problem becomes
     a folder with its own file, a task.yml and an adapter, for you to change.
+    The exit code is 2 if some could not be read; the others are written.
     """
     from hpc_board.catalog.sources import read_imports
     from hpc_board.report.tasks import imports_report
@@ -417,6 +418,8 @@ def import_(
         print_blocks(*imports_report(tasks))
     for folder in folders:
         remark(f"Task written to {folder}. `hpc-board task check {shlex.quote(folder)}` tests its judge.")
+    if faults:
+        raise click.exceptions.Exit(InputError.exit_code)
 
 
 def _written(task: "Imported", parent: Path) -> str:

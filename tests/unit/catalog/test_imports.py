@@ -261,6 +261,14 @@ def test_an_import_writes_folders_and_explains_each_part(tmp_path: Path) -> None
     assert (done.exit_code, "already exists" in done.stderr) == (2, True)
 
 
+def test_an_import_of_which_a_part_cannot_be_read_writes_the_others_and_ends_with_2(tmp_path: Path) -> None:
+    definitions = trace_set(tmp_path / "both", workload(5)) / "definitions/norm"
+    written(definitions / "other.json", json.dumps(DEFINITION | {"name": "other", "outputs": {}}))
+    done = CliRunner().invoke(cli, ["task", "import", str(tmp_path / "both"), "-o", str(tmp_path / "out")])
+    assert (done.exit_code, done.stderr.count("Skipped: "), done.stderr.count("Task written")) == (2, 1, 1)
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
