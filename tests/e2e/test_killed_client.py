@@ -50,7 +50,7 @@ def assert_nothing_lost(board: Board, point: str, count: int = 1) -> None:
     runs = board.runs.list()
     assert len(runs) == (0 if point == "before the row" else count)
     placings = [board.standings.placing(run) for run in runs]
-    assert sum(placing is not None and placing.rank == 1 for placing in placings) == (1 if runs else 0)
+    assert [placing and placing.rank for placing in placings] == [1] * len(runs)
     for run in runs:
         assert run.state is RunState.FINISHED, run.status
         assert run.verdict is Verdict.PASS

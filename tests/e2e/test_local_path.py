@@ -78,7 +78,7 @@ def test_two_entrants_are_ranked_and_compared(board: BoardFiles) -> None:
     assert [(side["runs"], side["files"], side["passed"]) for side in match["sides"]] == [(2, 2, 1), (2, 2, 2)]
     assert [[best["run"] for best in side["by_runs"]] for side in match["sides"]] == [[2], [3, 4]]
     assert match["score"]["speedup"] > 1
-    assert [each["shares"] for each in found["passes"]] == [[0.5, 1.0], [1.0, 1.0]]
+    assert [each["rates"] for each in found["pass_at_k"]] == [[0.5, 1.0], [1.0, 1.0]]
     (shown,) = board.json("show", "double", "--by", "entrant")["boards"]
     assert [(row["rank"], row["entrant"], row["run"]) for row in shown["rows"]] == [
         (1, "agent-b", 4),

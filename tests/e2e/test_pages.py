@@ -233,6 +233,7 @@ def a_board_with_history_and_a_competition(home: Home) -> None:
     for problem in practice["problems"]:
         write_task(home.folder / "competitions" / "problems" / problem["directory"])
     (home.folder / "competitions" / "problems" / "practice.yaml").write_text(yaml.safe_dump(practice))
+    assert home.type("hpc-board admin sync ./competitions").returncode == 0
 
 
 @before("clusters.md")
