@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.catalog.contract import defined
-from hpc_board.catalog.imports.constants import assigned
+from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.folder import (
     BENCHMARK_SEED,
     SEEDS,
@@ -82,7 +82,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
 def _sizes(tree: ast.Module) -> dict[str, Any]:
     """Return the whole numbers, and the lists of such, that are assigned at the top: the arguments of a case."""
     found: dict[str, Any] = {}
-    for name, value in assigned(tree):
+    for name, value in Constants(tree).values.items():
         items = value if isinstance(value, (list, tuple)) and value else [value]
         if all(type(item) is int for item in items) and len(found) < ARGUMENTS_MAX - 1 and name != "seed":
             try:

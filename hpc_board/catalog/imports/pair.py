@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hpc_board.catalog.contract import Signature, defined, signature
-from hpc_board.catalog.imports.constants import assigned, constant
+from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.folder import (
     BENCHMARK_SEED,
     SEEDS,
@@ -137,14 +137,14 @@ def _about_cases(where: str, cases: Sequence[object], chosen: Sequence[object]) 
 
 def _sizes(tree: ast.Module) -> tuple[str, list[dict[str, Any]]] | None:
     """Return the name of the part with sizes and the arguments of each size; None if there is none."""
-    constants = dict(assigned(tree))
+    constants = Constants(tree)
     for name in _CASES:
-        stated = constants.get(name)
+        stated = constants.values.get(name)
         if isinstance(stated, (list, tuple)) and 0 < len(stated) <= _CASES_MAX and all(map(_is_case, stated)):
             return name, [dict(each) for each in stated]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for call in calls:
-        known = {each.arg: _known(each.value, constants) for each in call.keywords if each.arg is not None}
+        known = {each.arg: constants.of(each.value) for each in call.keywords if each.arg is not None}
         found = _BY_CALL.get(_called(call), lambda _: None)(known)
         if found and len(found) <= _CASES_MAX:
             return _called(call), found
@@ -158,13 +158,6 @@ def _is_case(value: Any) -> bool:
 def _called(call: ast.Call) -> str:
     """Return the last name of a called function."""
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
-
-
-def _known(node: ast.expr, constants: Mapping[str, Any]) -> Any:
-    try:
-        return constant(node, constants)
-    except (ValueError, ArithmeticError, TypeError, RecursionError):
-        return None
 
 
 def _of_triton(known: Mapping[str, Any]) -> list[dict[str, Any]] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.catalog.imports.constants import assigned
+from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.licences import licence_of
 from hpc_board.catalog.sources import packed, read, read_imports, tasks_without_faults
 from hpc_board.cli.main import cli
@@ -387,9 +387,12 @@ def test_constants_are_bounded_and_nothing_is_called() -> None:
         "k = undefined",
         "l = {'x': (1, 2), 3: None}",
         "m = {**l}",
+        "n = [[[i for i in range(10000)] for j in range(10000)] for k in range(10000)]",
     ]
-    found = dict(assigned(ast.parse("\n".join(lines))))
+    found = Constants(ast.parse("\n".join(lines))).values
     assert found == {"h": 3, "i": 3, "j": 5, "l": {"x": (1, 2), 3: None}}
+    doubled = ["a0 = [1, 2]", *(f"a{number} = [a{number - 1}, a{number - 1}]" for number in range(1, 45))]
+    assert len(Constants(ast.parse("\n".join(doubled))).values) < 20
 
 
 @pytest.mark.parametrize(
