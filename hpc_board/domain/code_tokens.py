@@ -4,10 +4,12 @@ import hashlib
 import re
 import tokenize
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 
 from hpc_board.model.task import Language
 
+_PYTHON_BYTES_MAX = 100_000
 _LEFT_OUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
 _LAYOUT = {tokenize.NEWLINE: b"\n", tokenize.INDENT: b"\x01", tokenize.DEDENT: b"\x02"}
 
@@ -27,12 +29,15 @@ _C_TOKEN = re.compile(
 def tokens_sha256(code: bytes, language: Language) -> str:
     """Return the hash of the tokens of a file.
 
-    It is that of the file itself if Python cannot split it, which then cannot run either.
+    It is that of the file itself if Python cannot split it, which then cannot run either, or if it is a file in Python
+    so long that this takes seconds.
     """
-    try:
-        tokens = list(_python_tokens(code) if language is Language.PY else _c_tokens(code))
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        tokens = [code]
+    tokens = [code]
+    if language is not Language.PY:
+        tokens = list(_c_tokens(code))
+    elif len(code) <= _PYTHON_BYTES_MAX:
+        with suppress(tokenize.TokenError, SyntaxError, ValueError):
+            tokens = list(_python_tokens(code))
     return hashlib.sha256(b"\0".join(tokens)).hexdigest()
 
 

@@ -179,6 +179,8 @@ class SubmissionGateway:
                 room for them.
             AlreadyStored: submissions with this `key` are stored, or, with `if_new`, a run of an identical file.
         """
+        # Other submissions wait for the lock, so the files are split into tokens before.
+        hashes = [_tokens_sha256(each) for each in new]
         with self._file.writing() as db:
             if clock is not None:
                 at = clock()
@@ -194,7 +196,7 @@ class SubmissionGateway:
                 if each.rerun is not None:
                     _check_not_sent(db, each, each.rerun)
             groups = frozenset[str]() if sender is None else sender.groups
-            added = tuple(_add(db, each, groups) for each in new)
+            added = tuple(_add(db, each, tokens, groups) for each, tokens in zip(new, hashes, strict=True))
             if key is not None:
                 span = {"first": added[0][0].id, "last": added[-1][0].id}
                 db.insert("keys", {**msgspec.structs.asdict(key), **span})
@@ -447,7 +449,14 @@ def _check_emulation(db: Database, new: NewSubmission) -> None:
             )
 
 
-def _add(db: Database, new: NewSubmission, groups: Collection[str]) -> tuple[Submission, tuple[Run, ...]]:
+def _tokens_sha256(new: NewSubmission) -> str | None:
+    language = language_of(new.file_name) or new.task.language
+    return tokens_sha256(new.code, language) if new.mode is Mode.RANKED else None
+
+
+def _add(
+    db: Database, new: NewSubmission, tokens: str | None, groups: Collection[str]
+) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     version = new.task.version
     moment = time_text(new.at)
@@ -455,7 +464,6 @@ def _add(db: Database, new: NewSubmission, groups: Collection[str]) -> tuple[Sub
     definition = {"definition": task_definition(new.task), "added_at": moment}
     db.insert("tasks", {"name": new.task.name, "version": version, **definition}, ignore=True)
     repeated = _repeated(db, new)
-    language = language_of(new.file_name) or new.task.language
     number = db.insert(
         "submissions",
         {
@@ -470,7 +478,7 @@ def _add(db: Database, new: NewSubmission, groups: Collection[str]) -> tuple[Sub
             "milestone": plain_text(new.milestone),
             "entrant": new.origin.entrant,
             "parent": new.origin.parent,
-            "tokens_sha256": tokens_sha256(new.code, language) if new.mode is Mode.RANKED else None,
+            "tokens_sha256": tokens,
         },
     )
     if new.origin.tags:

@@ -37,6 +37,7 @@ def test_comments_and_blanks_are_no_other_code(language: Language, one: bytes, o
     ("language", "one", "other"),
     [
         (Language.PY, PY, PY.replace(b"+ 1", b"+ 2")),
+        (Language.PY, b"a;" * 60_000, b"a; " * 60_000),
         (Language.PY, b"if a:\n  b\n  c\n", b"if a:\n  b\nc\n"),
         (Language.PY, b"s = '# x'\n", b"s = '# y'\n"),
         (Language.PY, b"(\n", b"((\n"),
