@@ -220,10 +220,12 @@ class Leaderboards:
             return task_sources.tasks_without_faults(source, format_name)
         if not self._context.installation.served and task_sources.names_a_path(source):
             return task_sources.tasks_without_faults(Path(source))
-        for task in self._tasks.of_settings().tasks:
-            if task.name == source and source not in self._context.editor.hidden():
-                return (task,)
-        return (self._tasks.get(source),)
+        of_settings = self._tasks.of_settings().tasks if source not in self._context.editor.hidden() else ()
+        task = next((task for task in of_settings if task.name == source), None) or self._tasks.get(source)
+        if task.hidden_tests or task.hidden_benchmarks:
+            # Limits on ranked runs, which protect them, are those of each board.
+            self._context.require_manager([task.name], f"copy the hidden cases of {task.name}")
+        return (task,)
 
 
 def _format_of(request: BoardRequest | SyncRequest) -> str | None:

@@ -127,7 +127,7 @@ class _Runner:
         self._gpu_before = gpu_settings(self._gpu)
         self._place = 0
         self._calls: dict[tuple[str, str], list[float]] = {}
-        """The longest processor time of a call of each run in mode test that passed, by user and the hash of its task."""
+        """The longest processor time of a call of each run in mode test that passed, by user and hash of its task."""
         self._before_sha256 = ""
         self._retired = ""
         self._described = -_BEAT_SECONDS

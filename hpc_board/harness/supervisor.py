@@ -63,6 +63,7 @@ from hpc_board.model.result import (
     INTERRUPTED,
     JUDGE,
     LONGEST_CALL,
+    MEMORY_PEAK_BYTES,
     OUTPUT_DROPPED,
     STOPPED,
     USES_ONE,
@@ -192,6 +193,7 @@ class Supervisor:
         self._cases: list[Case] = []
         self._benchmarks: list[ClaimBenchmarks | RowBenchmarks | WindowBenchmarks] = []
         self._printed: tuple[Log, Log] | None = None
+        self._memory_before_hidden: dict[str, int | float] = {}
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
         self._findings: list[SanitizerFinding] = []
@@ -247,7 +249,7 @@ class Supervisor:
         if verdict in (Verdict.TASK_ERROR, Verdict.INFRA_ERROR) and not stopped_by:
             verdict, message = self._unless_filled(verdict, message)
         processes.close(patience_seconds)
-        self._provenance.update(processes.usage.facts(self._job.request_environment, self._job.job_environment))
+        self._provenance.update(self._usage_facts() | self._memory_before_hidden)
         judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
         if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
@@ -284,6 +286,11 @@ class Supervisor:
             message = _verdict(cases)[1] or HIDDEN_MESSAGE
         stdout, stderr = self._printed
         return replace(result, cases=cases, message=message, stdout=stdout, stderr=stderr)
+
+    def _usage_facts(self, *names: str) -> dict[str, int | float]:
+        """Return the use of memory and processors so far, or those facts of it that `names` has."""
+        found = self._processes.usage.facts(self._job.request_environment, self._job.job_environment)
+        return {name: value for name, value in found.items() if not names or name in names}
 
     def _prepare_facts(self) -> dict[str, float]:
         """Return the most that preparing fixed inputs of public cases took, with its limits, if the submission did."""
@@ -432,6 +439,7 @@ class Supervisor:
             return
         if not job.shows_hidden:
             self._provenance.update(self._prepare_facts())
+            self._memory_before_hidden = self._usage_facts(MEMORY_PEAK_BYTES)
             self._printed = processes.stdout.log(), processes.stderr.log()
             processes.stdout, processes.stderr = Printed(), Printed()
             self._provenance[OUTPUT_DROPPED] = "not kept from the first hidden case on"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.model.result import HIDDEN_MESSAGE, Result, Verdict
+from hpc_board.model.result import HIDDEN_MESSAGE, MEMORY_PEAK_BYTES, Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, RIGHT, a_task, evaluate
 
@@ -48,6 +48,12 @@ def told(folder: Path) -> str:
 def specs(result: Result) -> list[tuple[str, str, Verdict]]:
     """The phase, the text and the verdict of each case."""
     return [(case.phase, case.spec, case.verdict) for case in result.cases]
+
+
+def test_the_peak_of_memory_is_that_of_before_the_first_hidden_case(tmp_path: Path) -> None:
+    done = evaluate(tmp_path, kernel("held = bytearray(b'1') * 400_000_000"), TASK, Mode.RANKED)
+    assert done.result.verdict is Verdict.PASS, done.result.message
+    assert 0 < done.result.provenance[MEMORY_PEAK_BYTES] < 400_000_000
 
 
 def test_a_ranked_run_judges_hidden_cases_last_and_scores_their_benchmarks(tmp_path: Path) -> None:

@@ -102,6 +102,16 @@ def test_a_creator_learns_nothing_of_a_hidden_board_by_the_number_of_a_submissio
         assert (done.exit_code, "secret" in done.stderr) == (2, False), done.stderr
 
 
+def test_hidden_cases_are_copied_by_those_who_manage_their_board(place: Place) -> None:
+    task = next(place.files.settings.parent.rglob("double/task.yml"))
+    hidden = "hpc_board:\n  hidden_tests: [{size: 7717, seed: 8801}]\n"
+    task.write_text(task.read_text().replace("hpc_board:\n", hidden))
+    assert place.call(ADMIN, "create", "exam", "double", "--maintainer", "mia").exit_code == 0
+    for user, source, code in (("otto", "double", 5), ("otto", "exam", 5), ("mia", "exam", 0), (ADMIN, "double", 0)):
+        done = place.call(user, "create", f"copy-{user}-{source}", source)
+        assert done.exit_code == code, done.stderr
+
+
 def test_a_maintainer_needs_the_role_of_creators_and_loses_the_rights_with_the_list(place: Place) -> None:
     assert place.call("carl", "update", "mine", "--maintainer", "bob", "--no-maintainer", "mia").exit_code == 0
     for user in ("bob", "mia"):
