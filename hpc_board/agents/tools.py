@@ -163,7 +163,11 @@ class Submit(Tool, frozen=True, rename={"entrant": "as"}):
     def answer(self, board: Board) -> Answer:
         source = Source(self.file_name, decoded(self.code.encode(), "code"))
         gpus = (self.gpu,) if self.gpu else ()
-        origin = Origin(self.entrant) if self.entrant else default_origin(os.environ)
+        origin = default_origin(os.environ)
+        if self.entrant and origin.entrant not in ("", self.entrant):
+            # Each name has a budget of its own.
+            raise InputError(f"this server submits as {origin.entrant}.", hint="Leave `as` out.")
+        origin = origin if origin.entrant else Origin(self.entrant)
         options = JobOptions(case=str(self.case or ""), effort=self.effort)
         check(options, "submit")
         request = SubmissionRequest(source, self.task, gpus, self.mode, self.note, options, origin)

@@ -225,7 +225,7 @@ def _cases(
     definition: Definition, workloads: Sequence[_Workload], embedded: "_Embedded", size_max: int | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a case for each workload that can be judged, and the reasons for the others."""
-    cases, reasons = [], []
+    cases, reasons = dict[str, dict[str, Any]](), list[str]()
     variable = [name for name, axis in definition.axes.items() if axis.type == "var"]
     for number, workload in enumerate(workloads, start=1):
         try:
@@ -243,9 +243,8 @@ def _cases(
         except _NoCase as error:
             reasons.append(f"workload {number} is left out: {error}")
             continue
-        if case not in cases:
-            cases.append(case)
-    return cases, reasons
+        cases.setdefault(json.dumps(case), case)
+    return list(cases.values()), reasons
 
 
 class _NoCase(Exception):

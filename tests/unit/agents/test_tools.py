@@ -212,3 +212,5 @@ def test_agents_have_the_entrant_and_the_budget_of_their_environment(
     assert first.next == f"wait runs=[1] ({author}: 0 of 1 runs left per day)"
     for refused in (answer(board, "submit", **arguments), answer(board, "profile", run=1)):
         assert (refused.failed, f"budget exhausted: {author} has sent 1" in refused.text) == (True, True)
+    other = answer(board, "submit", **arguments, **{"as": "agent-c"})
+    assert (other.failed, "this server submits as agent-b." in other.text) == (True, True)
