@@ -145,7 +145,7 @@ class ListPane(Vertical, Generic[T]):
         self._indexes: list[int] = []
         self._rest: Timer | None = None
         """The timer of a cursor that has just moved."""
-        self._details_lines: list[list[Segment]] = []
+        self._details_lines: list[list[Segment]] | None = None
         self._described: str | None = None
         """The row whose details are shown."""
         self._wanted: str | None = None
