@@ -16,13 +16,13 @@ from tests.values import replace
 
 pytestmark = pytest.mark.slow
 
-_CASES = "hidden_tests: [{size: 77171, seed: 88011}], hidden_benchmarks: [{size: 77172, seed: 88012}]"
-_NUMBERS = re.compile(r"7717[12]|8801[12]")
+_CASES = "hidden_tests: [{size: 1877, seed: 88011}], hidden_benchmarks: [{size: 1879, seed: 88012}]"
+_NUMBERS = re.compile(r"(?<![\w.])(187[79]|8801[12])(?![\w.])")
 
 
 def _with_hidden_cases(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files of a task, and give it hidden cases if hpc-board judges it."""
-    document = files.get("task.yml", "")
+    """Write the files of a task, and give it hidden cases if hpc-board judges it; "narrow" is copied by a creator."""
+    document = files.get("task.yml", "") if folder.name != "narrow" else ""
     if "hpc_board:\n" in document:
         document = document.replace("hpc_board:\n", f"hpc_board:\n  {_CASES.replace('], ', ']' + chr(10) + '  ')}\n")
     elif document and "hpc_board:" not in document:
@@ -76,6 +76,7 @@ def test_no_command_and_no_answer_of_a_service_tells_a_hidden_case(
             service.close()
 
     assert re.search("hidden cases +1 test and 1 benchmark, in ranked runs", told["task scan"])
-    assert not [argv for argv, text in told.items() if _NUMBERS.search(text)]
+    # The author checks a folder of their own.
+    assert [argv for argv, text in told.items() if _NUMBERS.search(text)] == ["task check drafts/course --json"]
     assert bool(sent) == served
     assert not [text[:200] for text in sent if _NUMBERS.search(text)]
