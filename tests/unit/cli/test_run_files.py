@@ -164,7 +164,7 @@ def test_another_s_files_are_for_those_who_manage_the_board(board: Recorded) -> 
     run, _ = profiled(board, user="eve")
     bob = Board(board.board.settings, user="bob")
     for ask in (lambda: bob.runs.files(run.id), lambda: bob.runs.file_part(run.id, "case-1.ncu-rep", 0)):
-        with pytest.raises(Refused, match="only eve, the board.s creator and admins may read the files"):
+        with pytest.raises(Refused, match="only eve, the board's creator and admins may read the files"):
             ask()
     assert Board(board.board.settings, user="eve").runs.files(run.id).files
 
