@@ -34,13 +34,13 @@ from hpc_board.model.names import listed, suggestion
 from hpc_board.model.result import Result
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.store.standings import Submitter
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.board.context import Context
     from hpc_board.domain.comparison import LeaderRun
     from hpc_board.domain.feed import FeedEntry
+    from hpc_board.store.standings import Submitter
 
 _NEWEST_RUNS = 10
 """The number of runs on a user's page."""
@@ -309,7 +309,7 @@ class Standings:
 
 
 def _task_grade(
-    task: str, results: Sequence[BoardResult], submitter: Submitter | None, rule: PointsRule | None
+    task: str, results: Sequence[BoardResult], submitter: "Submitter | None", rule: PointsRule | None
 ) -> TaskGrade:
     best = best_result(results, rule)
     return TaskGrade(

@@ -91,7 +91,7 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
 
 async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -> None:
     board = AdminBoard(role=Role.CREATOR)
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
+    async with app_on(board).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A")
         shown = text_of(pilot.app)
@@ -99,7 +99,7 @@ async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -
         assert "grayscale" not in shown
         for words in ("2 Users", "Log", "Stop/start"):
             assert words not in shown
-        for words in ("Ranked runs", "limits", "Rerun"):
+        for words in ("Ranked runs", "Limits", "Rerun"):
             assert words in shown
         await press(pilot, "2", "4", "S")
         assert isinstance(front(pilot.app), AdminScreen)

@@ -138,7 +138,7 @@ async def test_the_frame_is_there_before_the_board_and_says_so_where_that_takes_
     async with app.run_test(size=(80, 24)) as pilot:
         assert isinstance(app.screen, OpeningScreen)
         assert text_of(app).split() == ["hpc-board", "▓▒░"]
-        await until(pilot, lambda: "Opening the board … ^q quits." in text_of(app))
+        await until(pilot, lambda: "Opening the board … q quits." in text_of(app))
         event.set()
         await until(pilot, lambda: "vectoradd" in text_of(app))
         assert isinstance(app.screen, TasksScreen)

@@ -37,10 +37,10 @@ def ran(board: Recorded, waited_s: float, ran_s: float, verdict: Verdict = Verdi
 
 
 def test_the_numbers_are_those_of_the_events(board: Recorded) -> None:
-    ran(board, 10, 60, user="ada")
+    ran(board, 10, 60, user="ada", code=b"one")
     ran(board, 20, 30, user="ada", code=b"other", mode=Mode.TEST)
-    ran(board, 90, 5, Verdict.WRONG_VALUE, user="bob")
-    board.add(status_of(RunState.QUEUED), user="eve", gpu="H100")
+    ran(board, 90, 5, Verdict.WRONG_VALUE, user="bob", code=b"one")
+    board.add(status_of(RunState.QUEUED), user="eve", gpu="H100", code=b"one")
     found = json.loads(call(board, "--json").stdout)
 
     assert {key: found[key] for key in ("submissions", "runs", "waiting", "users", "unique_codes")} == {
