@@ -411,7 +411,8 @@ class BoardApp(App[None]):
 
     @property
     def _quit_key(self) -> str:
-        return "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
+        letter = keys.displayed(self._preferences.keys.get("app.quit", "q").partition(",")[0])
+        return "^q" if self._has_draft or isinstance(self.focused, Input) else letter
 
     def action_help(self) -> None:
         from hpc_board.tui.screens.base import BoardScreen
