@@ -14,7 +14,7 @@ from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.timing import of_rows
-from hpc_board.harness.processes.calls import Called
+from hpc_board.harness.processes.calls import Called, Phase
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Timing, Verdict
 
@@ -39,7 +39,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.limits = LIMITS
-        self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},), indices=[0], seconds=100.0)
+        self.phase = Phase("benchmark", ({"size": 1},), 100.0)
         self.generated = {0: SimpleNamespace(work=None)}
         self._calls = 0
 
