@@ -20,6 +20,7 @@ from hpc_board.cli.options import (
     force_option,
     gpus_option,
     task_names,
+    tasks_option,
 )
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
@@ -77,15 +78,7 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
             type=PATH_OR_NAME,
             help="Write to FILE instead of stdout (`-`).",
         ),
-        click.option(
-            "-t",
-            "--task",
-            "tasks",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=task_names,
-            help="Only this task; may be repeated.",
-        ),
+        tasks_option("Only this task; may be repeated."),
         gpus_option("Only this GPU; comma-separated or repeated."),
         click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h."),
         click.option("--ended-only", is_flag=True, help="Only runs that have ended."),
@@ -180,15 +173,7 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     multiple=True,
     help="User or @group with a row; default: members of the boards, and all who submitted.",
 )
-@click.option(
-    "-t",
-    "--task",
-    "tasks",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=task_names,
-    help="Only this task; may be repeated. Default: the boards that you manage.",
-)
+@tasks_option("Only this task; may be repeated. Default: the boards that you manage.")
 @gpus_option("Only this GPU; comma-separated or repeated.")
 @click.option(
     "--points", metavar="RULE", default="", help="Points by speedup, '1x: 50, 2x: 80', or rank, '1: 25, 3: 15'."

@@ -296,6 +296,11 @@ def gpus_option(text: str) -> Decorator:
     return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
 
 
+def tasks_option(text: str) -> Decorator:
+    """Return the option for names of tasks, with this help."""
+    return click.option("-t", "--task", "tasks", metavar="NAME", multiple=True, help=text, shell_complete=task_names)
+
+
 def mode_option(text: str = "test (the default), benchmark, profile, sanitize or ranked.") -> Decorator:
     """Return the option for the mode of runs, with this help."""
     return click.option("-m", "--mode", metavar="MODE", help=text, shell_complete=mode_names)

@@ -248,17 +248,9 @@ def board_results(task: str, page: Page) -> dict[str, BoardResult]:
 
 
 def _speedup(page: Page, row: Standing) -> Estimate | None:
-    """Return the speedup of a row over the reference; None if that was not timed.
-
-    A reference of too few runs for an interval counts as exact, so that the bounds are those of the score.
-    """
+    """Return the speedup of a row over the reference; None if that was not timed."""
     found = page.speedup(row)
-    if found is None:
-        return None
-    low = high = found.ratio
-    if row.interval is not None:
-        low, high = (found.ratio * row.score_s / bound for bound in (row.interval.high_s, row.interval.low_s))
-    return Estimate(found.ratio, found.low or low, found.high or high)
+    return None if found is None else Estimate(found.ratio, found.low or found.ratio, found.high or found.ratio)
 
 
 def best_result(results: Sequence[BoardResult], rule: PointsRule | None) -> BoardResult | None:
