@@ -15,7 +15,6 @@ from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entri
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, moment, plain_text, time_text
 from hpc_board.store.sqlite import Database, Row
@@ -149,6 +148,9 @@ def _mark_late_anew(
     db: Database, name: str, options: BoardOptions, groups_of: Callable[[str], Collection[str]]
 ) -> None:
     """Mark the submissions to a board that are late by these options, and no others."""
+    # Lists of tasks read boards, and need no ranks.
+    from hpc_board.store import ranking
+
     deadline = "" if options.deadline is None else time_text(options.deadline)
     groups: dict[str, Collection[str]] = {}
     for row in list(db.query(_MAY_BE_LATE, {"task": name, "deadline": deadline, "rerun": RERUN})):
