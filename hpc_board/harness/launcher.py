@@ -191,7 +191,7 @@ class Processes:
     def waiting_worker(self) -> Child:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
         child = self.worker(waits=True)
-        self._await_prepared(child, *self._loading("device"), self.record_isolation)
+        self._await_device(child, *self._loading("device"), self.record_isolation)
         return child
 
     def import_submission(self, worker: Child) -> None:
@@ -248,7 +248,7 @@ class Processes:
     def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:
         """Wait until a worker has imported `what`; pass its isolation level to `reached` before."""
         late, deadline = self._loading(what)
-        self._await_prepared(worker, late, deadline, reached)
+        self._await_device(worker, late, deadline, reached)
         self._await_import(worker, what, late, deadline)
 
     def _await_import(self, worker: Child, what: str, late: str, deadline: float) -> None:
@@ -257,13 +257,13 @@ class Processes:
         worker.prepares = isinstance(answer, Loaded) and answer.prepares and worker.imports_submission
         self._may_compile = self._may_compile and not worker.imports_submission
 
-    def _await_prepared(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
+    def _await_device(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
         answer = worker_answer(worker, ("confined",), deadline, late)
         if isinstance(answer, Confined):
             worker.lacking = answer.lacking
             if reached is not None:
                 reached(answer.isolation)
-        worker_answer(worker, ("prepared", "raised"), deadline, late)
+        worker_answer(worker, ("device_ready", "raised"), deadline, late)
 
     def _loading(self, what: str) -> tuple[str, float]:
         """Return the message for an import of `what` that takes too long, and its deadline.

@@ -89,7 +89,7 @@ class Bench:
         self.steps_ns.clear()
         fixed = self._fixed(worker, index, seeds[0])
         if timed:
-            worker.begin_prepare()
+            worker.begin_prepare_device()
         numbers = [secrets.randbits(62) for _ in seeds]
         group = self._group(worker, index)
         with self._forgotten_on_failure(), ExitStack() as held:
@@ -100,7 +100,7 @@ class Bench:
             if first is not None:
                 first()
             if timed:
-                self._await_empty_caches(worker)
+                self._await_device(worker)
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
             form, cold = inputs[-1].form, timed and cold
             alike = form is not None and all(each.form is not None and each.form.node == form.node for each in inputs)
@@ -172,12 +172,12 @@ class Bench:
             self._judge.send({"type": "forget"})
             raise
 
-    def _await_empty_caches(self, worker: Worker) -> None:
-        with self._step("wait for empty caches"):
-            worker.await_prepared(self.phase)
+    def _await_device(self, worker: Worker) -> None:
+        with self._step("wait for the device"):
+            worker.await_device(self.phase)
             if self.steps_ns["generate the inputs"] > _COOL_SECONDS * 1e9:
-                worker.begin_prepare()
-                worker.await_prepared(self.phase)
+                worker.begin_prepare_device()
+                worker.await_device(self.phase)
 
     def _copied(self, answers: Sequence[Output], held: ExitStack) -> list[int]:
         """Return copies of the outputs of a row, all of which together have no more bytes than one value may."""

@@ -151,13 +151,13 @@ class Worker:
         values = [status_value(pid, key) for pid in pids for key in (b"RssAnon", b"RssShmem")]
         return 1024 * sum(int(value) for value in values if value)
 
-    def begin_prepare(self) -> None:
-        """Have the caches emptied, while the judge makes inputs that are not shown yet."""
-        self.child.send({"type": "prepare"})
+    def begin_prepare_device(self) -> None:
+        """Have the device prepared for a timed call, while the judge makes inputs that are not shown yet."""
+        self.child.send({"type": "prepare_device"})
 
-    def await_prepared(self, phase: Phase) -> None:
-        """Wait until the caches are empty."""
-        self._await(phase, "prepared")
+    def await_device(self, phase: Phase) -> None:
+        """Wait until the device is prepared."""
+        self._await(phase, "device_ready")
 
     def give_room(
         self,

@@ -331,7 +331,7 @@ def _text(value: Any, limit: int) -> str:
 
 
 _KINDS: dict[str, Callable[[Frame], Answer]] = {
-    **dict.fromkeys(("prepared", "mapped", "finished", "kept_state"), lambda _: Answer()),
+    **dict.fromkeys(("device_ready", "mapped", "finished", "kept_state"), lambda _: Answer()),
     "loaded": lambda frame: Loaded(frame["prepares"] is True),
     "confined": _confined,
     "done": _done,

@@ -5,9 +5,9 @@ are checked byte by byte elsewhere and its times are bounded by the supervisor's
 worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
 worker gives up fewer privileges, see profile.py.
 
-Frames: `load` -> `confined`, then `prepared` or `raised` when the device is open, then `loaded` or `raised`; a load
-that `waits` has answers to others, and `import` before that. `keep_state` (with fixed inputs) -> `kept_state` or
-`raised`. `prepare` -> `prepared`; `map` (with memory for inputs and for the description of outputs) -> `mapped`; `run`
+Frames: `load` -> `confined`, then `device_ready` or `raised`, then `loaded` or `raised`; a load that `waits` has
+answers to others, and `import` before that. `keep_state` (with fixed inputs) -> `kept_state` or `raised`.
+`prepare_device` -> `device_ready`; `map` (with memory for inputs and for the description of outputs) -> `mapped`; `run`
 -> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the process is stopped;
 between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at `map`.
 
@@ -82,7 +82,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
         worker = _Worker(device, naming, copies_inputs=frame["profile"] == "asan")
         # From here on the supervisor believes no word about the device: it may be the submission's.
-        channel.send({"type": "prepared"})
+        channel.send({"type": "device_ready"})
         naming.imports = True
         if crash and frame["profile"] != "asan":
             faulthandler.enable(crash[0], all_threads=False)
@@ -188,9 +188,9 @@ class _Worker:
         try:
             if frame["type"] == "run":
                 return self._run(frame["call"], fds)
-            if frame["type"] == "prepare":
+            if frame["type"] == "prepare_device":
                 self._device.prepare()
-                return {"type": "prepared"}
+                return {"type": "device_ready"}
             if frame["type"] in self._with_memory:
                 return self._with_memory[frame["type"]](frame, fds)
             if frame["type"] == "queue":
