@@ -140,6 +140,7 @@ def create(
     multiple=True,
     help='Later deadline of a user or @group: "ada:+2d" from the deadline, "ada:2030-12-31", "ada:none".',
 )
+@format_option
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
@@ -159,6 +160,7 @@ def update(
     show_code: bool | None,
     late: str | None,
     extend: tuple[str, ...],
+    format_name: str | None,
     force: bool,
     history: bool,
     reason: str,
@@ -172,6 +174,8 @@ def update(
     remain readable. Only the board's creator, its maintainers and admins may update it; all users who can see the
     board can see its history.
     """
+    if format_name is not None and source is None:
+        raise click.UsageError("--format requires SOURCE.")
     board = open_()
     options = RequestedOptions(
         deadline,
@@ -191,7 +195,8 @@ def update(
         changes = board.leaderboards.history(name)
         print_found(views_of(BoardChangeView, changes), changes_table(changes), as_json=as_json)
         return
-    request = BoardRequest(None if source is None else _source(board, source), name, options, update=True)
+    new_source = None if source is None else _source(board, source, format_name)
+    request = BoardRequest(new_source, name, options, update=True)
     (plan,) = board.leaderboards.plan(request)
     if plan.needs_force and not (force or dry_run or as_json):
         print_blocks(*plan_report(plan))
@@ -295,7 +300,7 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _source(board: Board, words: str, format_name: str | None = None) -> PackedSource | str:
+def _source(board: Board, words: str, format_name: str | None) -> PackedSource | str:
     """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths."""
     from hpc_board.catalog.sources import packed
 

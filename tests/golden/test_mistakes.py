@@ -102,6 +102,7 @@ MISTAKES = (
     "admin check --each-node --no-job",
     "create a b c",
     "update scan --history --force",
+    "update scan --format pair",
     "eval-code histo --language hip",
     "admin stats --days nan",
     "admin prune --older-than soon",

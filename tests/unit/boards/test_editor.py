@@ -583,6 +583,16 @@ def test_an_update_from_a_source_keeps_the_boards_own_deadline_and_gpus(place: R
     assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
 
 
+def test_an_update_takes_a_source_in_the_format_that_is_named(place: Recorded, tmp_path: Path) -> None:
+    made(place, "echo")
+    source = tmp_path / "rows.py"
+    source.write_text("def inputs(seed):\n    return (seed,)\n\n\ndef reference(x):\n    return x\n")
+    wrong = call(place, "update", "echo", source, "--format", "kernelbench")
+    assert (wrong.exit_code, "Model: is not defined" in wrong.stderr) == (2, True), wrong.stderr
+    assert call(place, "update", "echo", source, "--format", "pair").exit_code == 0
+    assert "reference_source.py" in [file.name for file in of(place).tasks.get("echo").files]
+
+
 def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -> None:
     for words in (("update", "narrow", "--gpu", "CPU"), ("delete", "narrow", "--yes")):
         done = call(place, *words)
