@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -132,6 +132,21 @@ class RunnersSection(Section, frozen=True):
     """The runners that the board itself starts at most for a GPU while three runs or more wait for it."""
 
 
+NoticeKind = Literal["records", "deadlines", "doctor"]
+
+NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
+"""The kinds of events that a command can be told of."""
+
+
+class NotifySection(Section, frozen=True):
+    """`notify:`: a command that is told of events; the service runs it, or `hpc-board poll` on a board without one."""
+
+    command: list[Line]
+    """The program, by its name in PATH or its full path, and its arguments; `{text}` in one is the event's line."""
+    on: list[NoticeKind] = msgspec.field(default_factory=lambda: list(NOTICE_KINDS))
+    """The events: changes of first places, deadlines of boards, new findings of `admin doctor`; all by default."""
+
+
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
@@ -159,6 +174,8 @@ class SettingsFile(Section, frozen=True):
     """The rights on the board."""
     runners: RunnersSection = RunnersSection()
     """The bounds of jobs that hold a GPU for several runs."""
+    notify: NotifySection | None = None
+    """A command that is told of events."""
 
 
 class _AnyGpu(msgspec.Struct):
@@ -176,6 +193,7 @@ class Settings(msgspec.Struct, frozen=True):
     a name of the page, and `web_metrics` whether `web` has the metrics. `submit_options` are the job options that
     participants may set, None for the default. `gpus_given` says that the file has GPUs; else they are this machine's.
     `prune_days` is the age at which the job folders of ended runs are removed, and `runners` has the bounds of runners.
+    `notify` is the command that is told of events, empty without one, and `notify_on` are their kinds.
     """
 
     board: Path
@@ -195,6 +213,8 @@ class Settings(msgspec.Struct, frozen=True):
     gpus_given: bool = True
     prune_days: int | None = None
     runners: RunnerRules = RunnerRules()
+    notify: tuple[str, ...] = ()
+    notify_on: tuple[NoticeKind, ...] = ()
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
@@ -254,6 +274,8 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
     read = _clusters_and_gpus if gpus_given else _this_machine_and_its_gpus
     clusters, gpus = read(document, section, base)
     _check_web(document, section.serve)
+    if section.notify is not None and not section.notify.command:
+        document.fault(("notify", "command"), "is empty; give a program and its arguments, [/srv/tell.sh]")
     document.check()
     roles = Roles(
         *(tuple(names) for names in (section.roles.admins, section.roles.creators, section.roles.participants))
@@ -276,6 +298,8 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         gpus_given=gpus_given,
         prune_days=section.prune_days,
         runners=RunnerRules(**{name: getattr(section.runners, name) for name in RunnerRules.__struct_fields__}),
+        notify=() if section.notify is None else tuple(section.notify.command),
+        notify_on=() if section.notify is None else tuple(section.notify.on),
     )
 
 

@@ -79,6 +79,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     yield "`jobs`", _table(settings.JobsSection)
     yield "`submit`", _table(settings.SubmitSection)
     yield "`runners`", _table(settings.RunnersSection)
+    yield "`notify`", _table(settings.NotifySection)
 
 
 def _defaults(kind: schedulers.AnyKind) -> str:

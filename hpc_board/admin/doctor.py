@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shutil
 import stat
 import tempfile
 import time
@@ -114,6 +115,13 @@ def diagnose_roles(settings: Settings) -> Iterator[Diagnostic]:
             message = f"roles.{key}: unknown on this machine: {one_line(', '.join(unknown), 500)}"
             hint = "Correct the names; a group begins with @. An unknown name has no role."
             yield Diagnostic(Severity.WARNING, "roles", message, hint)
+
+
+def _notify(installation: Installation) -> Iterator[Diagnostic]:
+    for program in installation.settings.notify[:1]:
+        good = f"{program} is told of events" if shutil.which(program) else None
+        hint = "Correct `notify.command` in the settings: the full path of a program that this account may run."
+        yield diagnostic(Severity.ERROR, "notify", f"{program} cannot be run", hint, good=good)
 
 
 def _origin(file: Path) -> str:
@@ -477,6 +485,7 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
 _RULES: tuple[Rule[Installation], ...] = (
     _settings,
     _roles,
+    _notify,
     _folder,
     _tasks,
     _jobs_of_root,

@@ -260,10 +260,16 @@ class Context:
 
 
 class PublicContext(Context):
-    """An installation as the public sees it: a participant without a name, who is a member of no closed leaderboard."""
+    """An installation as the public sees it: a participant without a name, who is a member of no closed leaderboard.
 
-    def __init__(self, installation: Installation, warn: Callable[[str], object]) -> None:
+    Those of `guest_of` are visible, too.
+    """
+
+    def __init__(
+        self, installation: Installation, warn: Callable[[str], object], guest_of: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(installation, "", warn)
+        self._guest_of = guest_of
 
     def role_of(self, user: str) -> Role:
         """Return the role of a participant, whatever the settings say of `user`."""
@@ -274,7 +280,7 @@ class PublicContext(Context):
         """Return a user without a name and groups, so that neither a list of members nor a group fits."""
         from hpc_board.boards.editor import BoardUser
 
-        return BoardUser("", frozenset(), self.role)
+        return BoardUser("", frozenset(), self.role, self._guest_of)
 
 
 @cache

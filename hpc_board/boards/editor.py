@@ -49,15 +49,16 @@ _EXTENSION_WORDS = (
 
 
 class BoardUser(msgspec.Struct, frozen=True):
-    """The user of a client: name, groups and role."""
+    """The user of a client: name, groups and role; `guest_of` are closed leaderboards that they see as a member."""
 
     name: str
     groups: frozenset[str]
     role: Role
+    guest_of: frozenset[str] = frozenset()
 
-    def sees(self, terms: BoardOptions) -> bool:
-        """Return whether a leaderboard with these terms is visible to the user."""
-        return terms.visible_to(self.name, self.groups, self.role)
+    def sees(self, board: Newest) -> bool:
+        """Return whether a leaderboard is visible to the user."""
+        return board.name in self.guest_of or board.options.visible_to(self.name, self.groups, self.role)
 
     def manages(self, terms: BoardOptions) -> bool:
         """Return whether the user has all rights on a leaderboard with these terms."""
@@ -117,7 +118,7 @@ class LeaderboardEditor:
     def visible(self) -> tuple[CreatedBoard, ...]:
         """Return the leaderboards that are visible to the user, by name."""
         person = self._person()
-        return tuple(person.shown(board) for board in self._boards() if person.sees(board.options))
+        return tuple(person.shown(board) for board in self._boards() if person.sees(board))
 
     def hidden(self) -> frozenset[str]:
         """Return the names of leaderboards that are hidden from the user, also of deleted ones."""
@@ -141,7 +142,7 @@ class LeaderboardEditor:
         """Return the leaderboard of this name; None if none is visible to the user."""
         newest = {each.name: each for each in self._newest()}
         found, person = newest.get(name), self._person()
-        return person.shown(found) if isinstance(found, CreatedBoard) and person.sees(found.options) else None
+        return person.shown(found) if isinstance(found, CreatedBoard) and person.sees(found) else None
 
     def manages(self, name: str) -> bool:
         """Return whether the user has all rights on the leaderboard `name`, which is not a task of the settings."""
@@ -170,7 +171,7 @@ class LeaderboardEditor:
         The terms must have promised it before the submission, and must still do so.
         """
         board = next((each for each in self._boards() if each.name == name), None)
-        if board is None or not self._person().sees(board.options) or not board.options.shows_code(now):
+        if board is None or not self._person().sees(board) or not board.options.shows_code(now):
             return False
         promised_at = board.change.at
         for change in reversed(self._store.boards.changes(name)):
@@ -509,7 +510,7 @@ def _hidden_from(person: BoardUser, newest: Collection[Newest]) -> frozenset[str
     """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change."""
     if person.role is Role.ADMIN:
         return frozenset()
-    return frozenset(each.name for each in newest if not person.sees(each.options))
+    return frozenset(each.name for each in newest if not person.sees(each))
 
 
 def _check_support(task: Task) -> None:

@@ -381,7 +381,7 @@ def poll(open_: Open, as_json: bool) -> None:
     """Update all runs in flight once and print the changes.
 
     Nothing is printed if nothing changed. An open app or a waiting `submit` updates runs too; `poll` is for cron, which
-    needs absolute paths, as in the second example.
+    needs absolute paths, as in the second example. It also runs the command of `notify` in the settings.
 
     The exit code is 3 if a scheduler did not answer or a job could not be sent; the other runs are updated.
     """
@@ -390,10 +390,11 @@ def poll(open_: Open, as_json: bool) -> None:
     board = open_()
     before = board.runs.in_flight()
     failure: BoardError | None = None
-    try:
-        board.runs.advance()
-    except BoardError as error:
-        failure = error
+    for act in (board.runs.advance, partial(_send_notices, board)):
+        try:
+            act()
+        except BoardError as error:
+            failure = failure or error
     pairs = [(old, board.runs.get(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
@@ -404,6 +405,13 @@ def poll(open_: Open, as_json: bool) -> None:
     if failure is not None:
         print_error(failure)
         raise click.exceptions.Exit(NO_VERDICT)
+
+
+def _send_notices(board: Board) -> None:
+    if not board.served and board.settings.notify:
+        from hpc_board.board.notices import Notices
+
+        Notices(lambda: board, remark).send()
 
 
 def summary(board: Board, run: Run) -> tuple[Block, ...]:

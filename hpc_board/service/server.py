@@ -20,6 +20,7 @@ from hpc_board import __version__
 from hpc_board.accounts import user_name
 from hpc_board.board import Board
 from hpc_board.board.context import Context, Installation, PublicContext
+from hpc_board.board.notices import Notices
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError, StorageError
@@ -89,6 +90,9 @@ class Service:
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
         self._stopping = threading.Event()
+        self._advance_seconds = advance_seconds
+        self._notices = Notices(lambda: self._own, self._warn, self._stopping.is_set)
+        self._notifying = threading.Thread(target=self._send_notices, name="notices")
         self._passes = Passes(lambda: self._own, self._log, self._publish, self._stopping, advance_seconds)
         answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
@@ -262,6 +266,7 @@ class Service:
             self._tell_sockets()
             notify("READY=1")
             ready()
+            self._notifying.start()
             if self._end_requested.is_set():
                 stop.set()
             await stop.wait()
@@ -306,6 +311,8 @@ class Service:
         await loop.run_in_executor(None, self._changes.stop)
         await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
         self._end = lambda: None
+        if self._notifying.is_alive():
+            await loop.run_in_executor(None, self._notifying.join, _END_SECONDS)
         self._log("stopped")
 
     # Runs
@@ -321,6 +328,21 @@ class Service:
         self._counts.passed(pass_)
 
     def _tell_isolation(self) -> None:
+    def _send_notices(self) -> None:
+        """Tell the command of the settings of events until the end; a problem is logged once."""
+        told = ""
+        while not self._stopping.wait(self._advance_seconds):
+            problem = ""
+            try:
+                self._notices.send()
+            except BoardError as error:
+                problem = error.message
+            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+                problem = traceback.format_exc()
+            if problem and problem != told:
+                self._log("notices not sent", problem=problem)
+            told = problem
+
         """Log each GPU whose newest runs did not reach the level that it requires, or are not there yet."""
         own = self._own
         try:
