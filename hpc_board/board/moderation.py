@@ -1,7 +1,11 @@
 """Moderation of a board: bans, stops, limits, removals, and users' notes on their submissions."""
 
 import hashlib
+import hmac
+import re
+import secrets
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -11,24 +15,31 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
+    BOARD,
     EVERYTHING,
     GPU_SECONDS_MAX,
     LIMIT_MAX,
+    LINK,
+    LINK_DAYS_MAX,
     START,
     STOP,
     UNBAN,
+    UNLINK,
     USER,
     Category,
     Decision,
     GpuLimit,
     Limits,
+    Link,
     Period,
 )
 from hpc_board.domain.origin import author_of, entrant_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission, unknown_submission
+from hpc_board.domain.user_board import Action
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import drafts
@@ -39,6 +50,7 @@ if TYPE_CHECKING:
     from hpc_board.board.context import Context
     from hpc_board.store.moderation import ModerationGateway
 
+LINK_SECRET_BYTES = 16
 _NAME_CHARACTERS_MAX = 64
 
 
@@ -154,6 +166,68 @@ class Moderation:
     def gpu_limit(self) -> tuple[Decision, GpuLimit] | None:
         """Return the limit of the board on GPU time with the decision that set it; None if it has none."""
         return self._decisions.gpu_limit() if self._context.has_database() else None
+
+    # Links to the page of a board
+
+    def link(self, board: str, name: str, until: str) -> tuple[Link, str]:
+        """Make a link to the live page of a leaderboard, and return it with its secret, which is stored nowhere.
+
+        A link of the same name is replaced. `until` is its end, in the words of deadlines.
+
+        Raises:
+            InputError: the name is invalid, the end is none or not in the next LINK_DAYS_MAX days, or the leaderboard
+                is a task of the settings.
+        """
+        self._context.require_manager([board], "make links")
+        if self._context.editor.board(board) is None:
+            raise InputError(
+                f"{one_line(board, 80)} is not a board made by `create`.", hint="The live page shows it to everyone."
+            )
+        if not re.fullmatch(NAME, name):
+            raise InputError(f'"{one_line(name, 80)}" is not a valid name of a link.', hint=f"Give {NAME_WORDS}.")
+        now = utc_now()
+        end = drafts.end_given(until, now, what="end of the link", option="--until")
+        if end is None or end > now + timedelta(days=LINK_DAYS_MAX):
+            raise InputError(f"a link ends within {LINK_DAYS_MAX} days.", hint="Give --until +30d, or another end.")
+        secret = secrets.token_hex(LINK_SECRET_BYTES)
+        link = Link(name, _sha256(secret), end)
+        self._decisions.add(Decision(LINK, BOARD, board, self._context.user, now, detail=link.to_json()))
+        return link, secret
+
+    def unlink(self, board: str, name: str) -> None:
+        """Revoke a link: its pages do not exist any more.
+
+        Raises:
+            InputError: the leaderboard has no link of this name.
+        """
+        self._context.require_manager([board], "revoke links")
+        names = [link.name for decision, link in self.links() if decision.subject == board]
+        if name not in names:
+            raise InputError(
+                f'no link "{one_line(name, 80)}" to {one_line(board, 80)}.{suggestion(name, names)}',
+                hint=f"Links: {', '.join(names) or 'none'}.",
+            )
+        revoked = Link(name).to_json()
+        self._decisions.add(Decision(UNLINK, BOARD, board, self._context.user, utc_now(), detail=revoked))
+
+    def links(self) -> tuple[tuple[Decision, Link], ...]:
+        """Return the links to the leaderboards that the user manages, expired ones too, without their secrets."""
+        self._context.require(Role.CREATOR, "list links")
+        if not self._context.has_database():
+            return ()
+        return tuple(each for each in self._decisions.links() if self._context.manages(each[0].subject))
+
+    def linked(self, secret: str) -> str | None:
+        """Return the leaderboard to which the link with this secret leads; None without one that holds."""
+        now, given = utc_now(), _sha256(secret)
+        for decision, link in self._decisions.links():
+            if hmac.compare_digest(link.secret_sha256, given) and link.until is not None and now < link.until:
+                board = decision.subject
+                changes = self._context.store.boards.changes(board)
+                # A deleted board has taken its links along.
+                ended = max((each.at for each in changes if each.action is Action.DELETE), default=None)
+                return board if ended is None or ended < decision.at else None
+        return None
 
     # Submissions of others
 
@@ -274,6 +348,10 @@ def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> 
     except InputError as error:
         return RerunCandidate(found, None, tuple(gpus), error.message)
     return RerunCandidate(found, source, tuple(gpus))
+
+
+def _sha256(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _check_name(user: str) -> None:

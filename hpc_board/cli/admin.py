@@ -277,7 +277,8 @@ def admin() -> None:
 
 for each in (
     *(check, detect, doctor, backup, restore, prune, export, grades, stats, init, milestones, sync),
-    *(moderation.limit, moderation.limits, moderation.ban, moderation.unban, moderation.bans, moderation.stop),
+    *(moderation.limit, moderation.limits, moderation.link, moderation.unlink, moderation.links),
+    *(moderation.ban, moderation.unban, moderation.bans, moderation.stop),
     *(moderation.start, moderation.remove, moderation.readmit, moderation.log, moderation.rerun),
 ):
     admin.add_command(each)

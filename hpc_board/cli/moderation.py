@@ -12,6 +12,7 @@ from hpc_board.cli.options import (
     Number,
     Open,
     command,
+    created_names,
     gpus_option,
     limit_option,
     submission_argument,
@@ -19,23 +20,35 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.output import listed_rows, listed_runs, print_blocks, print_done, print_found, print_json, remark
-from hpc_board.domain.moderation import CONFIRMING_RUNS, GPU_SECONDS_MAX, LIMIT_MAX, Category, Limits, Period
+from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.moderation import (
+    CONFIRMING_RUNS,
+    GPU_SECONDS_MAX,
+    LIMIT_MAX,
+    LINK_DAYS_MAX,
+    Category,
+    Limits,
+    Period,
+)
 from hpc_board.domain.roles import Role
 from hpc_board.model.names import listed
+from hpc_board.model.text import one_line
 from hpc_board.report.moderation import (
     bans_table,
     decisions_table,
     gpu_limit_text,
     limits_table,
     limits_text,
+    links_table,
     rerun_table,
     whose_text,
 )
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views import views_of
+from hpc_board.report.views import moment, views_of
 from hpc_board.report.views.moderation import (
     DecisionView,
     LimitsView,
+    LinkView,
     RemovalsView,
     RerunCandidateView,
     RerunsView,
@@ -167,6 +180,61 @@ def limits(open_: Open, as_json: bool) -> None:
         decision, limit_ = of_gpus
         views.insert(0, LimitsView.of_gpus(limit_, decision))
     print_found(views, limits_table(found, of_gpus), as_json=as_json)
+
+
+# Links to the live page
+
+
+@command("hpc-board admin link week1 projector", "hpc-board admin link week1 projector --until +90d")
+@click.argument("name", shell_complete=created_names)
+@click.argument("link_name", metavar="LINK")
+@click.option(
+    "--until",
+    metavar="D",
+    default="+30d",
+    show_default=True,
+    help=f'End of the link: "2030-12-31 18:00" (UTC) or "+90d", within {LINK_DAYS_MAX} days.',
+)
+def link(open_: Open, *, name: str, link_name: str, until: str, as_json: bool) -> None:
+    """Make a link to the live page of a board.
+
+    All who have the link see this board and its runs, and no other, also if it is closed. The secret in it is shown
+    once. A link of the same name is replaced, `admin unlink` revokes it. Requires the rights of the board's creator.
+    """
+    made, secret = open_().moderation.link(name, link_name, until)
+    path = f"link/{secret}/"
+    if as_json:
+        print_json(LinkView(board=one_line(name), name=made.name, until=moment(made.until), path=path))
+        return
+    click.echo(path)
+    remark(f"This path is below the address of the live page, and holds until {moment_words(made.until)}.")
+
+
+@command("hpc-board admin unlink week1 projector")
+@click.argument("name", shell_complete=created_names)
+@click.argument("link_name", metavar="LINK")
+def unlink(open_: Open, name: str, link_name: str, as_json: bool) -> None:
+    """Revoke a link to the live page of a board."""
+    open_().moderation.unlink(name, link_name)
+    view = LinkView(board=one_line(name), name=link_name, until=None)
+    print_done(view, f"Link {link_name} to {name} revoked.", as_json=as_json)
+
+
+@command("hpc-board admin links", "hpc-board admin links --json")
+def links(open_: Open, as_json: bool) -> None:
+    """List the links to your boards, also the expired ones, without their secrets."""
+    found = open_().moderation.links()
+    views = [
+        LinkView(
+            board=one_line(decision.subject),
+            name=one_line(each.name),
+            until=moment(each.until),
+            by=one_line(decision.by_user),
+            at=moment(decision.at),
+        )
+        for decision, each in found
+    ]
+    print_found(views, links_table(found), as_json=as_json)
 
 
 # Users and the whole board

@@ -21,6 +21,9 @@ GPU_SECONDS_MAX = 1_000_000_000
 
 _NEVER_FREE = "This limit does not reset; an admin can raise it."
 
+LINK_DAYS_MAX = 366
+"""The longest time for which a link holds."""
+
 NOTES_MAX = 50
 """The maximum number of notes on a submission, besides the one that it was sent with."""
 
@@ -32,6 +35,7 @@ BAN, UNBAN = "ban", "unban"
 LIMIT = "limit"
 REMOVE, READMIT = "remove", "readmit"
 RERUN = "rerun"
+LINK, UNLINK = "link", "unlink"
 HOLD, END = "hold", "end"
 """The begin and the end of a runner, which the log takes from the runners."""
 
@@ -263,6 +267,30 @@ class Decision(msgspec.Struct, frozen=True):
     def ends_at(self) -> datetime | None:
         """Return the time at which a ban expires; None if only another decision ends it."""
         return datetime.fromisoformat(self.detail) if self.action == BAN and self.detail else None
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link to the page of a leaderboard: its name there, the hash of its secret, and its end.
+
+    A revocation has the name only.
+    """
+
+    name: str
+    secret_sha256: str = ""
+    until: datetime | None = None
+
+    def to_json(self) -> str:
+        """Return the link as text for `from_json`."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Link":
+        """Read the link from the text of `to_json`.
+
+        Raises:
+            ValueError: it is not such a text.
+        """
+        return msgspec.json.decode(text, type=cls)
 
 
 class HeldGpu(msgspec.Struct, frozen=True):

@@ -9,12 +9,15 @@ from hpc_board.domain.moderation import (
     END,
     EVERYTHING,
     HOLD,
+    LINK,
     REASON_CHARACTERS_MAX,
+    UNLINK,
     Category,
     Decision,
     GpuLimit,
     HeldGpu,
     Limits,
+    Link,
     Period,
     Removal,
 )
@@ -106,6 +109,19 @@ def bans_table(bans: Sequence[Decision]) -> Table:
     )
 
 
+def links_table(links: Sequence[tuple[Decision, Link]]) -> Table:
+    """Return the links to boards with their ends and makers."""
+    return table(
+        links,
+        (Column("BOARD", flexible=True), lambda row: one_line(row[0].subject)),
+        (Column("NAME", flexible=True), lambda row: one_line(row[1].name)),
+        (Column("UNTIL"), lambda row: moment_words(row[1].until)),
+        (Column("BY", flexible=True), lambda row: one_line(row[0].by_user)),
+        (Column("SINCE"), lambda row: _when(row[0])),
+        empty="No links.",
+    )
+
+
 def decisions_table(decisions: Sequence[Decision]) -> Table:
     """Return the audit log in the order given."""
     return table(
@@ -139,9 +155,12 @@ def detail_text(decision: Decision) -> str:
         return f"until {moment_words(decision.ends_at)}"
     if decision.action == "rerun":
         return f"as submission {one_line(decision.detail, 40)}"
-    if decision.action not in ("limit", HOLD, END):
+    if decision.action not in ("limit", LINK, UNLINK, HOLD, END):
         return one_line(decision.detail)
     try:
+        if decision.action in (LINK, UNLINK):
+            link = Link.from_json(decision.detail)
+            return one_line(link.name) + ("" if link.until is None else f" until {moment_words(link.until)}")
         if decision.action in (HOLD, END):
             return _held_text(decision.action, HeldGpu.from_json(decision.detail))
         if decision.kind == EVERYTHING:

@@ -101,7 +101,8 @@ class Service:
         self._page = WebServer(
             Pages(self._public_board),
             self._metrics,
-            role_of=lambda uid: self._user_and_role(uid)[1],
+            reader_of=self._reader,
+            linked=self._linked,
             host=settings.web_host,
             log=self._log,
             counts=self._counts,
@@ -265,8 +266,8 @@ class Service:
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             self._tell_sockets()
             notify("READY=1")
-            ready()
             self._notifying.start()
+            ready()
             if self._end_requested.is_set():
                 stop.set()
             await stop.wait()
@@ -310,9 +311,9 @@ class Service:
         await loop.run_in_executor(None, self._conversations.stop)
         await loop.run_in_executor(None, self._changes.stop)
         await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
-        self._end = lambda: None
         if self._notifying.is_alive():
             await loop.run_in_executor(None, self._notifying.join, _END_SECONDS)
+        self._end = lambda: None
         self._log("stopped")
 
     # Runs
@@ -327,7 +328,6 @@ class Service:
         self._changes.wake()
         self._counts.passed(pass_)
 
-    def _tell_isolation(self) -> None:
     def _send_notices(self) -> None:
         """Tell the command of the settings of events until the end; a problem is logged once."""
         told = ""
@@ -343,6 +343,7 @@ class Service:
                 self._log("notices not sent", problem=problem)
             told = problem
 
+    def _tell_isolation(self) -> None:
         """Log each GPU whose newest runs did not reach the level that it requires, or are not there yet."""
         own = self._own
         try:
@@ -367,8 +368,16 @@ class Service:
         user = peer_name(uid)
         return user, self._board_of(user).role
 
-    def _public_board(self) -> Board:
-        return Board.within(PublicContext(self._installation, self._warn))
+    def _reader(self, uid: int) -> tuple[Role, frozenset[str]]:
+        """Return the role of an account, and the closed boards that it sees."""
+        board = self._board_of(peer_name(uid))
+        return board.role, board.context.editor.closed() - board.context.editor.hidden()
+
+    def _linked(self, secret: str) -> str | None:
+        return self._own.moderation.linked(secret)
+
+    def _public_board(self, closed: frozenset[str] = frozenset()) -> Board:
+        return Board.within(PublicContext(self._installation, self._warn, closed))
 
     def _metrics(self) -> bytes:
         gauges = {

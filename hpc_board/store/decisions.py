@@ -13,10 +13,12 @@ from hpc_board.domain.moderation import (
     BOARD,
     EVERYTHING,
     LIMIT,
+    LINK,
     RERUN,
     START,
     STOP,
     UNBAN,
+    UNLINK,
     USER,
     Category,
     Decision,
@@ -24,6 +26,7 @@ from hpc_board.domain.moderation import (
     GpuLimit,
     GpuUse,
     Limits,
+    Link,
     Period,
     Sender,
     ban_refusal,
@@ -111,6 +114,19 @@ def _limits_in(decision: Decision) -> Limits:
         return Limits.from_json(decision.detail)
     except ValueError as error:
         raise UndecodableError(f"limits: {error}") from error
+
+
+def links(db: Database) -> list[tuple[Decision, Link]]:
+    """Return the newest link of each name to each board, by board and name, with the decision; not the revoked ones."""
+    found = {}
+    for row in db.rows("decisions", "kind = ? AND action IN (?, ?)", [BOARD, LINK, UNLINK], order="id"):
+        decision = decoded(Decision, row)
+        try:
+            link = Link.from_json(decision.detail)
+        except ValueError as error:
+            raise UndecodableError(f"link: {error}") from error
+        found[decision.subject, link.name] = decision, link
+    return [found[key] for key in sorted(found) if found[key][0].action == LINK]
 
 
 def gpu_limit(db: Database) -> tuple[Decision, GpuLimit] | None:

@@ -25,6 +25,7 @@ from hpc_board.domain.moderation import (
     Decision,
     GpuLimit,
     Limits,
+    Link,
 )
 from hpc_board.errors import InputError
 from hpc_board.model.names import suggestion
@@ -213,6 +214,16 @@ class ModerationGateway:
                 if limits != known.get(each.subject, msgspec.structs.replace(each, ranked=None, other=None)):
                     decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
             return tuple(new)
+
+    def links(self) -> tuple[tuple[Decision, Link], ...]:
+        """Return the links to boards that were not revoked, expired ones too, each with the decision that made it."""
+        with self._file.reading() as db:
+            return tuple(decisions.links(db))
+
+    def add(self, decision: Decision) -> None:
+        """Append a decision."""
+        with self._file.writing() as db:
+            decisions.decide(db, decision)
 
     def set_gpu_limit(self, limit: GpuLimit, by_user: str, at: datetime) -> None:
         """Give the board this limit on GPU time."""

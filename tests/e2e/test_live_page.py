@@ -157,6 +157,24 @@ def test_a_board_that_is_closed_leaves_the_browser(browser: Page, site: Site) ->
     assert "ada" not in browser.value("document.documentElement.outerHTML")
 
 
+def test_a_link_to_a_closed_board_follows_its_ranks_until_it_is_revoked(browser: Page, site: Site) -> None:
+    owners = site.board.board
+    created(owners, "vectoradd_py", None, RequestedOptions(closed=True))
+    _, secret = owners.moderation.link("vectoradd_py", "projector", "+1d")
+    live(browser, site.at(f"link/{secret}/"))
+    site.passed("bob", 1e-3)
+    until(browser, f"{USERS}[0] === 'bob'")
+    browser.value(f"{ROWS}[0].querySelector('a').click()")
+    until(browser, "document.querySelector('.state strong')?.textContent === 'Pass'")
+    assert browser.value("location.pathname").startswith(f"/link/{secret}/runs/")
+    browser.value("document.querySelector('nav a').click()")
+    until(browser, "document.querySelector('h1')?.textContent === 'vectoradd_py'")
+    assert browser.value("document.querySelectorAll('nav a').length") == 1
+    assert [each for each in browser.complaints() if "404" not in each] == []
+    owners.moderation.unlink("vectoradd_py", "projector")
+    until(browser, "document.querySelector('h1')?.textContent === 'Not found'")
+
+
 def test_a_lost_connection_is_told_and_found_again_with_what_came_meanwhile(browser: Page, site: Site) -> None:
     live(browser, site.at(BOARD))
     site.close()

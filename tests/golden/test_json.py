@@ -72,6 +72,13 @@ def _without_machine(value: Any) -> Any:
     return {**value, "provenance": "..."}
 
 
+def _without_secret(value: Any) -> Any:
+    """Replace the secret of a link, and an end that is a month from now."""
+    if isinstance(value, list):
+        return list(map(_without_secret, value))
+    return {**value, **{key: "..." for key in ("path", "until") if value.get(key)}}
+
+
 _OF_THE_MACHINE = ("board", "file system", "locks", "space")
 
 
@@ -189,6 +196,9 @@ CASES = (
         before=["admin backup saved.db"],
         files_alone="the service has the database open and restores none",
     ),
+    Case("admin-link", "admin link course projector", "dean", plain=_without_secret),
+    Case("admin-links", "admin links", "dean", before=["admin link course projector"], plain=_without_secret),
+    Case("admin-unlink", "admin unlink course projector", "dean", before=["admin link course projector"]),
     Case("admin-ban", "admin ban cyd --reason floods --until 2099-01-01", "dean"),
     Case("admin-ban.again", "admin ban bob --reason floods", "dean", before=["admin ban bob --reason floods"]),
     Case("admin-unban", "admin unban eve", "dean"),

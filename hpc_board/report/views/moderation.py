@@ -64,6 +64,23 @@ class LimitsView(View, frozen=True):
         )
 
 
+class LinkView(View, frozen=True):
+    """A link to the live page of a board."""
+
+    board: str
+    """the name of the board"""
+    name: str
+    """the name of the link"""
+    until: Moment | None
+    """its end"""
+    path: str | UnsetType = UNSET
+    """its path below the address of the live page, with the secret, in `admin link` only"""
+    by: str | UnsetType = UNSET
+    """the user who made it, in `admin links`"""
+    at: Moment | UnsetType | None = UNSET
+    """the time of that, in `admin links`"""
+
+
 class SwitchView(View, frozen=True):
     """A ban, a stop, or the end of one."""
 

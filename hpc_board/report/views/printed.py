@@ -69,6 +69,8 @@ PRINTED = (
     (("admin prune",), setup.PrunedView, ""),
     (("admin limit",), moderation.LimitsView, ""),
     (("admin limits",), list[moderation.LimitsView], ""),
+    (("admin link", "admin unlink"), moderation.LinkView, ""),
+    (("admin links",), list[moderation.LinkView], ""),
     (("admin ban", "admin unban", "admin stop", "admin start"), moderation.SwitchView, ""),
     (("admin remove", "admin readmit"), moderation.RemovalsView, ""),
     (("admin bans", "admin log"), list[moderation.DecisionView], ""),

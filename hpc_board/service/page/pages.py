@@ -1,4 +1,4 @@
-"""The pages: a board's public parts as HTML, made once for all readers, and again when the board has changed."""
+"""The pages: the public parts of boards as HTML, made once for all viewers alike, and again after each change."""
 
 import re
 import threading
@@ -49,36 +49,43 @@ class _PageMark(NamedTuple):
     minute: datetime
 
 
-class Pages:
-    """The pages of a board; `board` returns it as the public sees it."""
+class Viewer(NamedTuple):
+    """The rights of a reader, without a name: the closed boards that are visible, and the only board of a link."""
 
-    def __init__(self, board: "Callable[[], Board]") -> None:
+    closed: frozenset[str] = frozenset()
+    only: str = ""
+
+
+class Pages:
+    """The pages of a board; `board` returns it as the public sees it, with these closed boards."""
+
+    def __init__(self, board: "Callable[[frozenset[str]], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[_PageMark, bytes]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Viewer], tuple[_PageMark, bytes]] = OrderedDict()
 
-    def get(self, path: str) -> bytes | None:
-        """Return the present page at `path`; None if it does not exist, or is hidden from the public.
+    def get(self, path: str, viewer: Viewer = Viewer()) -> bytes | None:  # noqa: B008 - a frozen value
+        """Return the present page at `path`; None if it does not exist, or is hidden from the viewer.
 
         It may be called from any thread.
 
         Raises:
             StorageError: the database cannot be read.
         """
-        board = self._board()
+        board, key = self._board(viewer.closed), (path, viewer)
         # One page at a time, so that many readers of a changed page make it once.
         with self._lock, board.session():
             # A page says times only by the minute, so that one that is made again for a closed board's rows stays
             # the same. A former installation ends although a page of its time is kept.
             minute = datetime.now(UTC).replace(second=0, microsecond=0)
             mark = _PageMark(ref(board.context.installation), board.context.store.additions.marks(), minute)
-            kept = self._kept.pop(path, None)
+            kept = self._kept.pop(key, None)
             if kept is None or kept[0] != mark:
-                made = page(board, path, minute)
+                made = page(board, path, minute, viewer.only)
                 kept = None if made is None else (mark, made.encode())
             if kept is None:
                 return None
-            self._kept[path] = kept
+            self._kept[key] = kept
             if len(self._kept) > _KEPT_MAX:
                 self._kept.popitem(last=False)
             return kept[1]
@@ -93,14 +100,22 @@ def route_of(path: str) -> str | None:
     return "run" if _RUN.fullmatch(path) else None
 
 
-def page(board: "Board", path: str, at: datetime) -> str | None:
-    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the public.
+def page(board: "Board", path: str, at: datetime, only: str = "") -> str | None:
+    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the viewer.
+
+    With the name of the `only` board of a link, its page is the first one, and others are those of its runs.
 
     Raises:
         StorageError: the database cannot be read.
     """
     route, name = route_of(path), path.rpartition("/")[2]
+    if only and path == "":
+        route, name = "board", only
     try:
+        if only:
+            shown = board.runs.get(int(name)).task if route == "run" else name if route == "board" else ""
+            if shown != only:
+                return None
         if route == "boards":
             values = _boards(board)
         elif route == "feed":
@@ -114,7 +129,8 @@ def page(board: "Board", path: str, at: datetime) -> str | None:
     except InputError:  # one that is hidden must look like one that does not exist
         return None
     root = "../" if "/" in path else "./"
-    return template(f"{route}.html").render(**values, path=path, root=root, at=at, version=__version__)
+    links = (("", only),) if only else (("", "Boards"), ("feed", "Feed"))
+    return template(f"{route}.html").render(**values, path=path, links=links, root=root, at=at, version=__version__)
 
 
 def _boards(board: "Board") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpc_board import __version__
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
-from hpc_board.service.page.pages import Pages, route_of
+from hpc_board.service.page.pages import Pages, Viewer, route_of
 from hpc_board.service.peers import peer_uid
 from hpc_board.web.rendering import asset, template
 
@@ -64,6 +64,9 @@ _HEAD = re.compile(
 _TARGET = re.compile(r"/([A-Za-z0-9._+/-]{0,200})(?:\?[^?]{0,200})?")
 """The targets that exist: each page has one spelling, without escapes."""
 
+_LINK = re.compile(r"link/([0-9a-f]{32})/(.*)")
+"""The path of a page by a link: the secret, and the path of the page."""
+
 _HTML = "text/html; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _WORKERS = 4
@@ -101,8 +104,9 @@ class _Failed(Exception):
 class WebServer:
     """The pages on Unix and TCP sockets.
 
-    `role_of` returns the role of the account of a uid, and raises Refused if it has no name. `host` is a name of the
-    page besides localhost and addresses. `metrics` are served on TCP only if `metrics_on_tcp`.
+    `reader_of` returns the role of the account of a uid and the closed boards that it sees, and raises Refused if it
+    has no name. `linked` returns the board of the link with a secret, None without one. `host` is a name of the page
+    besides localhost and addresses. `metrics` are served on TCP only if `metrics_on_tcp`.
     """
 
     def __init__(
@@ -110,7 +114,8 @@ class WebServer:
         pages: Pages,
         metrics: Callable[[], bytes],
         *,
-        role_of: Callable[[int], Role],
+        reader_of: Callable[[int], tuple[Role, frozenset[str]]],
+        linked: Callable[[str], str | None],
         host: str | None,
         log: Callable[..., None],
         counts: "Counts",
@@ -118,7 +123,8 @@ class WebServer:
     ) -> None:
         self._pages = pages
         self._metrics = metrics
-        self._role_of = role_of
+        self._reader_of = reader_of
+        self._linked = linked
         self._host = host
         self._log = log
         self._counts = counts
@@ -168,10 +174,12 @@ class WebServer:
         type_, body = _HTML, b""
         try:
             request = _parsed(head)
-            path = self._path(request)
+            path, secret = self._path(request), ""
+            if link := _LINK.fullmatch(path):
+                secret, path = link.groups()
             route = _route_name(path)
             loop = asyncio.get_running_loop()
-            type_, body = await loop.run_in_executor(self._pool, partial(self._read, path, uid))
+            type_, body = await loop.run_in_executor(self._pool, partial(self._read, path, secret, uid))
             known = re.findall('"[^"]*"', request.headers.get("if-none-match", ""))
             status = 304 if _tag(body) in known else 200
         except _Failed as failure:
@@ -205,8 +213,8 @@ class WebServer:
             raise _Failed(404)
         return found[1]
 
-    def _read(self, path: str, uid: int | None) -> tuple[str, bytes]:
-        """Return the type and the contents at `path` for a reader; it may take long.
+    def _read(self, path: str, secret: str, uid: int | None) -> tuple[str, bytes]:
+        """Return the type and the contents at `path` for a reader, maybe by a link's `secret`; it may take long.
 
         Raises:
             _Failed: there are none, or not for this reader.
@@ -215,14 +223,23 @@ class WebServer:
         """
         if path in ASSETS:
             return f"{ASSETS[path]}; charset=utf-8", asset(path).encode()
-        # The metrics count events of closed boards, too.
-        least = Role.ADMIN if path == "metrics" else Role.PARTICIPANT
-        if uid is not None and not self._role_of(uid).may_act_as(least):
-            self._log("refused", uid=uid, route="page", reason=f"no {least}")
-            raise _Failed(403)
-        if path == "metrics" and (uid is not None or self._metrics_on_tcp):
+        viewer = Viewer()
+        if secret:
+            board = self._linked(secret)
+            if board is None:
+                raise _Failed(404)
+            viewer = Viewer(frozenset({board}), board)
+        elif uid is not None:
+            role, closed = self._reader_of(uid)
+            # The metrics count events of closed boards, too.
+            least = Role.ADMIN if path == "metrics" else Role.PARTICIPANT
+            if not role.may_act_as(least):
+                self._log("refused", uid=uid, route="page", reason=f"no {least}")
+                raise _Failed(403)
+            viewer = Viewer(closed)
+        if path == "metrics" and not secret and (uid is not None or self._metrics_on_tcp):
             return _METRICS, self._metrics()
-        body = self._pages.get(path)
+        body = self._pages.get(path, viewer)
         if body is None:
             raise _Failed(404)
         return _HTML, body

@@ -4,10 +4,10 @@ import http.client
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpc_board.accounts import GROUPS_SECONDS, Groups
-from hpc_board.board import Board
+from hpc_board.board import Board, moderation
 from hpc_board.board.context import Installation, PublicContext
 from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
@@ -36,7 +37,7 @@ from hpc_board.store.additions import AdditionGateway, Marks
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.service import serving
 from tests.slurm.lab import free_ports
-from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, SETTINGS, Recorded, call, recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
 from tests.unit.service.clients import raw as of_wire
 from tests.values import created, replace
@@ -176,9 +177,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     page = pages.page
 
-    def count(of: Board, path: str, at: datetime) -> str | None:
+    def count(of: Board, path: str, at: datetime, only: str = "") -> str | None:
         made.append(path)
-        return page(of, path, at)
+        return page(of, path, at, only)
 
     monkeypatch.setattr(pages, "page", count)
     return made
@@ -396,27 +397,100 @@ def test_no_code_log_note_or_message_is_on_a_page(board: Recorded, door: Path) -
 
 @ROOT
 @pytest.mark.parametrize("name", [OWNER, "daemon", "nobody"])
-def test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins(
+def test_members_and_admins_see_a_closed_board_at_the_unix_socket_and_no_others_on_any_page(
     board: Recorded, door: Path, port: int, name: str
 ) -> None:
     run = passed(board, "ada", 1e-3)
     closed(board, "daemon")
-    targets = ("/boards/vectoradd_py", f"/runs/{run.id}", "/boards/no_such_task", "/runs/9999")
+    closed(board, "bin", name="narrow")
+    own, none = ("/boards/vectoradd_py", f"/runs/{run.id}"), ("/boards/no_such_task", "/runs/9999")
     with acting_as(name):
         for place in (door, port):
-            hidden = {ask(place, target).body for target in targets}
-            assert len(hidden) == 1
-            assert {ask(place, target).status for target in targets} == {404}
+            sees = place == door and name != "nobody"
+            assert {ask(place, target).status for target in own} == {200 if sees else 404}
+            assert len({ask(place, target).body for target in (*none, *(() if sees else own))}) == 1
             for target in ("/", "/feed"):
-                assert "vectoradd_py" not in ask(place, target).text
-                assert ">ada<" not in ask(place, target).text
+                assert ("vectoradd_py" in ask(place, target).text) == sees
+            assert ask(place, "/boards/narrow").status == (200 if (place, name) == (door, OWNER) else 404)
 
 
-def test_a_reader_who_has_the_page_of_a_board_that_is_closed_gets_what_others_get(board: Recorded, door: Path) -> None:
+@pytest.mark.usefixtures("service")
+def test_a_reader_who_has_the_page_of_a_board_that_is_closed_gets_what_others_get(board: Recorded, port: int) -> None:
     passed(board, "ada", 1e-3)
-    tag = ask(door, "/boards/vectoradd_py").headers["ETag"]
+    tag = ask(port, "/boards/vectoradd_py").headers["ETag"]
     closed(board)
-    assert ask(door, "/boards/vectoradd_py", headers={"If-None-Match": tag}).status == 404
+    assert ask(port, "/boards/vectoradd_py", headers={"If-None-Match": tag}).status == 404
+
+
+@pytest.mark.usefixtures("service")
+def test_a_link_shows_its_board_and_no_other_until_its_end(
+    board: Recorded, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = passed(board, "ada", 1e-3)
+    closed(board, "daemon")
+    created(Board(board.board.settings, user=OWNER), "vectoradd_py", "other", RequestedOptions(closed=True))
+    others = passed(board, "bob", 1e-3, task="other")
+    owners = Board(board.board.settings, user=OWNER).moderation
+    names = ("projector", "second", "projector")
+    links = [f"/link/{owners.link('vectoradd_py', name, '+2h')[1]}/" for name in names]
+    replaced, second, link = links
+    first = ask(port, link)
+    assert first.headers["ETag"] == ask(port, second).headers["ETag"]
+    assert ">ada<" in first.text.replace(" ", "").replace("\n", "<")
+    assert ask(port, f"{link}runs/{run.id}").status == 200
+    assert {ask(port, f"{link}{path}").status for path in ("", "boards/vectoradd_py", "page.css", "live.js")} == {200}
+    hidden = ("feed", "metrics", "boards/other", "boards/narrow", f"runs/{others.id}", "runs/9", "boards/", link[1:])
+    assert {path: ask(port, f"{link}{path}").status for path in hidden} == dict.fromkeys(hidden, 404)
+    assert re.findall('href="([^"]*)"', first.text.partition("<main")[0])[-2:] == ["#main", "./"]
+    wrong = ("", "0" * 32, link[6:-2], link[6:-1].upper(), f"{link[6:-1]}0")
+    assert {ask(port, f"/link/{each}/").status for each in (*wrong, replaced[6:-1])} == {404}
+
+    stored = (board.board.settings.board / "board.db").read_bytes()
+    assert not [each for each in links if each[6:-1].encode() in stored]
+    assert [(each.name, decision.subject) for decision, each in owners.links()] == [
+        ("projector", "vectoradd_py"),
+        ("second", "vectoradd_py"),
+    ]
+    owners.unlink("vectoradd_py", "projector")
+    assert (ask(port, link).status, ask(port, second).status) == (404, 200)
+    monkeypatch.setattr(moderation, "utc_now", lambda: utc_now() + timedelta(hours=3))
+    assert ask(port, second).status == 404
+
+
+@pytest.mark.usefixtures("service")
+def test_a_board_that_is_made_again_has_none_of_the_links_before(board: Recorded, port: int) -> None:
+    owners = Board(board.board.settings, user=OWNER)
+    for _ in range(2):
+        created(owners, "vectoradd_py", "course", RequestedOptions(closed=True))
+        link = f"/link/{owners.moderation.link('course', 'projector', '+2h')[1]}/"
+        assert ask(port, link).status == 200
+        owners.leaderboards.delete("course", reason="")
+        assert ask(port, link).status == 404
+    created(owners, "vectoradd_py", "course", RequestedOptions(closed=True))
+    assert ask(port, link).status == 404
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("course", "p", "--until", "none"), "a link ends within 366 days"),
+        (("course", "p", "--until", "+367d"), "a link ends within 366 days"),
+        (("course", "a b"), '"a b" is not a valid name of a link'),
+        (("narrow", "p"), "narrow is not a board made by `create`"),
+    ],
+)
+def test_a_link_has_a_name_and_an_end_and_a_board(board: Recorded, words: Sequence[str], told: str) -> None:
+    created(Board(board.board.settings, user=OWNER), "vectoradd_py", "course", RequestedOptions(closed=True))
+    refused = call(board, "admin", "link", *words)
+    assert (refused.exit_code, told in refused.stderr) == (2, True), refused.stderr
+    made = call(board, "admin", "link", "course", "projector")
+    assert re.fullmatch("link/[0-9a-f]{32}/\n", made.stdout)
+    assert re.search("course +projector +2", call(board, "admin", "links").stdout)
+    logged = call(board, "admin", "log", "--board", "course").stdout
+    assert re.search("link +board course +projector until 2", logged)
+    assert made.stdout[5:-2] not in logged
+    unknown = call(board, "admin", "unlink", "course", "projectr")
+    assert 'no link "projectr" to course. Did you mean "projector"?' in unknown.stderr
 
 
 def test_hostile_texts_are_text(board: Recorded, door: Path) -> None:
