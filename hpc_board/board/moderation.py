@@ -144,9 +144,17 @@ class Moderation:
         return self._decisions.set_limits(board, limits, kept, self._context.user, utc_now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
-        """Return the limits of visible leaderboards, by name, each with the decision that set them."""
+        """Return the limits of visible leaderboards, by name, each with the decision that set them.
+
+        Those of other users are for the managers of the leaderboard.
+        """
         hidden = self._context.editor.hidden()
-        return tuple(found for found in self._decisions.limits() if found[0].subject not in hidden)
+        return tuple(
+            (decision, limits)
+            for decision, limits in self._decisions.limits()
+            if decision.subject not in hidden
+            and (author_of(limits.user)[0] in ("", self._context.user) or self._context.manages(decision.subject))
+        )
 
     def limit_gpu_time(self, gpu_seconds: int | None, per: Period = Period.DAY) -> GpuLimit:
         """Limit the GPU time of each user on the board, or remove the limit by None, and return the new one.

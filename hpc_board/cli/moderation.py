@@ -162,7 +162,7 @@ def limit(
     asked_for = [Limits(_positive(ranked), _positive(other), period, user, whose) for period in periods]
     limits = board.moderation.limit(name, asked_for, kept)
     text = f"{name}, {whose_text(limits[0])}: {limits_text(limits)}."
-    print_done(LimitsView.of(name, limits[0]), text, as_json=as_json)
+    print_done(LimitsView.of(name, limits[0], all_periods=len(periods) > 1), text, as_json=as_json)
 
 
 def _positive(limit: int | None) -> int | None:
@@ -172,7 +172,10 @@ def _positive(limit: int | None) -> int | None:
 
 @command("hpc-board admin limits", "hpc-board admin limits --json")
 def limits(open_: Open, as_json: bool) -> None:
-    """List the limits of all boards, and that on GPU time."""
+    """List the limits of all boards, and that on GPU time.
+
+    Limits of other users are shown to the managers of the board.
+    """
     moderation = open_().moderation
     found, of_gpus = moderation.limits(), moderation.gpu_limit()
     views = [LimitsView.of(decision.subject, each, decision) for decision, each in found]

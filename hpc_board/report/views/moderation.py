@@ -22,8 +22,8 @@ class LimitsView(View, frozen=True):
     """other submissions"""
     gpu_seconds: int | None
     """the GPU-seconds of each user"""
-    per: str
-    """the period of the numbers: `hour`, `day`, `week` or `all`"""
+    per: str | None
+    """the period of the numbers: `hour`, `day`, `week` or `all`; `null` for each of them, after `admin limit --none`"""
     user: str | None
     """the user to whom they apply; `null` for others, too"""
     role: str | None
@@ -34,14 +34,16 @@ class LimitsView(View, frozen=True):
     """the time of that, in `admin limits`"""
 
     @classmethod
-    def of(cls, board: str, limits: Limits, decision: Decision | None = None) -> "LimitsView":
+    def of(
+        cls, board: str, limits: Limits, decision: Decision | None = None, *, all_periods: bool = False
+    ) -> "LimitsView":
         """Return the object of a board's limits, with the decision that set them, if given."""
         return cls(
             board=one_line(board),
             ranked=limits.ranked,
             other=limits.other,
             gpu_seconds=None,
-            per=str(limits.per),
+            per=None if all_periods else str(limits.per),
             user=one_line(limits.user) or None,
             role=limits.role and str(limits.role),
             by=UNSET if decision is None else one_line(decision.by_user),

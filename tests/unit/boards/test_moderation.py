@@ -286,9 +286,10 @@ def test_limits_per_day_and_in_all_hold_beside_those_per_hour_and_a_user_has_the
         (None, "participant", "all", 4),
         ("bob", None, "day", 9),
     ]
+    assert [each["user"] for each in place.json("eve", "admin", "limits")] == [None] * 4
     shown = place.call(ADMIN, "admin", "limits").stdout
     assert all(words in shown for words in ("each participant", "user bob", "4 in all"))
-    place.call(ADMIN, "admin", "limit", "double", "--none")
+    assert place.json(ADMIN, "admin", "limit", "double", "--none")["per"] is None
     assert len(place.json(ADMIN, "admin", "limits")) == 2
     assert place.call(ADMIN, *limit, "4", "--user", "bob", "--role", "creator").exit_code == 2
     assert place.call(ADMIN, *limit, "4", "--user", "nobody-here").exit_code == 2
