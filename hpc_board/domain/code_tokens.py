@@ -70,9 +70,9 @@ def _python_variables(tokens: Sequence[bytes]) -> set[bytes]:
     """Return the parameters and variables of functions whose names mean nothing outside of these.
 
     They are found without a parser, whose recursion a hostile file could exhaust, so some are missed. A name that is
-    also a builtin, an import, a keyword of a call, or bound outside of functions keeps its meaning.
+    also a builtin, an import, a keyword of a call, a word of a string, or bound outside of functions keeps its meaning.
     """
-    inside, outside = set[bytes](), {name.encode() for name in (*kwlist, *dir(builtins))}
+    inside, outside = set[bytes](), {name.encode() for name in (*kwlist, *dir(builtins))} | _words_of_strings(tokens)
     statement: list[bytes] = []
     functions: list[bool] = []
     depth, is_function = 0, False
@@ -84,7 +84,7 @@ def _python_variables(tokens: Sequence[bytes]) -> set[bytes]:
             statement.append(token)
             continue
         if statement:
-            words = statement[1:] if statement[0] == b"async" else statement
+            words = (statement[1:] if statement[0] == b"async" else ()) or statement
             is_function = words[0] == b"def"
             if words[0] in (b"from", b"import") and b"*" in words:
                 return set()
@@ -98,6 +98,10 @@ def _python_variables(tokens: Sequence[bytes]) -> set[bytes]:
         elif token == b"\x02" and functions:
             functions.pop()
     return {name for name in inside - outside if _NAME.fullmatch(name)}
+
+
+def _words_of_strings(tokens: Sequence[bytes]) -> set[bytes]:
+    return {word for token in tokens if b'"' in token or b"'" in token for word in _NAME.findall(token)}
 
 
 def _python_targets(statement: Sequence[bytes]) -> Iterator[bytes]:
@@ -130,7 +134,7 @@ def _python_parameters(definition: Sequence[bytes]) -> Iterator[bytes]:
 
 def _c_variables(tokens: Sequence[bytes]) -> set[bytes]:
     """Return the variables of a type of the language whose names are neither members, called, nor in a directive."""
-    declared, outside = set[bytes](), set[bytes]()
+    declared, outside = set[bytes](), _words_of_strings(tokens)
     is_typed = in_directive = False
     for before, token, behind in zip((b"", *tokens), tokens, (*tokens[1:], b""), strict=False):
         in_directive = token == b"#" or (in_directive and token != b"\n")

@@ -37,7 +37,12 @@ __global__ void add(float *x) { x[0] -= 1'000.5e-3f; /* and
         (Language.CU, b"/* never closed", b"// other"),
         (Language.PY, PY, PY.replace(b"y = x", b"total = x").replace(b"return y", b"return total")),
         (Language.PY, LOOPS, LOOPS.replace(b"row", b"r").replace(b"left", b"l").replace(b"n_rows", b"count")),
-        (Language.CU, CU, CU.replace(b"*x", b"*values").replace(b"x[0]", b"values[0]").replace(b" c =", b" sign =")),
+        (Language.CU, CU, CU.replace(b" s =", b" text_ =").replace(b" c =", b" sign =")),
+        (
+            Language.CU,
+            b"void f(const float *__restrict__ a) { a[0]; }",
+            b"void f(const float *__restrict__ b) { b[0]; }",
+        ),
         (
             Language.HIP,
             b"void f(int n) { for (int i = 0; i < n; i++) g(i); }",
@@ -71,6 +76,8 @@ def test_comments_blanks_and_names_of_variables_are_no_other_code(language: Lang
         (Language.PY, b"def f(max):\n  return max\nmax(1)\n", b"def f(min):\n  return min\nmin(1)\n"),
         (Language.PY, b"from m import *\ndef f(a):\n  return a\na(1)", b"from m import *\ndef f(b):\n  return b\nb(1)"),
         (Language.PY, b"def a():\n  x = 1\ndef b():\n  x = 2\n", b"def b():\n  x = 1\ndef a():\n  x = 2\n"),
+        (Language.PY, b"def f():\n  a = 1\n  b = 2\n  return f'{a}'", b"def f():\n  b = 1\n  a = 2\n  return f'{a}'"),
+        (Language.CU, b'{ int a = 1, n; int b = 2; asm("%[a]"); }', b'{ int b = 1, n; int a = 2; asm("%[a]"); }'),
         (Language.CU, b"struct P { float x; float y; }; p.x = 1;", b"struct P { float x; float y; }; p.y = 1;"),
         (Language.CU, b"float f(float a) { return a; }", b"float g(float a) { return a; }"),
     ],
@@ -84,6 +91,6 @@ def test_hostile_code_is_split_in_linear_time(part: bytes) -> None:
     tokens_sha256(part * 300_000, Language.CU)
 
 
-@pytest.mark.parametrize("part", [b"(", b"-", b"a=", b"for a in ", b"def f(a,", b"lambda a:", b"for "])
+@pytest.mark.parametrize("part", [b"(", b"-", b"a=", b"for a in ", b"def f(a,", b"lambda a:", b"for ", b"async\n  "])
 def test_hostile_python_is_split_in_linear_time(part: bytes) -> None:
     tokens_sha256(b"def f():\n  " + part * (90_000 // len(part)), Language.PY)
