@@ -45,6 +45,10 @@ _ROOM = 4
 
 _SIZE_MIN = 32
 """A key whose largest value is below is no size with a tail."""
+
+HIDDEN_SEED_MIN = 2**40
+"""The least seed that makes the hash of hidden cases too long to guess: one of them suffices, as it covers all."""
+
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
 
@@ -90,7 +94,8 @@ def check(task: Task, bounds: Bounds, say: Say = lambda _: None) -> Checked:
         lint = _lint_in_job(task, bounds, say)
         if not lint.message and not any(case.failure for case in lint.cases):
             submissions = tuple(_checked_submissions(task, bounds, deadline, say))
-        found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions), *sizes(task)]
+        found += [*findings(lint, task.accepts, submissions), *findings_of_submissions(submissions)]
+        found += [*sizes(task), *hidden_seeds(task)]
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
     return Checked(task, functions, lint, submissions, tuple(ordered))
 
@@ -278,6 +283,19 @@ def sizes(task: Task) -> Iterator[Diagnostic]:
             "does not, let it say which sizes may come."
         )
         yield Diagnostic(Severity.WARNING, "sizes", f"no case has some kinds of sizes: {'; '.join(parts)}", hint)
+
+
+def hidden_seeds(task: Task) -> Iterator[Diagnostic]:
+    """Yield the diagnostic of hidden cases that can be guessed: the version, which all users see, is a hash of them."""
+    hidden = (*task.hidden_tests, *task.hidden_benchmarks)
+    seeds = [value for case in hidden if type(value := case.get("seed")) is int]
+    if hidden and max(seeds, default=0) < HIDDEN_SEED_MIN:
+        message = (
+            "hidden cases can be found by trial: the version of the task is a hash of them that users see, and none "
+            "has a seed of at least 2^40"
+        )
+        hint = "Give a hidden case a seed of sixteen random digits, and generate_input the argument `seed`."
+        yield Diagnostic(Severity.ERROR, "hidden_seeds", message, hint)
 
 
 def _lacking(numbers: set[int]) -> str:

@@ -24,7 +24,7 @@ from hpc_board.model.task import TaskFile
 from hpc_board.report.checks import check_report
 from hpc_board.report.plain import plain
 from hpc_board.store.task_rows import task_definition, task_value
-from hpc_board.task_check.lint import Bounds, check, findings, findings_of_submissions, sizes
+from hpc_board.task_check.lint import Bounds, check, findings, findings_of_submissions, hidden_seeds, sizes
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, call, result_of, status_of
@@ -302,6 +302,22 @@ def test_kinds_of_sizes_that_no_case_has_are_a_warning(numbers: tuple[int, ...],
     cases = tuple({"size": number, "seed": 2 * index} for index, number in enumerate(numbers))
     found = [each.message for each in sizes(a_task(tests=cases[:1], benchmarks=cases[1:]))]
     assert found == ([f"no case has some kinds of sizes: size: {lack}"] if lack else [])
+
+
+@pytest.mark.parametrize(
+    ("tests", "benchmarks", "is_guessed"),
+    [
+        ([], [], False),
+        ([{"size": 9, "seed": 2**40 - 1}], [{"size": 9, "seed": 7}], True),
+        ([{"size": 9}], [], True),
+        ([{"size": 9, "seed": 7}], [{"size": 9, "seed": 2**40}], False),
+    ],
+)
+def test_hidden_cases_without_a_long_seed_are_an_error(
+    tests: list[dict[str, int]], benchmarks: list[dict[str, int]], is_guessed: bool
+) -> None:
+    found = [*hidden_seeds(a_task(hidden_tests=tests, hidden_benchmarks=benchmarks))]
+    assert [(each.severity, each.subject) for each in found] == [(Severity.ERROR, "hidden_seeds")] * is_guessed
 
 
 # The report, and its copy on disk
