@@ -539,14 +539,15 @@ class Board:
             found = in_parts(lambda size, before: read(limit=size, before=before[-1].id if before else None), limit)
             return self._runs_numbered(run.id for run in reversed(found))
 
-    def run(self, number: int) -> Run:
-        """Return the run with this number.
+    def run(self, number: int, *, hidden: bool = False) -> Run:
+        """Return the run with this number; with `hidden`, the texts of hidden cases have their arguments.
 
         Raises:
             InputError: the user sees no such run.
+            Refused: hidden cases are requested, and the user does not manage the board.
         """
         with self._session():
-            return _run(self._board.runs.whole(number))
+            return _run(self._board.runs.whole(number, hidden=hidden))
 
     def files(self, run: Run, folder: str | os.PathLike[str] = ".") -> tuple[Path, ...]:
         """Write the run's files into the folder `run-ID` in `folder`, and return their paths.

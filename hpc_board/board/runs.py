@@ -20,7 +20,7 @@ from hpc_board.model.job_environment import log_name
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import TIME_NS_MAX, TIME_NS_MIN, Case, Log, Result, Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Task, case_text, hidden_case_text
 from hpc_board.model.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -175,15 +175,23 @@ class Runs:
         found = self._context.store.runs.numbered(runs)
         return [self.seen(found[number]) if number in found else self.get(number) for number in runs]
 
-    def whole(self, run: int) -> WholeRun:
+    def whole(self, run: int, *, hidden: bool = False) -> WholeRun:
         """Return the run with this number and all its rows, read in one transaction.
 
-        The logs of the result are empty for users other than the run's own and those who manage its leaderboard.
+        The logs of the result are empty for users other than the run's own and those who manage its leaderboard. With
+        `hidden`, the texts of hidden cases have their arguments.
+
+        Raises:
+            Refused: hidden cases are requested, and the user does not manage the leaderboard.
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
         placing = self._context.installation.changes.of_placing(found.run, found.placing)
         result = found.result and readable(self._context, found.run, found.result)
+        if hidden:
+            self._context.require_manager([found.run.task], "see the arguments of hidden cases")
+            task = self._context.store.submissions.task(found.run.task, found.run.task_version)
+            result = result and _with_hidden_arguments(result, task)
         return msgspec.structs.replace(found, placing=placing, result=result)
 
     def seen(self, run: Run) -> Run:
@@ -437,6 +445,19 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
     return replace(
         result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=(), findings=(), loops=(), remarks=()
     )
+
+
+def _with_hidden_arguments(result: Result, task: Task) -> Result:
+    from dataclasses import replace
+
+    hidden = {"test": task.hidden_tests, "benchmark": task.hidden_benchmarks}
+    texts = {
+        (phase, hidden_case_text(number)): f"{hidden_case_text(number)}: {case_text(case)}"
+        for phase, cases in hidden.items()
+        for number, case in enumerate(cases)
+    }
+    cases = tuple(replace(case, spec=texts.get((case.phase, case.spec), case.spec)) for case in result.cases)
+    return replace(result, cases=cases)
 
 
 def _may_read(context: "Context", run: Run) -> bool:

@@ -247,11 +247,11 @@ def listed_runs(board: Board, runs: "Iterable[Run]") -> "list[RunView]":
     return views
 
 
-def whole_run(board: Board, id_: int, *, samples: bool = False) -> "WholeRunView":
-    """Return the object of a run with its result; `samples` adds the time of every call."""
+def whole_run(board: Board, id_: int, *, samples: bool = False, hidden: bool = False) -> "WholeRunView":
+    """Return the object of a run; `samples` adds the time of every call, `hidden` the arguments of hidden cases."""
     from hpc_board.report.views.runs import WholeRunView
 
-    return WholeRunView.with_result(board.runs.whole(id_), samples=samples)
+    return WholeRunView.with_result(board.runs.whole(id_, hidden=hidden), samples=samples)
 
 
 def remark(text: str) -> None:

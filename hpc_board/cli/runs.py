@@ -191,6 +191,7 @@ def runs(
     help="Write the run's files to DIR/run-ID; DIR defaults to the current folder.",
 )
 @click.option("--samples", is_flag=True, help="With --json: the time of every call.")
+@click.option("--hidden", is_flag=True, help="Show the arguments of hidden cases, for those who manage the board.")
 @click.option("--case", type=Number(10_000), metavar="N", help="With --inputs: the test case, from 1.")
 @click.option("--inputs", metavar="FILE", type=PATH, help="Write the inputs of test case N to the new FILE.")
 @python_option
@@ -201,6 +202,7 @@ def run(
     only_log: bool,
     files_to: Path | None,
     samples: bool,
+    hidden: bool,
     case: int | None,
     inputs: Path | None,
     python: str | None,
@@ -220,6 +222,8 @@ def run(
         raise click.UsageError("--inputs cannot be combined with --json, --files, --log or --samples.")
     if files_to is not None and (only_log or samples):
         raise click.UsageError("--files cannot be combined with --log or --samples.")
+    if hidden and (only_log or inputs is not None or files_to is not None):
+        raise click.UsageError("--hidden cannot be combined with --files, --inputs or --log.")
     if samples and not as_json:
         raise click.UsageError("--samples requires --json.")
     if only_log and as_json:
@@ -236,9 +240,9 @@ def run(
     elif only_log:
         _print_logs(board, board.runs.get(id_))
     elif as_json:
-        print_json(whole_run(board, id_, samples=samples))
+        print_json(whole_run(board, id_, samples=samples, hidden=hidden))
     else:
-        print_blocks(*report(board, board.runs.whole(id_)))
+        print_blocks(*report(board, board.runs.whole(id_, hidden=hidden)))
 
 
 def _bring_files(board: Board, id_: int, parent: Path, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import HIDDEN, Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Tone
 from hpc_board.report.formatting import span_text
@@ -113,12 +113,13 @@ class ShortSpecs(msgspec.Struct, frozen=True):
 
 
 def short_specs(specs: Iterable[str]) -> ShortSpecs:
-    """Return the texts of cases without seeds and repeated names; whole where cases would look the same."""
+    """Return the texts of cases without seeds and repeated names; whole where cases look the same or one is hidden."""
     whole = tuple(map(one_line, specs))
     parts = [[(name, value.strip()) for name, value in re.findall(_SPEC, text) if name != "seed"] for text in whole]
     names = {tuple(name for name, _ in each) for each in parts}
     texts = tuple(" x ".join(value for _, value in each) for each in parts)
-    if len(names) != 1 or not all(texts) or len(set(texts)) < len(texts):
+    is_any_hidden = any(text.startswith(HIDDEN) for text in whole)
+    if len(names) != 1 or not all(texts) or len(set(texts)) < len(texts) or is_any_hidden:
         return ShortSpecs(whole)
     return ShortSpecs(texts, " x ".join(names.pop()))
 

@@ -1,17 +1,22 @@
-"""Hidden cases of tasks, looked for in the output of every command and in every answer of a service."""
+"""Hidden cases of tasks, looked for in each command's output, a service's answers, its pages, tools and screens."""
 
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpc_board.agents.tools import called
+from hpc_board.board import Board
 from hpc_board.service import answers
 from tests.golden import board as golden_board_module
 from tests.golden import test_exports, test_json, test_text
 from tests.golden.board import GoldenBoard, golden_board
 from tests.golden.internals import Served
 from tests.golden.tasks import lay_out
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.unit.service.test_page import ask
 from tests.values import replace
 
 pytestmark = pytest.mark.slow
@@ -37,7 +42,7 @@ def hiding_board(tmp_path_factory: pytest.TempPathFactory) -> GoldenBoard:
         return golden_board(tmp_path_factory.mktemp("hidden") / "made")
 
 
-def _commands(*, served: bool) -> Iterator[tuple[str, str, str, int | None]]:
+def every_command(*, served: bool) -> Iterator[tuple[str, str, str, int | None]]:
     """Yield the user, the words, the settings and the width of each command of the golden files."""
     for case in test_json.CASES:
         if not case.answering and not (served and case.files_alone):
@@ -50,10 +55,8 @@ def _commands(*, served: bool) -> Iterator[tuple[str, str, str, int | None]]:
         yield "dean", f"admin export --format {export}", "hpc-board.yaml", None
 
 
-@pytest.mark.parametrize("served", [False, True], ids=["files", "service"])
-def test_no_command_and_no_answer_of_a_service_tells_a_hidden_case(
-    hiding_board: GoldenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: bool
-) -> None:
+def answer_texts(patch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list that takes the text of each answer of a service in this process."""
     sent: list[str] = []
 
     def answer_text(value: object) -> bytes:
@@ -62,12 +65,56 @@ def test_no_command_and_no_answer_of_a_service_tells_a_hidden_case(
         return text
 
     answer = answers._answer_text
-    monkeypatch.setattr(answers, "_answer_text", answer_text)
+    patch.setattr(answers, "_answer_text", answer_text)
+    return sent
+
+
+async def _screens(board: Board) -> list[str]:
+    """Return the texts of the app's screens about tasks, runs, standings and a submission."""
+    texts, app = [], app_on(board)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        for keys in ("", "enter", "b", "enter", "2", "3", "escape s", "escape f", "A", "3", "4"):
+            await press(pilot, *keys.split())
+            texts.append(text_of(app))
+    return texts
+
+
+async def test_no_page_no_tool_and_no_screen_tells_even_an_admin_a_hidden_case(
+    hiding_board: GoldenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = answer_texts(monkeypatch)
+    board = hiding_board.copy(tmp_path / "board")
+    service = Served(board.folder, monkeypatch, advancing=False)
+    try:
+        reached = service.board("hpc-board.yaml", "dean")
+        pages = ["", "feed", "metrics", *(f"boards/{task.name}" for task in reached.tasks.catalog().tasks)]
+        runs = [number for name, number in board.runs.items() if not name.startswith("submission")]
+        pages += [f"runs/{number}" for number in runs[::5]]
+        told = [ask(Path(str(reached.address)).with_suffix(".http"), f"/{path}") for path in pages]
+        texts = [page.text for page in told if page.status == 200]
+        assert len(texts) > 15
+        run, best = board.runs["best"], board.runs["first"]
+        calls: list[tuple[str, dict[str, Any]]] = [("task", {"name": "scan"}), ("tasks", {}), ("report", {"run": run})]
+        calls += [("standings", {"task": "scan", "gpu": "H100"}), ("compare", {"run": run, "other": best})]
+        texts += [called(reached, tool, arguments).text for tool, arguments in calls]
+        screens = await _screens(reached)
+        assert any("Hidden cases" in text for text in screens)
+    finally:
+        service.close()
+    assert not [text[:200] for text in (*texts, *screens, *sent) if _NUMBERS.search(text)]
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["files", "service"])
+def test_no_command_and_no_answer_of_a_service_tells_a_hidden_case(
+    hiding_board: GoldenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: bool
+) -> None:
+    sent = answer_texts(monkeypatch)
     board = hiding_board.copy(tmp_path / "board")
     service = Served(board.folder, monkeypatch, advancing=False) if served else None
     told = {}
     try:
-        for user, argv, settings, width in _commands(served=served):
+        for user, argv, settings, width in every_command(served=served):
             opened = replace(board, settings=settings, served=service)
             done = opened.run(user, *argv.split(), width=width)
             told[argv] = done.stdout + done.stderr

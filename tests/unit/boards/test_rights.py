@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from hpc_board.cli.admin import admin
+from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
+from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.submissions import NewSubmission
 from tests.e2e.boards import RIGHT, board_files
 from tests.unit.boards.test_moderation import ADMIN, NOW, Place, new_run
+from tests.unit.recorded import result_of, status_of, timed_case
+from tests.values import replace
 
 ROLES = "roles: {creators: [carl, mia, otto], participants: [ada, bob]}\n"
 PEOPLE = (ADMIN, "carl", "mia", "otto", "bob")
@@ -113,6 +117,28 @@ def test_hidden_cases_are_copied_by_those_who_manage_their_board(place: Place) -
     for user, source, code in (("otto", "double", 5), ("otto", "exam", 5), ("mia", "exam", 0), (ADMIN, "double", 0)):
         done = place.call(user, "create", f"copy-{user}-{source}", source)
         assert done.exit_code == code, done.stderr
+
+
+def test_those_who_manage_a_board_see_the_arguments_of_hidden_cases_if_they_ask_for_them(place: Place) -> None:
+    task = next(place.files.settings.parent.rglob("double/task.yml"))
+    hidden = "hpc_board:\n  hidden_tests: [{size: 7717, seed: 8801}]\n  hidden_benchmarks: [{size: 7723, seed: 8802}]\n"
+    task.write_text(task.read_text().replace("hpc_board:\n", hidden))
+    assert place.call("carl", "update", "mine", "double").exit_code == Refused.exit_code
+    assert place.call(ADMIN, "create", "exam", "double", "--maintainer", "mia").exit_code == 0
+    _, run = submitted(place, "exam")
+    cases = [Case("test", 1, "hidden case 1", Verdict.PASS), timed_case(1, spec="hidden case 1")]
+    result = replace(result_of(Verdict.PASS, timed_case(0), *cases), run=run)
+    place.store.runs.finish(run, status_of(RunState.FINISHED), result, 1e-3)
+    texts = ["hidden case 1: size: 7717; seed: 8801", "hidden case 1: size: 7723; seed: 8802"]
+    for user in (ADMIN, "mia"):
+        shown = place.json(user, "run", str(run), "--hidden")
+        assert [case["spec"] for case in shown["cases"]][1:] == texts
+        assert all(text in place.call(user, "run", str(run), "--hidden").stdout for text in texts)
+        assert "77" not in place.call(user, "run", str(run)).stdout
+        assert "--hidden cannot be combined" in place.call(user, "run", str(run), "--hidden", "--log").stderr
+    for user in ("ada", "bob", "otto", "carl"):
+        done = place.call(user, "run", str(run), "--hidden")
+        assert (done.exit_code, "77" in done.stdout + done.stderr) == (Refused.exit_code, False)
 
 
 def test_a_maintainer_needs_the_role_of_creators_and_loses_the_rights_with_the_list(place: Place) -> None:
