@@ -44,6 +44,9 @@ SECONDS_MAX = 30.0
 CHECKED_EVERY = timedelta(hours=1)
 """The time between two diagnoses."""
 
+_LOOK_SECONDS = 10.0
+"""The time between two looks at the clock; changes of the board are seen at once."""
+
 _FILE = "notices"
 _FILE_BYTES_MAX = 64 * 1024
 _CHANGES_MAX = 100
@@ -75,7 +78,7 @@ class Notices:
         self._board = board
         self._say = say
         self._is_over = is_over
-        self._seen: tuple[Settings, Marks, datetime] | None = None
+        self._seen: tuple[Settings, Marks, float] | None = None
 
     def send(self) -> None:
         """Run the command for each event since the last time, unless another process does so or nothing has changed.
@@ -87,7 +90,7 @@ class Notices:
         settings = context.settings
         if not settings.notify or context.installation.served_by_another():
             return
-        seen = settings, context.store.additions.marks(), now.replace(second=0, microsecond=0)
+        seen = settings, context.store.additions.marks(), now.timestamp() // _LOOK_SECONDS
         if seen == self._seen:
             return
         shared = SharedValue(settings.board / _FILE, _Told, _FILE_BYTES_MAX)
@@ -111,8 +114,7 @@ class Notices:
         if "records" not in kinds:
             told = replace(told, change=None)
         elif told.change is None:
-            newest = self._board().context.store.standings.feed(limit=1)
-            told = replace(told, change=newest[0].id if newest else 0)
+            told = replace(told, change=self._newest_change())
         if "deadlines" not in kinds:
             told = replace(told, deadline=None)
         elif told.deadline is None:
@@ -124,19 +126,26 @@ class Notices:
     ) -> Iterator[tuple[_Told, NoticeView | None]]:
         """Yield each notice that is due, with the last notices once it is told."""
         boards = {board.name: board for board in self._board().context.editor.visible()}
-        if told.change is not None:
+        if told.change is not None and (newest := self._newest_change()) > told.change:
             # A guest of all boards: the command is told no more than their members see.
             context = PublicContext(self._board().context.installation, self._say, frozenset(boards))
-            for entry in reversed(Board.within(context).standings.feed(limit=_CHANGES_MAX)):
+            entries = Board.within(context).standings.feed(limit=_CHANGES_MAX)
+            for entry in reversed(entries):
                 if entry.id > told.change and _takes_first_place(entry):
                     told = replace(told, change=entry.id)
                     yield told, _of_change(entry, boards.get(entry.task), now)
+            # One may have come in between.
+            told = replace(told, change=max([newest, *(entry.id for entry in entries)]))
+            yield told, None
         if told.deadline is not None:
             for due in due_deadlines(boards.values(), told.deadline, now):
                 told = replace(told, deadline=due[:2])
                 yield told, _of_deadline(due, now)
         if "doctor" in kinds and (told.checked_at is None or now - told.checked_at >= CHECKED_EVERY):
             yield from self._findings(told, now)
+
+    def _newest_change(self) -> int:
+        return max((entry.id for entry in self._board().context.store.standings.feed(limit=1)), default=0)
 
     def _findings(self, told: _Told, now: datetime) -> Iterator[tuple[_Told, NoticeView | None]]:
         bad = [each for each in self._board().admin.diagnose("") if each.severity is not Severity.OK]
