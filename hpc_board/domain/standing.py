@@ -17,7 +17,7 @@ from hpc_board.model.task import ISOLATED
 class Standing(msgspec.Struct, frozen=True):
     """One row of a board: a user's best entry, judged by the task's `harness`, or one passing ranked run.
 
-    An entry is the code of a user, by its tokens, with the number `entry` of its first submission. Its score
+    An entry is the code of a user without comments and blanks, by the number `entry` of its first submission. Its score
     is the median of its `runs` runs, and `run` is the one that has it.
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
     next better row. Among a user's newest runs, `change_spread` is the factor within which the change from the fastest

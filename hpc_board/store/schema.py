@@ -92,7 +92,7 @@ _FACTS = {
     """,
     # `milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions. `entrant` is
     # empty for a submission of the account itself; `parent` is the submission that it continues. `tokens_sha256` is a
-    # hash of the code without comments, blanks and names of variables, null for other modes than `ranked`.
+    # hash of the code without comments and blanks, null for other modes than `ranked`.
     "submissions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         task NAME NOT NULL,
