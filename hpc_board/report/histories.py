@@ -2,9 +2,8 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from itertools import groupby
 
 from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
@@ -16,8 +15,8 @@ from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 11
 _TICKS = 3
-_SLOWER_MAX = 40
-"""The most runs whose slower ones have a sign; more of them would hide the line that joins them."""
+_ROWS_OF_ONE = 4
+"""The rows of a plot of a single run."""
 
 _BEST, _SLOWER = "●", "○"
 
@@ -33,7 +32,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
         return heading, Paragraph("No passing ranked runs yet.")
     left_out = left_out_text(page)
     report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
-    report += [text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)]
+    report += [text_plot(history_plot(runs, records), _PLOT_COLUMNS, plot_rows(runs, _PLOT_ROWS)), _table(runs)]
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
@@ -54,35 +53,35 @@ def left_out_text(page: Page) -> str:
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of runs, in order: the slower the higher, with the board's best at their times.
+    """Return the plot of runs, in order: the slower the higher, with their intervals and the board's best then.
 
-    The band is the interval of each change from the fastest earlier run; a single run has the interval of its score.
     Days are those of the time zone, None for that of this process.
     """
     last = len(runs) - 1.0
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
     told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
     signs = [_BEST if best else _SLOWER for best in bests(runs)]
-    if len(runs) > _SLOWER_MAX:
-        signs = [sign.replace(_SLOWER, "") for sign in signs]
     new = [point for point, sign in zip(points, signs, strict=True) if sign == _BEST]
-    lead, bands = _leads(runs, records), [*_bands(runs)]
-    values = [score_s for _, score_s in (*points, *lead)]
+    lead = _leads(runs, records)
+    known = {
+        at: (run.interval.low_s, run.interval.high_s) for at, run in zip(points, runs, strict=True) if run.interval
+    }
+    values = [score_s for _, score_s in (*points, *lead)] + [end_s for ends in known.values() for end_s in ends]
     days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
-    across = Axis(0.0, last, ((0.0, days[0]), (last, days[1] if days[1] != days[0] else "")))
+    begin, end = _ends(runs[0].submitted_at, runs[-1].submitted_at, zone)
+    across = Axis(0.0, last, ((0.0, begin), (last, end)))
     if len(runs) == 1:
-        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, days[0]), (1.0, "")))
+        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, begin), (1.0, "")))
         lead = [(x, score_s) for _, score_s in lead for x in (across.low, across.high)]
-        values += [bound_s for band in bands for bounds in band.bounds for bound_s in bounds]
+    intervals = Series(Kind.INTERVALS, tuple(known), Tone.QUIET, "80 % interval", bounds=tuple(known.values()))
     return Plot(
-        "Score by submission",
+        "Score",
         across,
         Axis.even(min(values), max(values), _TICKS, score_text),
         (
-            *bands,
+            *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
-            Series(Kind.LINE, tuple(points), Tone.QUIET),
-            Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD),
+            *([Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "own best")] if len(runs) > 1 else []),
             *(
                 Series(
                     Kind.POINTS,
@@ -107,9 +106,10 @@ def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None
     points = tuple((record.at.timestamp(), record.score_s) for record in records)
     told = tuple(f"{score_text(each.score_s)} by {one_line(each.user)}, {_day(each.at, zone)}" for each in records)
     (begin_s, _), end_s = points[0], end.timestamp()
+    begin, until_text = _ends(first.at, end, zone)
     return Plot(
         "Best time",
-        Axis(begin_s, end_s, ((begin_s, _day(first.at, zone)), (end_s, _day(end, zone)))),
+        Axis(begin_s, end_s, ((begin_s, begin), (end_s, until_text))),
         Axis.even(last.score_s, first.score_s, 4, score_text),
         (
             Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
@@ -120,29 +120,27 @@ def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None
     )
 
 
+def plot_rows(runs: Sequence[Standing], most: int) -> int:
+    """Return the rows of the plot of these runs, where `most` have room."""
+    return most if len(runs) > 1 else min(most, _ROWS_OF_ONE)
+
+
 def _day(at: datetime, zone: tzinfo | None) -> str:
     return f"{at.astimezone(zone):%Y-%m-%d}"
+
+
+def _ends(first: datetime, last: datetime, zone: tzinfo | None) -> tuple[str, str]:
+    """Return the texts of both ends of an axis: days, or also the times of day within one day."""
+    begin, end = _day(first, zone), _day(last, zone)
+    if begin != end:
+        return begin, end
+    return f"{first.astimezone(zone):%Y-%m-%d %H:%M}", f"{last.astimezone(zone):%H:%M}"
 
 
 def _leads(runs: Sequence[Standing], records: Sequence[Record]) -> list[tuple[float, float]]:
     """Return the board's best at the time of each run, from the first record on."""
     held = [bisect_right(records, run.submitted_at, key=lambda record: record.at) for run in runs]
     return [(float(index), records[place - 1].score_s) for index, place in enumerate(held) if place]
-
-
-def _bands(runs: Sequence[Standing]) -> Iterator[Series]:
-    """Yield a band for each stretch of runs whose interval is known, and for a single run with one."""
-    name = "95 % interval"
-    if len(runs) == 1 and (interval := runs[0].interval) is not None:
-        ends = interval.low_s, interval.high_s
-        yield Series(Kind.BAND, ((0.0, runs[0].score_s),), Tone.QUIET, name, bounds=(ends,))
-    for is_known, group in groupby(enumerate(runs), lambda each: each[1].change_spread is not None):
-        if is_known:
-            known = [(float(index), run.score_s, run.change_spread or 1.0) for index, run in group]
-            points = tuple((index, score_s) for index, score_s, _ in known)
-            bounds = tuple((score_s / spread, score_s * spread) for _, score_s, spread in known)
-            yield Series(Kind.BAND, points, Tone.QUIET, name, bounds=bounds)
-            name = ""
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Plots: axes with series of lines, bands, points and bars, drawn in text here and as SVG in `web.plots`."""
+"""Plots: axes with series of lines, intervals, points and bars, drawn in text here and as SVG in `web.plots`."""
 
 import math
 import os
@@ -27,11 +27,11 @@ _Place = tuple[float, float]
 
 
 class Kind(StrEnum):
-    """The form of a series: points joined by a line or by steps, the area between bounds, points, or upright bars."""
+    """The form of a series: points joined by a line or by steps, intervals, points, or upright bars."""
 
     LINE = "line"
     STEPS = "steps"
-    BAND = "band"
+    INTERVALS = "intervals"
     POINTS = "points"
     BARS = "bars"
 
@@ -67,7 +67,7 @@ class Series(msgspec.Struct, frozen=True):
         name: the text in the legend, empty to be left out there.
         sign: the sign of its points in text.
         is_dotted: True for a line that differs from others without colours.
-        bounds: the lower and upper bound of each point: the edges of a band, or the intervals of bars.
+        bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
     """
 
@@ -105,7 +105,7 @@ def _has_braille() -> bool:
 def text_plot(plot: Plot, width: int, height: int) -> Log:
     """Return the plot in lines of `width` cells, `height` of them above the axis.
 
-    Lines are of dots in braille; on a terminal without braille they are of points, and bands are left out.
+    Lines are of dots in braille; on a terminal without braille they are of points, and intervals are left out.
     """
     braille = _has_braille()
     columns = columns_in(width)
@@ -122,7 +122,7 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
         for number, row in enumerate(cells)
     ]
     ticks = [(round(plot.across.share(value) * (columns - 1)), text) for value, text in plot.across.ticks]
-    drawn = [each for each in plot.series if each.name and (braille or each.kind is not Kind.BAND)]
+    drawn = [each for each in plot.series if each.name and (braille or each.kind is not Kind.INTERVALS)]
     legend = [f"{_key(each, braille=braille)} {each.name}" for each in reversed(drawn)]
     return _log(": ".join(filter(None, (plot.title, "   ".join(legend)))), [*rows, *_foot(ticks, columns)])
 
@@ -162,8 +162,8 @@ def _foot(ticks: Sequence[tuple[int, str]], columns: int) -> Iterator[list[_Part
 
 def _key(series: Series, *, braille: bool) -> str:
     """Return the sign of a series in the legend."""
-    if series.kind is Kind.BAND:
-        return "⢕⢕"
+    if series.kind is Kind.INTERVALS:
+        return "⡇"
     return series.sign or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
 
 
@@ -187,13 +187,12 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                 series.sign,
             )
         return
-    if series.kind is Kind.BAND and not braille:
+    if series.kind is Kind.INTERVALS and not braille:
         return
     bits: dict[tuple[int, int], int] = {}
-    sparse = series.is_dotted or series.kind is Kind.BAND
     for column, rows in _columns(series, plot, columns * beside, height * above):
         for row in rows:
-            if not sparse or (row + column) % 2 == 0 or not braille:
+            if not series.is_dotted or (row + column) % 2 == 0 or not braille:
                 cell = row // above, column // beside
                 bits[cell] = bits.get(cell, 0) | _DOTS[column % 2][row % 4]
     for (row, column), dots in bits.items():
@@ -207,7 +206,7 @@ def _row(plot: Plot, value: float, height: int, *, braille: bool) -> int:
 
 
 def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[tuple[int, range]]:
-    """Yield the columns of dots of a line or band, each with the rows to fill."""
+    """Yield the columns of dots of a line or of intervals, each with the rows to fill."""
 
     def placed(points: Iterable[_Place]) -> list[_Place]:
         # Far beyond the rows, a line of any slope leaves them.
@@ -216,13 +215,11 @@ def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[
             for x, y in points
         ]
 
-    if series.kind is Kind.BAND:
-        lower, upper = (
-            _curve(placed((x, bounds[side]) for (x, _), bounds in zip(series.points, series.bounds, strict=True)))
-            for side in (0, 1)
-        )
-        for column, low in lower.items():
-            yield column, range(max(0, low), min(height, upper[column] + 1))
+    if series.kind is Kind.INTERVALS:
+        for (x, _), ends in zip(series.points, series.bounds, strict=True):
+            (column, low), (_, high) = placed((x, end) for end in ends)
+            # The left dots of a cell, like the sign in the legend.
+            yield round(column) // 2 * 2, range(max(0, round(low)), min(height, round(high) + 1))
         return
     before = None
     for column, row in sorted(_curve(placed(series.points), steps=series.kind is Kind.STEPS).items()):

@@ -64,9 +64,11 @@ class _Frame:
                 circles = [(x, y, text) for (x, y), text in zip(points, series.texts, strict=True)]
             case Kind.BARS:
                 bars = [*self._bars(series)]
-            case Kind.BAND:
-                edges = [(self.x(x), self.y(low), self.y(high)) for (x, _), (low, high) in _bounded(series)]
-                path = f"M{_line((x, high) for x, _, high in edges)}L{_line((x, low) for x, low, _ in edges[::-1])}Z"
+            case Kind.INTERVALS:
+                path = "".join(
+                    f"M{x:.1f} {self.y(low):.1f}V{self.y(high):.1f}"
+                    for (x, _), (low, high) in zip(points, series.bounds, strict=True)
+                )
             case Kind.LINE:
                 path = f"M{_line(points)}"
             case Kind.STEPS:
@@ -85,10 +87,6 @@ class _Frame:
             yield middle - self._bar / 2, top, self._bar, self._bottom - top, interval, text
 
 
-def _bounded(series: Series) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    return zip(series.points, series.bounds, strict=True)
-
-
 def _line(points: Iterable[tuple[float, float]]) -> str:
     return "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
@@ -101,7 +99,7 @@ def _legend(named: Iterable[Series], y: int) -> Iterator[tuple[float, int, str, 
     """Yield the place, the class, whether it is a line, and the text of each name, from the left."""
     x = float(_LEFT)
     for each in named:
-        yield x, y, _class(each), each.kind in (Kind.LINE, Kind.STEPS), each.name
+        yield x, y, _class(each), each.kind in (Kind.LINE, Kind.STEPS, Kind.INTERVALS), each.name
         x += 18 + _LETTER * len(each.name) + 16
 
 

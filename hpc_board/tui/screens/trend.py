@@ -12,7 +12,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
-from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text
+from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text, plot_rows
 from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs best", 9, right=True, most=19),
+    Column("change", "Vs best", 9, right=True, most=40),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
@@ -63,8 +63,8 @@ class TrendScreen(RunScreen):
     ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The dotted line is the best in the standings then, the dotted area "
-        "the 95 % confidence interval of Vs best, which is the change from the fastest earlier run. The list shows the "
+        "scale. ● is a personal best, ○ is not. An upright line is the 80 % confidence interval of a score; the dotted "
+        "line is the best in the standings then. Vs best is the change from the fastest earlier run. The list has the "
         "newest run first. Enter opens the run."
     )
 
@@ -136,7 +136,7 @@ class TrendScreen(RunScreen):
         self.plot.display = bool(runs)
         if runs:
             width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
-            plot = text_plot(history_plot(runs, records), width, height)
+            plot = text_plot(history_plot(runs, records), width, plot_rows(runs, height))
             self.plot.border_title = plot.title
             self.plot.update(log_lines(plot))
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -33,9 +33,10 @@ def cells(drawn: Log) -> list[str]:
     return [line[10:].ljust(10) for line in drawn.text.splitlines()[:-2]]
 
 
-def run(number: int, score_s: float, spread: float | None = None) -> Standing:
+def run(number: int, score_s: float, factor: float | None = None) -> Standing:
     at = AT + timedelta(hours=number)
-    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", change_spread=spread)
+    interval = Interval(score_s / factor, score_s * factor) if factor else None
+    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", interval=interval)
 
 
 def record(hours: float, score_s: float, user: str = "bob") -> Record:
@@ -65,18 +66,18 @@ def test_steps_keep_their_height_until_the_next_point() -> None:
     assert all(row.count(" ") == 9 for row in rows[1:-1])
 
 
-def test_lines_differ_without_colours_and_a_band_is_below_them() -> None:
+def test_lines_differ_without_colours_and_intervals_are_below_them() -> None:
     flat = ((0.0, 0.5), (1.0, 0.5))
     solid, dotted = (
         cells(text_plot(plot_of(Series(Kind.LINE, flat, is_dotted=is_dotted)), 20, 3))[1] for is_dotted in (False, True)
     )
     assert len(set(solid)) == len(set(dotted)) == 1
     assert ord(dotted[0]).bit_count() < ord(solid[0]).bit_count()
-    band = Series(Kind.BAND, flat, Tone.QUIET, "interval", bounds=((0.0, 1.0), (0.4, 0.6)))
-    drawn = text_plot(plot_of(band, Series(Kind.LINE, flat, Tone.GOOD)), 20, 5)
+    intervals = Series(Kind.INTERVALS, flat, Tone.QUIET, "interval", bounds=((0.0, 1.0), (0.4, 0.6)))
+    drawn = text_plot(plot_of(intervals, Series(Kind.LINE, flat, Tone.GOOD)), 20, 5)
     rows = cells(drawn)
-    assert all(row[0] != " " for row in rows)
-    assert [rows[0][-1], rows[-1][-1]] == [" ", " "]
+    assert [row[0] for row in (rows[0], rows[1], rows[3], rows[4])] == 4 * ["⡇"]
+    assert {row[1:] for row in (rows[0], rows[1], rows[3], rows[4])} == {9 * " "}
     assert rows[2] == 10 * rows[2][0]
     (good,) = [drawn.text[begin:end] for begin, end, tone in drawn.tones if tone is Tone.GOOD]
     assert good == rows[2]
@@ -85,9 +86,9 @@ def test_lines_differ_without_colours_and_a_band_is_below_them() -> None:
 @pytest.mark.parametrize(("term", "encoding"), [("linux", "utf-8"), ("xterm", "latin-1")])
 def test_a_terminal_without_braille_has_points(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str) -> None:
     flat = ((0.0, 0.5), (1.0, 0.5))
-    band = Series(Kind.BAND, flat, name="interval", bounds=((0.0, 1.0), (0.0, 1.0)))
-    plot = plot_of(band, Series(Kind.LINE, flat, name="line"), Series(Kind.POINTS, flat, name="runs", sign="○"))
-    assert text_plot(plot, 20, 3).title == "title: ○ runs   ⠒⠒ line   ⢕⢕ interval"
+    intervals = Series(Kind.INTERVALS, flat, name="interval", bounds=((0.0, 1.0), (0.0, 1.0)))
+    plot = plot_of(intervals, Series(Kind.LINE, flat, name="line"), Series(Kind.POINTS, flat, name="runs", sign="○"))
+    assert text_plot(plot, 20, 3).title == "title: ○ runs   ⠒⠒ line   ⡇ interval"
     monkeypatch.setenv("TERM", term)
     with Path(os.devnull).open("w", encoding=encoding) as stream:
         monkeypatch.setattr("sys.__stdout__", stream)
@@ -113,30 +114,42 @@ def test_a_history_fits_any_size_and_has_the_ends_of_its_scale(width: int, heigh
     assert max(map(len, lines)) <= max(width, 33)
 
 
-def test_a_history_has_the_leader_from_the_first_record_on_and_bands_where_intervals_are_known() -> None:
+def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each_known_interval() -> None:
     runs = [run(0, 4e-3), run(1, 3e-3, 1.1), run(2, 3.5e-3), run(3, 2e-3, 1.3), run(4, 1e-3, 1.2)]
     plot = history_plot(runs, [record(0.5, 2.5e-3), record(2, 1.5e-3), record(4, 1e-3, "ada")])
-    bands = [each for each in plot.series if each.kind is Kind.BAND]
-    assert [[x for x, _ in each.points] for each in bands] == [[1.0], [3.0, 4.0]]
-    ((low_s, high_s),) = bands[0].bounds
-    assert (low_s, high_s) == pytest.approx((3e-3 / 1.1, 3e-3 * 1.1))
+    (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
+    assert [x for x, _ in intervals.points] == [1.0, 3.0, 4.0]
+    assert intervals.bounds[0] == pytest.approx((3e-3 / 1.1, 3e-3 * 1.1))
+    assert plot.up.low == pytest.approx(1e-3 / 1.2)
     (lead,) = [each for each in plot.series if each.name == "leader"]
     assert lead.points == ((1.0, 2.5e-3), (2.0, 1.5e-3), (3.0, 1.5e-3), (4.0, 1e-3))
     title = text_plot(plot, 80, 10).title
-    assert title == "Score by submission: ● new best   ○ slower   ⠂⠂ leader   ⢕⢕ 95 % interval"
+    assert title == "Score: ● new best   ○ slower   ⠒⠒ own best   ⠂⠂ leader   ⡇ 80 % interval"
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
 
 
 def test_the_history_of_one_run_is_a_point_with_its_interval_before_the_leader() -> None:
     alone = replace(run(0, 3e-3), interval=Interval(2.8e-3, 3.3e-3))
     plot = history_plot([alone], [record(-1, 2.6e-3)])
-    (band,) = [each for each in plot.series if each.kind is Kind.BAND]
-    assert band.bounds == ((2.8e-3, 3.3e-3),)
+    (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
+    assert intervals.bounds == ((2.8e-3, 3.3e-3),)
     rows = cells(text_plot(plot, 50, 11))
-    assert {row.index(sign) for row in rows for sign in row if sign in "●⡂"} == {20}
+    assert {row.index(sign) for row in rows for sign in row if sign in "●⡇"} == {20}
     assert sum("●" in row for row in rows) == 1
     assert rows[-1] == "⡀" * 40
-    assert 'class="band quiet"' in svg(plot)
+    assert 'class="intervals quiet"' in svg(plot)
+
+
+@pytest.mark.parametrize(
+    ("hours", "ends"), [(3, "2026-05-01 12:00 15:00"), (30, "2026-05-01 2026-05-02")], ids=["one day", "two days"]
+)
+def test_the_axis_of_one_day_has_the_times_of_day(hours: int, ends: str) -> None:
+    plots = (
+        history_plot([run(0, 2e-3), run(hours, 1e-3)], [], UTC),
+        records_plot([record(0, 2e-3)], AT + timedelta(hours=hours), UTC),
+    )
+    for plot in plots:
+        assert " ".join(text_plot(plot, 60, 5).text.splitlines()[-1].split()) == ends
 
 
 def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> None:
@@ -153,7 +166,7 @@ def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> No
     assert "prefers-color-scheme: dark" in alone
     assert "<style" not in within, "a page's policy admits no style of its parts"
     kinds = {element.get("class", " ").split(" ")[0] for element in ET.fromstring(alone).iter()} - {""}  # noqa: S314
-    assert {"band", "line", "steps", "points"} <= kinds
+    assert {"intervals", "steps", "points"} <= kinds
 
 
 def test_bars_have_their_heights_and_intervals() -> None:
