@@ -10,31 +10,32 @@ from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Bar, Bars, Block, Column, Heading, Paragraph, Tone, table
-from hpc_board.report.formatting import speedup_text, speedup_tone
+from hpc_board.report.formatting import speedup_tone
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.plots import Axis, Kind, Plot, Series
 from hpc_board.report.run_words import short_specs
 
 _REFERENCE_DIFFERS = 0.05
+_NAME_MAX = 20
 
 _DIFF_TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.QUIET}
 
 
 def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
     """Return the comparison of the second run with the first: score, cases, and caveats."""
-    one, other = runs
+    one = runs[0]
     specs = short_specs(case.spec for case in comparison.cases)
     rows = [(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]
     if comparison.score is not None and len(rows) > 1:
-        rows.append(("score", comparison.score))
-    titles = f"SUBMISSION {one.submission}", f"SUBMISSION {other.submission}"
+        rows.insert(0, ("score", comparison.score))
+    files = _file_names(runs)
+    titles = files[0], f"→ {files[1]}"
     differences = table(
         rows,
         (Column("CASE", flexible=True, least=24), lambda row: row[0]),
         (Column(titles[0], right=True, stays=True), lambda row: duration_text(row[1].one_ns)),
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
-        (Column("SPEEDUP", right=True, stays=True, toned=True), lambda row: speedup_text(row[1].speedup)),
-        (Column("CHANGE", flexible=True, least=14, leaves=1, wraps=True), lambda row: row[1].text),
+        (Column("CHANGE", flexible=True, least=14, toned=True, wraps=True), lambda row: row[1].text),
         empty="No common benchmark case.",
         tones=tuple(speedup_tone(each.speedup if each.shown else None) for _, each in rows),
     )
@@ -44,21 +45,28 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         *([] if pairs and not rows else [differences]),
-        *_bars(runs, comparison, specs.texts),
+        *_bars(files, comparison, specs.texts),
         *kernel_table(pairs, titles),
         *_remarks(runs, results, comparison),
     )
 
 
-def _bars(runs: Sequence[Run], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:
+def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
+    """Return the names of the files of two runs, with the numbers of their submissions if the names are equal."""
+    one, other = (one_line(run.file_name, _NAME_MAX) for run in runs)
+    return (one, other) if one != other else (f"{one} {runs[0].submission}", f"{other} {runs[1].submission}")
+
+
+def _bars(files: tuple[str, str], comparison: Comparison, specs: Sequence[str]) -> Iterator[Bars]:
     """Yield the bars of both times in each case; the longer one has the whole width."""
     rows: list[Bar] = []
     for spec, case in zip(specs, comparison.cases, strict=True):
         one_ns, other_ns = case.difference.one_ns, case.difference.other_ns
-        for run, time_ns, tone in ((runs[0], one_ns, Tone.QUIET), (runs[1], other_ns, Tone.STRONG)):
-            group = spec if run is runs[0] else ""
-            share = time_ns / max(one_ns, other_ns)
-            rows.append(Bar(f"submission {run.submission}", duration_text(time_ns), share, tone, group))
+        for group, name, time_ns, tone in (
+            (spec, files[0], one_ns, Tone.QUIET),
+            ("", files[1], other_ns, Tone.STRONG),
+        ):
+            rows.append(Bar(name, duration_text(time_ns), time_ns / max(one_ns, other_ns), tone, group))
     if rows:
         yield Bars("Time of a call, each benchmark to its own scale", tuple(rows))
 

@@ -115,7 +115,7 @@ def test_every_screen_that_names_a_run_has_the_verbs_of_one() -> None:
         if VERBS[name].key not in dict(bound(screen))
     }
     shown_there = {("Board", "standings"), ("Trend", "trend"), ("User", "user"), ("Watch", "watch")}
-    of_ended_runs = {(name, "cancel") for name in ("Board", "Feed", "Trend")}
+    of_ended_runs = {(name, "cancel") for name in ("Board", "Compare", "Feed", "Trend")}
     of_others = {("Admin", name) for name in ("submit", "edit", "watch", "cancel")}
     assert lacking == shown_there | of_ended_runs | of_others
 

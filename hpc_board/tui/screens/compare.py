@@ -1,19 +1,25 @@
 """The comparison of two submissions: the times of each case on every GPU, and the difference of the files."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual import getters
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
 
 from hpc_board.board import Board
 from hpc_board.board.code_diff import LINES_MAX, CodeDiff, code_diff
-from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.domain.comparison import Compared
+from hpc_board.domain.run import Run
+from hpc_board.report.blocks import Paragraph
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui import targets
 from hpc_board.tui.palette import toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import USER_KEY, Clock
+from hpc_board.tui.screens.run_keys import RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
@@ -21,18 +27,26 @@ _BESIDE_LINES = 4
 """The lines of a screen that are not of the diff."""
 
 
-class CompareScreen(BoardScreen):
+class CompareScreen(RunScreen):
     """The comparison of an older submission with a newer one: times on every GPU where both have any, and code."""
 
     CSS_PATH = "compare.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("submit", "edit", "code", "standings", "trend"),
+        USER_KEY,
+        *(binding(name, show=False) for name in ("mark", "watch", "rerun", "copy")),
+    ]
     HELP: ClassVar[str] = (
         "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "
         "the 95 % confidence interval; if the interval includes 0, the difference is within noise. Tab moves between "
-        "the times and the unified diff of the files."
+        "the times and the unified diff of the files. The keys of a run act on the newer one."
     )
 
     times = getters.query_one("#times", Blocks)
     code = getters.query_one(SourceView)
+
+    run_in_hand: Run | None = None
+    """The run of the newer submission, once it is known."""
 
     def __init__(self, board: Board, now: Clock, target: targets.Compare) -> None:
         super().__init__(board, now, target)
@@ -49,7 +63,7 @@ class CompareScreen(BoardScreen):
         self.code.say("Loading both files …")
         # A short terminal has no room for both.
         (self.times if self.has_class("-short") else self.code.view).focus()
-        self.ask("compare", self._times, self.times.show)
+        self.ask("compare", lambda: self.board.submissions.compare(self._older, self._newer), self._show_times)
         room = self.size.height - _BESIDE_LINES if self.has_class("-huge") else 0
         self.ask("code", partial(self._diff, room), self._show_code)
 
@@ -59,9 +73,11 @@ class CompareScreen(BoardScreen):
         if subject == "code" and self.has_failed(subject):
             self.code.say("The files are not shown.")
 
-    def _times(self) -> list[Block]:
-        found = self.board.submissions.compare(self._older, self._newer)
-        return [block for each in found for block in comparison_report(each.runs, each.results, each.comparison)]
+    def _show_times(self, found: Sequence[Compared]) -> None:
+        self.run_in_hand = found[0].runs[1]
+        self.refresh_bindings()
+        reports = (comparison_report(each.runs, each.results, each.comparison) for each in found)
+        self.times.show([block for report in reports for block in report])
 
     def _diff(self, room: int) -> CodeDiff:
         """Return the difference of both files, with all of their lines if `room` lines are enough for that."""

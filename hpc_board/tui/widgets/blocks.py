@@ -170,7 +170,9 @@ def _table(table: blocks.Table) -> RenderableType:
 
 
 def _head(title: str) -> str:
-    """Return the head of a column as the app's lists have it; reports have it in capitals."""
+    """Return the head of a column as the app's lists have it; reports have it in capitals, but for names of files."""
+    if not title.isupper():
+        return title
     words = " ".join(_ACRONYMS.get(word, word.lower()) for word in title.split())
     return words[:1].upper() + words[1:]
 
