@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hpc_board.model.score import duration_text
-from hpc_board.report.blocks import Log
+from hpc_board.report.blocks import Log, Tone
 from hpc_board.report.formatting import count_text
 from hpc_board.report.plots import Axis, Kind, Plot, Series, columns_in, text_plot
 
 _BINS_MIN = 8
+_BAR_CELLS_MAX = 3
+_ROWS_MIN = 4
 _TAIL = 2.0
 """The cut-off of outliers, as a multiple of the 95th percentile's distance from the minimum. Outliers are only counted,
 as they would compress all other calls into one bar."""
@@ -25,9 +27,10 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
     low, usual = ordered[0], ordered[int(0.95 * (len(ordered) - 1))]
     drawn = [each for each in ordered if usual == low or each <= low + _TAIL * (usual - low)]
     high, columns = drawn[-1], columns_in(width)
-    # Equal bars fill the width; more of them would show the resolution of the clock.
-    cells = max(1, round(columns / max(_BINS_MIN, 2 * math.isqrt(len(ordered)))))
-    bins = columns // cells
+    # More bars would show the resolution of the clock, and broader ones would look like more calls.
+    wanted = max(_BINS_MIN, 2 * math.isqrt(len(ordered)))
+    cells = max(1, min(_BAR_CELLS_MAX, round(columns / wanted)))
+    bins = columns // cells if cells < _BAR_CELLS_MAX else min(wanted, columns // cells)
 
     def bin_of(time_ns: float) -> int:
         return max(0, min(bins - 1, int((time_ns - low) / (high - low) * bins))) if high > low else 0
@@ -40,6 +43,6 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     middle = (bin_of(time_ns) + 0.5) / bins
     ticks = (0.0, duration_text(low)), (middle, ""), (1.0, duration_text(high))
-    bars = Series(Kind.BARS, tuple(((index + 0.5) / bins, float(counts[index])) for index in range(bins)))
+    bars = Series(Kind.BARS, tuple(((index + 0.5) / bins, float(counts[index])) for index in range(bins)), Tone.QUIET)
     plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), (bars,))
-    return text_plot(plot, width, height)
+    return text_plot(plot, width - columns + bins * cells, min(height, max(_ROWS_MIN, 2 * most)))

@@ -175,7 +175,8 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
             # A bar of any length is always visible.
             eighths = max(1, round(8 * height * plot.up.share(value))) if value > plot.up.low else 0
             for row in range(-(-eighths // 8)):
-                for column in range(index * wide, (index + 1) * wide):
+                # Bars of several cells have a gap between them.
+                for column in range(index * wide, (index + 1) * wide - (wide > 1)):
                     yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
         return
     beside, above = (2, 4) if braille else (1, 1)
