@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Bars, Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 
+_EIGHTHS = "▏▎▍▌▋▊▉"
 _GAP = "  "
 BARS_FROM = 100
 """The columns of a terminal from which on bars are drawn."""
@@ -104,8 +105,9 @@ def bar_lines(bars: Bars, width: int) -> Iterator[tuple[str, Tone]]:
 
 
 def bar(share: float, cells: int) -> str:
-    """Return a share of `cells` as a bar, of one cell at least."""
-    return "▇" * max(1, round(cells * min(1.0, share)))
+    """Return a share of `cells` as a bar, of an eighth of a cell at least."""
+    eighths = max(1, round(8 * cells * min(1.0, share)))
+    return "█" * (eighths // 8) + _EIGHTHS[: eighths % 8][-1:]
 
 
 def _beside(used: int, width: int | None) -> int | None:

@@ -101,9 +101,9 @@ def languages(task: Task) -> str:
     return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
 
 
-def speed_text(share: float, cells: int) -> str:
+def speed_text(share: float | str, cells: int) -> str:
     """Return the speed relative to the best time as a bar with a percentage, in `cells`."""
-    room = cells - _SHARE_CELLS
+    room, share = cells - _SHARE_CELLS, float(share)
     return f"{bar(share, room):<{room}} {100 * share:3.0f} %"
 
 

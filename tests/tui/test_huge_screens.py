@@ -73,5 +73,5 @@ async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -
         assert head.split()[:8] == ["Rank", "User", "Score", "File", "Age", "Submitted", "Run", "Trust"]
         row = next(line for line in shown.splitlines() if " bob " in line)
         assert row.split()[6:9] == ["d", "2030-05-14", "14:00"], "the moment is beside the age"
-        assert f"{'▇' * 54} 100 %" in shown
+        assert f"{'█' * 54} 100 %" in shown
         assert "dmitri-with-a-long-name.py" in shown

@@ -168,7 +168,7 @@ async def test_a_running_run_has_its_times_so_far(size: tuple[int, int]) -> None
         overview = page(pilot.app)
         assert re.search(r"So far +Reference +Speedup", overview)
         assert re.search(r"901 µs +1.80 ms +2.00x +1024", overview)
-        assert ("▇" in overview) == (size[0] > 100)
+        assert ("█" in overview) == (size[0] > 100)
         await press(pilot, "2")
         assert re.search(r"1 +bench +running +901 µs +(1.80 ms +)?2.00x +1024", page(pilot.app))
         assert re.search(r"2 +bench +done +3.00 ms +(1.00 ms +)?0.33x +2048", page(pilot.app))

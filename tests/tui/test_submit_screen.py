@@ -259,7 +259,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
             shown = score_text(score_s) or "wrong value"
             await until(pilot, lambda shown=shown, run=number: shown in run_line(app, run))  # type: ignore[misc]
             assert re.findall(r"\d+ % \w+|within noise", run_line(app, number)) == words
-        assert "▇ 67 %" in run_line(app, 4), "the speed relative to the best save"
+        assert "█ 67 %" in run_line(app, 4), "the speed relative to the best save"
         await until(pilot, lambda: "Run 5: changes since the previous save" in text_of(app))
         await press(pilot, "down")
         await until(pilot, lambda: "--- 3/submission.py" in text_of(app) and "+# submission 4" in text_of(app))

@@ -56,8 +56,8 @@ class StandingsScreen(RunScreen):
         "the job ran under the user's account. verified: the job ran under the board's account. emulated: the kernel "
         "ran on a CPU, not on the GPU of the board's name. own eval: the task's own harness judged, in the kernel's "
         "process. removed: an admin removed your run. ~: statistical tie with the row above, as the intervals of "
-        "their times overlap. Trust and File are hidden where all rows say the same. Speed is relative to the best "
-        "time. The plot has the best time in the standings over time."
+        "their times overlap. Trust and File are hidden where all rows say the same. Speed is relative to the "
+        "fastest row. The plot has the best time in the standings over time."
     )
 
     tabs = getters.query_one(Tabs)
@@ -250,11 +250,13 @@ class StandingsScreen(RunScreen):
             pane.redraw_details()
             return
 
-        def select(matches: Sequence[Placed]) -> None:
+        def select(found: tuple[str, Sequence[Placed]]) -> None:
+            gpu, matches = found
             at = pane.place or 0
             behind = [index for index, match in enumerate(matches) if (match.place - at) * (by or 1) >= abs(by)]
-            if not matches:
-                pane.remark = f"/{self._words}: not found"
+            if not matches or gpu != pane.gpu:
+                elsewhere = f"; rank {matches[0].row.rank} on {gpu}" if matches else ""
+                pane.remark = f"/{self._words}: not found{elsewhere}"
                 pane.redraw_details()
                 return
             index = (behind or range(len(matches)))[-1 if by < 0 else 0]
@@ -262,13 +264,19 @@ class StandingsScreen(RunScreen):
             pane.jump(pane.span_around(matches[index].place), select=str(matches[index].row.run))
             self._ask(patient=False)
 
-        self.ask("search", partial(self._matches, pane.gpu, self._words), select)
+        gpus = sorted(self._gpus, key=lambda gpu: gpu != pane.gpu)
+        self.ask("search", partial(self._matches, gpus, self._words.casefold()), select)
 
-    def _matches(self, gpu: str, words: str) -> Sequence[Placed]:
+    def _matches(self, gpus: Sequence[str], words: str) -> tuple[str, Sequence[Placed]]:
+        """Return the first GPU whose board has matches, and these; the first GPU if none has any."""
         rows = Rows.OWN if self._own else Rows.USERS
-        (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
-        placed = (Placed(place, row) for place, row in enumerate(found.rows))
-        return [each for each in placed if words.casefold() in f"{each.row.user} {each.row.file_name}".casefold()]
+        for gpu in gpus:
+            (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
+            placed = (Placed(place, row) for place, row in enumerate(found.rows))
+            matches = [each for each in placed if words in f"{each.row.user} {each.row.file_name}".casefold()]
+            if matches:
+                return gpu, matches
+        return gpus[0], []
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:

@@ -31,12 +31,6 @@ _NARROW_BELOW = 78
 """The cells of a pane below which its rows have the trust in one word."""
 
 _BAR = "bar"
-_BARS = {190: 60, 150: 30, 100: 20, 58: 12}
-"""The cells of a row's bar by the least width of the pane."""
-
-_BARS_FROM = 100
-"""The least columns of a screen with bars."""
-
 _PLOT_LINES_MIN = 12
 _BESIDE_ROWS = 6
 """The lines of a pane that are neither rows nor its plot."""
@@ -78,7 +72,7 @@ class BoardPane(ListPane[Placed]):
         id: str,  # noqa: A002 - Textual's name for it
     ) -> None:
         kind = Kind(
-            _columns([], 0),
+            _columns([]),
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             sorted_by=lambda _: _BY_PLACE,
@@ -97,7 +91,6 @@ class BoardPane(ListPane[Placed]):
         self._records: tuple[Record, ...] = ()
         self._own_runs = False
         self._fastest_s = math.inf
-        self._bar_cells = 0
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
@@ -110,7 +103,7 @@ class BoardPane(ListPane[Placed]):
 
     def on_resize(self) -> None:
         self.prepare()
-        self._show_records()
+        self.show_records()
 
     @property
     def has_size(self) -> bool:
@@ -131,12 +124,15 @@ class BoardPane(ListPane[Placed]):
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
         self.page, self._removed, self._records, self._own_runs = part.about
-        self._fastest_s = min(self._fastest_s, *(placed.row.score_s for placed in part.items), math.inf)
+        rows = [*(placed.row for placed in part.items), *(self.page.marks if self.page else ())]
+        self._fastest_s = min(self._fastest_s, *(row.score_s for row in rows), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(part)
         self._show_about()
-        self._show_records()
+        for pane in self.screen.query(BoardPane):
+            if pane.is_mounted:
+                pane.show_records()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
         window = self.window
@@ -149,22 +145,15 @@ class BoardPane(ListPane[Placed]):
                 yield max(0, len(window.items) - 1), f"removed-{run.id}", run
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
-        shown = self._line(line)
-        score_s, drawn = line.score_s, ""
-        if self._bar_cells and score_s and self._fastest_s < math.inf:
-            drawn = speed_text(self._fastest_s / score_s, self._bar_cells)
-        return {**_cells(shown), _BAR: Text(drawn, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)}
+        shown, score_s = self._line(line), line.score_s
+        share = str(self._fastest_s / score_s) if score_s and self._fastest_s < math.inf else ""
+        return {**_cells(shown), _BAR: toned(share, Tone.ACCENT if shown.is_own else Tone.MUTED)}
 
     def prepare(self) -> None:
         lines = [self._line(placed.row) for placed in self.window.items]
-        before, width = self._bar_cells, self.size.width
-        has_bars = bool(lines) and self.screen.size.width >= _BARS_FROM
-        self._bar_cells = next((cells for least, cells in _BARS.items() if has_bars and width >= least), 0)
         marks = map(self._line, self.page.marks if self.page else ())
         removed = map(self._line, self._removed)
-        self.grid.set_columns(_columns([*lines, *marks, *removed], width, self._bar_cells, own_runs=self._own_runs))
-        if before != self._bar_cells:
-            self.redraw_known()
+        self.grid.set_columns(_columns([*lines, *marks, *removed], self.size.width, own_runs=self._own_runs))
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
@@ -176,8 +165,12 @@ class BoardPane(ListPane[Placed]):
             text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
             show_text(self.query_one(".hint", Static), text)
 
-    def _show_records(self) -> None:
-        height = min(self.size.height - self.grid.row_count - _BESIDE_ROWS, self.size.height // 2)
+    def show_records(self) -> None:
+        """Show the plot of the records if the rows of all boards beside leave room for it."""
+        # Boards side by side have plots of one height.
+        beside = (pane for pane in self.screen.query(BoardPane) if pane.display and pane.is_mounted)
+        rows = max((pane.grid.row_count for pane in beside), default=0)
+        height = min(self.size.height - rows - _BESIDE_ROWS, self.size.height // 2)
         plot = self.query_one(".records", Static)
         plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
         if plot.display:
@@ -205,7 +198,7 @@ class BoardPane(ListPane[Placed]):
         return toned(where + removed, Tone.OWN)
 
 
-def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
+def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
     """Return the columns of a pane of this width, without those that tell nothing about any of the lines.
 
     These are intervals and speedups where no line has any, a trust without a caution and files that are alike in all
@@ -221,7 +214,7 @@ def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs:
     trust = Column("brief trust", "Trust", 8) if is_narrow or has_intervals else Column("trust", "Trust", 8, most=18)
     found = (
         Column("rank", "Rank", 6 if ties else 5, right=True),
-        Column("user", "Remark" if own_runs else "User", 10, grows=True, most=26),
+        Column("user", "Remark" if own_runs else "User", 10, most=26),
         Column("score", "Score", 8, right=True),
         Column("interval", "Interval", 18) if has_intervals else None,
         Column("runs", "Runs", 4, right=True) if any(line.runs for line in lines) else None,
@@ -231,7 +224,7 @@ def _columns(lines: Sequence[Line], width: int, bar_cells: int = 0, *, own_runs:
         Column("submitted", "Submitted", 16, from_width=108),
         Column("run", "Run", 6, right=True, from_width=86),
         trust if has_trust else None,
-        Column(_BAR, "Speed", bar_cells, from_width=51) if bar_cells else None,
+        Column(_BAR, "Speed", 12, grows=True, from_width=51, drawn=speed_text),
     )
     return tuple(column for column in found if column is not None)
 

@@ -32,6 +32,9 @@ _AIR = 16
 """The cells behind the longest cell of a growing column in a table of `_ROOMY_FROM` cells or more, whose other columns
 would be far from it else."""
 
+_DRAWN_MAX = 60
+"""The most cells of a drawn column."""
+
 _SCREENFUL = 20
 
 
@@ -42,7 +45,7 @@ class Column(msgspec.Struct, frozen=True):
     With `most`, it is as wide as its longest cell, between `width` and `most`. A table narrower than `from_width` cells
     omits it, and so does one whose other columns need its room; the highest `from_width` goes first, and a column
     without one always stays. A click on the head of a column that `sorts` sorts by it, the greatest value first if it
-    `falls`; another click reverses the order.
+    `falls`; another click reverses the order. `drawn` makes the text of a cell for the width of the column.
     """
 
     key: str
@@ -54,6 +57,7 @@ class Column(msgspec.Struct, frozen=True):
     most: int = 0
     sorts: bool = False
     falls: bool = False
+    drawn: Callable[[str, int], str] | None = None
 
 
 class Sorting(msgspec.Struct, frozen=True):
@@ -257,6 +261,8 @@ class Grid(DataTable[_Line]):
         return tuple((column, max(4, each)) for column, each in zip(columns, grown, strict=True))
 
     def _growth(self, column: Column, most: int, width: int) -> int:
+        if column.drawn:
+            return min(most, _DRAWN_MAX - column.width)
         if not column.grows or width < _ROOMY_FROM:
             return most if column.grows else 0
         return min(most, max(0, self._longest.get(column.key, 0) + _AIR - self._wanted(column)))
@@ -311,6 +317,8 @@ class Grid(DataTable[_Line]):
         yield Segment(row.sign or " ", self.app.console.get_style(Tone.OWN.value) if row.sign else None)
         for column, width in self._layout:
             text = row.cells[column.key]
+            if column.drawn and text:
+                text = Text(column.drawn(text.plain, width), text.style)
             if text.spans or text.cell_len > width:
                 yield from _fitted(text, column, width).render(self.app.console)
             else:

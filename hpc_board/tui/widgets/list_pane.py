@@ -454,11 +454,6 @@ class ListPane(Vertical, Generic[T]):
         """Redraw all rows with the next pages."""
         self._rows = {}
 
-    def redraw_known(self) -> None:
-        """Redraw all known rows at once."""
-        self._rows = {key: Row(key, self.cells_of(line)) for key, line in self._items.items()}
-        self._show_rows()
-
     def read_on(self) -> None:
         """Request the page close to the visible one."""
         lacks = not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful)

@@ -249,10 +249,10 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
     assert re.search(r"TIME|MEDIAN +REFERENCE +SPEEDUP +BEST", text)
     assert ("0.50x", Tone.BAD) in tones
     assert "each benchmark to its own scale; best: bob, run 7\n" in text
-    bars = [line for line in text.splitlines() if "▇" in line]
-    assert [round(line.count("▇") / bars[2].count("▇")) for line in bars] == [4, 2, 1]
+    bars = [line for line in text.splitlines() if "█" in line]
+    assert [round(line.count("█") / bars[2].count("█")) for line in bars] == [4, 2, 1]
     assert [re.search(r"this run|reference|best", line)[0] for line in bars] == ["this run", "reference", "best"]  # type: ignore[index]
-    assert "▇" not in plain(run_outcome(run, result, best=best), 99)
+    assert "█" not in plain(run_outcome(run, result, best=best), 99)
     other = LeaderRun(7, "bob", (replace(best.cases[0], spec="another"),))
     assert "BEST" not in text_of(run_outcome(run, result, best=other))
 

@@ -169,12 +169,12 @@ def test_a_report_of_a_running_run_has_the_times_so_far_as_a_table_and_from_100_
     run = run_of(RunState.RUNNING)
     narrow, wide = (plain(run_report(run, None, progress=[_round(1, 5, 1), *steps]), width) for width in (99, 100))
     assert re.search(r"# +SO FAR  REFERENCE  SPEEDUP  CASE\n1 +901 µs +1.80 ms +2.00x  1", narrow)
-    assert "▇" not in narrow
-    own, reference = (line for line in wide.splitlines() if "▇" in line)
-    assert own.startswith("1  this run    901 µs  ▇▇")
-    assert reference.startswith("   reference  1.80 ms  ▇▇")
+    assert "█" not in narrow
+    own, reference = (line for line in wide.splitlines() if "█" in line)
+    assert own.startswith("1  this run    901 µs  ██")
+    assert reference.startswith("   reference  1.80 ms  ██")
     assert len(reference) == 100
-    assert abs(2 * own.count("▇") - reference.count("▇")) <= 1
+    assert abs(2 * own.count("█") - reference.count("█")) <= 1
 
 
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
