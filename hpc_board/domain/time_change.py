@@ -31,7 +31,8 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
     """Return the change from the time `before` to `after`: "8.2 % faster", "3.4x slower", "as fast".
 
     The figure is the ratio of the longer time to the shorter one. With the factor `spread`, within which the ratio is
-    true, it has an error: "15.0 % faster (± 3.8 %)", "3.40x slower (± 0.2x)", or "within noise (4.1 ± 14 %)".
+    true, it has an error: "15.0 % faster (± 3.8 %)", "3.40x slower (± 0.2x)",
+    "68 % faster (6 % to 170 %)", or "within noise (4.1 ± 14 %)".
     """
     ratio = max(before, after) / min(before, after)
     how = "faster" if after < before else "slower"
@@ -39,16 +40,22 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
         return "as fast" if before == after else f"{_ratio_text(ratio)} {how}"
     half = 100 * (spread - 1)
     if not exceeds(before, after, spread):
-        error = f"{figures(100 * (ratio - 1), 2)} ± {figures(half, 2)} %" if half < _HALF_TOLD else "too much scatter"
+        error = (
+            f"{figures(100 * (ratio - 1), 2)} ± {figures(half, 2)} %" if half < _HALF_TOLD else "times vary too much"
+        )
         return f"{WITHIN_NOISE} ({error})"
-    # Above 100 % the interval is too asymmetric for one number on both sides.
-    if half * ratio >= 100:
-        least, most = ratio / spread, ratio * spread
-        return f"{figures(ratio, 2)}x {how} ({figures(least, 2)}x to {figures(most, 2)}x)"
+    # A half as large as the change reads as noise, and one above 100 % is too asymmetric for one number.
+    if half * ratio >= min(100, 100 * (ratio - 1)):
+        return f"{_told(ratio, ratio)} {how} ({_told(ratio, ratio / spread)} to {_told(ratio, ratio * spread)})"
     # A figure beside its error has a digit more than in other texts.
     if ratio >= FACTOR_MIN:
         return f"{_three_digits(ratio)}x {how} (± {figures(half * ratio / 100, 2)}x)"
     return f"{_three_digits(100 * (ratio - 1))} % {how} (± {figures(half * ratio, 2)} %)"
+
+
+def _told(ratio: float, bound: float) -> str:
+    """Return a bound of a ratio in the unit of the ratio: a factor from FACTOR_MIN on, else percent."""
+    return f"{figures(bound, 2)}x" if ratio >= FACTOR_MIN else f"{figures(100 * (bound - 1), 2)} %"
 
 
 def _three_digits(value: float) -> str:

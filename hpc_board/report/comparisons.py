@@ -124,9 +124,11 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
     if any("±" in text for text in texts):
         interval = "± is half the width of the 95 % confidence interval"
-    elif any("x to " in text for text in texts):
+    elif any(" to " in text for text in texts):
         interval = "A range is the 95 % confidence interval"
     else:
+        if any("few samples" in text for text in texts):
+            yield Paragraph("Few samples: a change of fewer than three timed calls is uncertain.", Tone.QUIET)
         return
     repeated = all(case.difference.repeated for case in comparison.cases)
     within = "of both runs" if repeated else "within one process, of which mode ranked has several,"
@@ -156,7 +158,7 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
         what = "Machines differ" if len(nodes) == 2 and all(nodes) else "Conditions differed"
         yield Paragraph(
             f"{what}: the task's reference took {longer} in the run of submission "
-            f"{slower.submission}; differences of that size are not significant.",
+            f"{slower.submission}; a change of up to that size may not come from the code.",
             Tone.UNSURE,
         )
     if any(run.emulated for run in runs):

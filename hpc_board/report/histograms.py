@@ -38,7 +38,9 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
     counts = Counter(map(bin_of, drawn))
     most = max(counts.values())
     name, of = ("median", "") if counted == "call" else ("lower quartile", " of calls")
-    words = f"Times of {count_text(len(ordered), counted)}{of}; ┴ {name}: {duration_text(time_ns)}"
+    words = (
+        f"Times of {count_text(len(ordered), counted)}{of}; ┴ the time that counts, {duration_text(time_ns)} ({name})"
+    )
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     middle = (bin_of(time_ns) + 0.5) / bins

@@ -18,7 +18,7 @@ JUDGED = "end"
 
 _VERDICT_WORDS = {
     Verdict.WRONG_DTYPE: "wrong type",
-    Verdict.WRONG_NONFINITE: "wrong output (NaN)",
+    Verdict.WRONG_NONFINITE: "wrong (NaN or inf)",
     Verdict.WRONG_ALIASED: "output aliases input",
     Verdict.MUTATED_INPUT: "modified its input",
     Verdict.COMPILE_ERROR: "failed to compile",

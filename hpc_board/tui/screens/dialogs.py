@@ -431,7 +431,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             Text(),
             coded(steps.meaning.next),
             Text(),
-            toned("To reproduce it on your own machine (y copies this):", Tone.MUTED),
+            toned("To reproduce it without a job (y copies this):", Tone.MUTED),
             *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
             Text(),
             Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),

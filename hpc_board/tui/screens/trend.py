@@ -92,8 +92,8 @@ class TrendScreen(RunScreen):
         yield Static(id="left-out", classes="hint", markup=False)
 
     def begin(self) -> None:
-        _, gpu = self._board_of
-        self.show_place(gpu, self._whose)
+        task, gpu = self._board_of
+        self.show_place(*(() if task in self.way else (task,)), gpu, self._whose)
         self.plot.display = False
         self.query_one("#left-out").display = False
         self.pane.grid.focus()

@@ -418,7 +418,7 @@ class WatchScreen(RunScreen):
         else:
             words = toned("watching: save the file to submit it", Tone.GOOD)
         if self._sent_at is not None and not self._runs:
-            words.append(" ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
+            words.append(" · ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
         show_text(self.standing, words)
 
     def settle(self, subject: str) -> None:

@@ -103,7 +103,7 @@ def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> 
     ("verdict", "expected"),
     [
         ("pass", RunProgress(4, 4, "judged: pass; the result follows")),
-        ("wrong_nonfinite", RunProgress(3, 4, "judged: wrong output (NaN); the result follows")),
+        ("wrong_nonfinite", RunProgress(3, 4, "judged: wrong (NaN or inf); the result follows")),
         ("no \x1b[31mverdict", RunProgress(3, 4, "judged: no verdict; the result follows")),
     ],
 )
