@@ -32,7 +32,7 @@ from hpc_board.domain.user_page import UserPage
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.result import Result
-from hpc_board.model.task import Task
+from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class Standings:
         if not (found.ranks or found.runs or user == self._context.user):
             raise InputError(
                 f'unknown user "{one_line(user, 80)}".{suggestion(user, self.users(limit=_USERS_MAX))}',
-                hint="`hpc-board show NAME --all-users` lists the users of a leaderboard.",
+                hint="`hpc-board show NAME --all` lists the users of a leaderboard.",
             )
         return found
 
@@ -321,16 +321,21 @@ def _task_grade(
     )
 
 
-def leader_of(board: "Board", run: Run, result: Result | None) -> "LeaderRun | None":
-    """Return the best run of the leaderboard of a timed run, if it is another one and the user may read it."""
+def leader_of(board: "Board", run: Run, result: Result | None, placing: Placing | None = None) -> "LeaderRun | None":
+    """Return the best run of the leaderboard of a run with times, or in flight, if it is another one.
+
+    Without a ranked run there it is the best of the run's user, by `placing`.
+    """
     # The standings have no need of it.
     from hpc_board.domain.comparison import LeaderRun
 
-    if result is None or not any(case.timing for case in result.cases):
+    if run.mode is Mode.TEST or (run.state.ended and not any(case.timing for case in (result.cases if result else ()))):
         return None
     try:
         pages = board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
         row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
+        if row is None and placing is not None and not placing.users:
+            return LeaderRun(placing.best_run, run.user, board.runs.cases(placing.best_run))
         return LeaderRun(row.run, row.user, board.runs.cases(row.run)) if row else None
     except BoardError:
         return None

@@ -13,7 +13,7 @@ from hpc_board.domain.submission import Submission
 from hpc_board.domain.time_change import COMPARED_MAX
 from hpc_board.errors import InputError
 from hpc_board.model.result import Result
-from hpc_board.model.task import Ranking, Task
+from hpc_board.model.task import Mode, Ranking, Task
 from hpc_board.store import Store
 from hpc_board.store.listing import RunQuery
 
@@ -76,7 +76,15 @@ class ChangeSpreads:
         return (*compared_ones, *entries[COMPARED_MAX:])
 
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
-        """Return the placing of a run with the spread of its change."""
+        """Return the placing of a run with the spread of its change.
+
+        That of a benchmark, or of a run that will have a time, is relative to its user's best earlier run.
+        """
+        will_have_time = run.mode is Mode.RANKED and not run.state.ended
+        if placing is None and (run.mode is Mode.BENCHMARK or will_have_time):
+            earlier = self._store.runs.best_of_user(run)
+            if earlier is not None and earlier.score_s is not None:
+                placing = Placing(None, 0, earlier.score_s, earlier.id, first=False)
         if placing is None:
             return None
         before = placing.former_run if placing.rank is not None else placing.best_run

@@ -420,11 +420,12 @@ def _send_notices(board: Board) -> None:
 
 def summary(board: Board, run: Run) -> tuple[Block, ...]:
     """Return the summary of an ended run as blocks."""
+    from hpc_board.board.standings import leader_of
     from hpc_board.report.runs import run_summary
 
     whole = board.runs.whole(run.id)
-    log = board.runs.log(run.id)
-    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
+    log, best = board.runs.log(run.id), leader_of(board, whole.run, whole.result, whole.placing)
+    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user, best=best)
 
 
 def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:
@@ -433,7 +434,7 @@ def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:
     from hpc_board.report.runs import outcome_line, run_report
 
     run, result, placing, reader = whole.run, whole.result, whole.placing, board.user
-    progress, log, best = board.runs.progress(run.id), board.runs.log(run.id), leader_of(board, run, result)
+    progress, log, best = board.runs.progress(run.id), board.runs.log(run.id), leader_of(board, run, result, placing)
     blocks = run_report(
         run, result, whole.history, progress, placing, log=log, reader=reader, best=best, children=whole.children
     )

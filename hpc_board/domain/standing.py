@@ -133,11 +133,11 @@ class Placing(msgspec.Struct, frozen=True):
 
     `rank` is that of its entry among `users`, None if its user has a better one. `best_s` is the score of the user's
     best entry, the median of `best_runs` runs, and `best_run` the run that has it. `median_s` is the score of the run's
-    own entry if that has several `runs`.
-    `first` says that it is the user's first run that passed there. `former_rank`, `former_s` and `former_run` are the
-    user's rank, score and run before a run that improved them. `change_spread` is the factor within which
-    the change from the former run may be noise, or that from the best one for a run that is not the best; it is None
-    where that is unknown.
+    own entry if that has several `runs`. A run in mode benchmark, or in flight, has no place: `users` is 0, and
+    `best_run` is the best earlier run of its user. `first` says that it is the user's first run that passed there.
+    `former_rank`, `former_s` and `former_run` are the user's rank, score and run before a run that improved them.
+    `change_spread` is the factor within which the change from the former run may be noise, or that from the best one
+    for a run that is not the best; it is None where that is unknown.
     """
 
     rank: int | None
@@ -230,14 +230,15 @@ def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | Non
 
 
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
-    """Return by how much a run is slower than its user's best."""
+    """Return the change from its user's best, which a run without a rank compares itself with."""
     whose = "your" if own else "the user's"
     origin = median_text(placing.best_runs) or f"run {placing.best_run}"
-    if score_s <= placing.best_s:
+    if score_s <= placing.best_s and placing.users:
         return f"as fast as {whose} best, which was submitted earlier ({origin})"
     change = change_text(placing.best_s, score_s, placing.change_spread)
-    joint = "of" if change.startswith(WITHIN_NOISE) else "than"
-    return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} ({origin})"
+    joint = "as" if change == "as fast" else "of" if change.startswith(WITHIN_NOISE) else "than"
+    best = "best" if placing.users else "best before"
+    return f"{change} {joint} {whose} {best}, {duration_text(placing.best_s * 1e9)} ({origin})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

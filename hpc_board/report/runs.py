@@ -120,10 +120,11 @@ def run_summary(
     *,
     log: str = "",
     reader: str = "",
+    best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return the short report of a run that has ended: outcome, times, failures and profile."""
     details = Paragraph(f"Details: `hpc-board run {run.id}`.", Tone.QUIET)
-    first, *rest = run_outcome(run, result, history, placing=placing, log=log, reader=reader)
+    first, *rest = run_outcome(run, result, history, placing=placing, log=log, reader=reader, best=best)
     if result is not None and not result.interrupted:
         rest = [Paragraph(_vouching_text(run, result), Tone.QUIET), *rest, *profile_log(result)]
     return (_title(run), first, *rest, details)
@@ -163,7 +164,7 @@ def run_outcome(
     elif run.state.ended:
         blocks += _end_blocks(run, history, log if logs else "", result, reader)
     else:
-        blocks += _waiting_blocks(run, progress)
+        blocks += _waiting_blocks(run, progress, best)
     return tuple(blocks)
 
 
@@ -364,8 +365,8 @@ def _case_blocks(
         yield from mismatch_blocks(mismatch)
     if len(wrong) > 1:
         more = count_text(len(wrong) - 1, "other wrong case")
-        has = f"{json_command(run)} and the app show" if run.stored else f"{json_command(run)} shows"
-        yield Paragraph(f"{has} the values of {more}.")
+        page = " and the page Cases of the app show" if run.stored else " shows"
+        yield Paragraph(f"{json_command(run)}{page} the values of {more}.")
 
 
 def _cases_heading(title: str, cases: Sequence[Case | BegunCase]) -> Heading:
@@ -575,7 +576,7 @@ def _source(status: Status) -> str:
     return one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else "")
 
 
-def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
+def _waiting_blocks(run: Run, progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
     state, status, reason = run.state, run.status, one_line(run.status.reason, 500)
     if status.cancel_requested and state is not RunState.SUBMITTING:
         yield Paragraph("Cancelling: waiting for the end of the job.")
@@ -586,7 +587,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
     elif state is RunState.RUNNING and progress:
         step = step_text(progress[-1])
         yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
-        yield from _so_far_blocks(progress)
+        yield from _so_far_blocks(progress, best)
     elif state is RunState.SUBMITTING and (status.unanswered or status.cancel_requested):
         source = f"; last attempt unconfirmed: {one_line(status.source, 500)}" if status.unanswered else "."
         yield Paragraph(f"Submitting to the scheduler{source}")
@@ -613,7 +614,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(sentences[state])
 
 
-def _so_far_blocks(progress: Sequence[Progress]) -> Iterator[Block]:
+def _so_far_blocks(progress: Sequence[Progress], best: LeaderRun | None) -> Iterator[Block]:
     """Yield the times of benchmarks that are still measured, as a table and as bars."""
     begun = [case for case in begun_cases(progress) if case.timed]
     rows = [
@@ -622,6 +623,7 @@ def _so_far_blocks(progress: Sequence[Progress]) -> Iterator[Block]:
         if case.timed
     ]
     if rows:
+        best_ns = best_times(begun, best)
         yield _cases_heading("Benchmarks so far", begun)
         yield table(
             rows,
@@ -632,10 +634,14 @@ def _so_far_blocks(progress: Sequence[Progress]) -> Iterator[Block]:
                 lambda row: duration_text(row[1].reference_ns) if row[1].reference_ns else "",
             ),
             (Column("SPEEDUP", right=True, optional=True, toned=True), lambda row: speedup_text(row[1].speedup)),
+            (
+                Column("BEST", right=True, optional=True),
+                lambda row: duration_text(best_ns[row[0].index]) if row[0].index in best_ns else "",
+            ),
             (Column("CASE", flexible=True, optional=True), lambda row: row[2]),
             tones=tuple(speedup_tone(timed.speedup) for _, timed, _ in rows),
         )
-        yield from case_bars([(text, timed, None) for _, timed, text in rows])
+        yield from case_bars([(text, timed, best_ns.get(case.index)) for case, timed, text in rows], best)
 
 
 def step_text(step: Progress) -> str:

@@ -294,12 +294,12 @@ class RunGateway:
             return {run.id: run for run in map(run_value, rows)}
 
     def best_of_user(self, run: Run) -> Run | None:
-        """Return the run with the best score of the user of `run` on its leaderboard, of mode benchmark or ranked."""
+        """Return the best earlier run of the user of `run` on its leaderboard, of mode benchmark or ranked."""
         where = (
             "user = :user AND task = :task AND task_version = :task_version AND gpu = :gpu "
-            "AND verdict = 'pass' AND score_s IS NOT NULL"
+            "AND verdict = 'pass' AND score_s IS NOT NULL AND id < :id"
         )
-        key = {name: getattr(run, name) for name in ("user", "task", "task_version", "gpu")}
+        key = {name: getattr(run, name) for name in ("id", "user", "task", "task_version", "gpu")}
         with self._file.reading() as db:
             return next(map(run_value, db.rows("run_details", where, key, order="score_s, id", limit=1)), None)
 

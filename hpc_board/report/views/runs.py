@@ -201,7 +201,7 @@ class RunView(View, frozen=True):
     note: str
     """the text of `submit --note`"""
     verdict_line: str | None
-    """the meaning of a ranked run that passed in the standings"""
+    """the meaning of a ranked run that passed in the standings; of a benchmark, that of its score"""
     milestone: str | None
     """the name under which the task's author shows it beside the ranks"""
     account: str | None

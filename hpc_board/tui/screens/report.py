@@ -348,7 +348,7 @@ class ReportScreen(RunScreen):
             tuple(self.board.runs.progress(run.id)),
             found.placing,
             self.board.runs.log(run.id),
-            leader_of(self.board, run, result),
+            leader_of(self.board, run, result, found.placing),
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
             self._usual_time_of(run),
             self._device(run),

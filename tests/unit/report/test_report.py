@@ -93,9 +93,9 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
         "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
         "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
     ]
-    assert "1 more kernel in `hpc-board run 12 --json`" in lines
+    assert "4 more kernels in `hpc-board run 12 --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
-    assert "\nmemcpy: 50 % of the time\n" in text_of(run_report(finished(function), function))
+    assert "\nmemcpy: 50 % of the time\nothers: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
 
 def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
@@ -390,7 +390,7 @@ def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong
     text = text_of(run_report(finished(result), result))
     assert "Wrong values of test 1" in text
     assert "Wrong values of test 2" not in text
-    assert ("--json` and the app show the values of" in text, told in text) == (bool(told), True)
+    assert ("--json` and the page Cases of the app show the values of" in text, told in text) == (bool(told), True)
 
 
 @pytest.mark.parametrize(
