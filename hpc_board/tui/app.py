@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,7 +54,7 @@ from hpc_board.tui.terminal import (
     notification_sequence,
 )
 from hpc_board.tui.type_ahead import TypeAhead
-from hpc_board.tui.verbs import binding
+from hpc_board.tui.verbs import VERBS, binding
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -113,12 +113,13 @@ _RECENT_MAX = 5
 THEME_FAULTS_MAX = 3
 """The most faulty files of themes that have a notification each."""
 
-PLACES: tuple[tuple[str, str, targets.Target], ...] = (
-    ("Submit", "Open the form for a submission", targets.Submit()),
-    ("Runs", "Open the list of your runs", targets.Runs()),
-    ("Feed", "Open the recent changes to the standings", targets.Feed()),
-)
-"""The targets that the command palette offers from other screens: name, description, target."""
+PLACES: Mapping[str, targets.Target] = {
+    "submit": targets.Submit(),
+    "runs": targets.Runs(),
+    "feed": targets.Feed(),
+    "cluster": targets.Cluster(),
+}
+"""The targets that the command palette offers from other screens, by their verbs; all but the form have a key."""
 
 
 def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
@@ -198,9 +199,10 @@ def followed(board: "Board", before: RunsState) -> Followed:
         runs = board.runs.followed(before.in_flight)
         in_flight = [run for run in runs if not run.state.ended]
         over = [run for run in runs if run.state.ended]
-        # Only a notification of a single run shows its rank.
+        # Only a notification of a single run shows its rank, and only a rank among several users is an achievement.
         placings = [board.standings.placing(run) if len(over) <= NOTIFIED_MAX else None for run in over]
-        ended = [(run, None if placing is None else placing.rank) for run, placing in zip(over, placings, strict=True)]
+        ranks = [each.rank if each is not None and each.users > 1 else None for each in placings]
+        ended = list(zip(over, ranks, strict=True))
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
@@ -248,6 +250,7 @@ class BoardApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
             binding("admin"),
+            *(binding(name, show=False) for name in ("runs", "feed", "cluster")),
             Binding("ctrl+q", "quit", "Quit", tooltip="Quit; ^q in fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
@@ -421,7 +424,7 @@ class BoardApp(App[None]):
         def group(active: ActiveBinding) -> KeyGroup:
             if keys.is_second(active.binding.action):
                 return KeyGroup.SECOND
-            if active.node is self or active.binding.id == "screen.back":
+            if (active.node is self and active.binding.action not in PLACES) or active.binding.id == "screen.back":
                 return KeyGroup.APP
             return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
 
@@ -503,12 +506,27 @@ class BoardApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and not isinstance(self._place, targets.Admin)
+        if action in PLACES:
+            return not isinstance(self._place, type(PLACES[action]))
         return super().check_action(action, parameters)
 
     @property
     def has_participants(self) -> bool:
         """Return whether others than the user may submit to the board; on a personal one, few need the Admin screen."""
         return self._board.served
+
+    action_runs = partialmethod(_go_to, PLACES["runs"])
+    action_feed = partialmethod(_go_to, PLACES["feed"])
+    action_cluster = partialmethod(_go_to, PLACES["cluster"])
+
+    def action_back_to(self, place: int) -> None:
+        """Close the screens above the one with this part of the path."""
+        from hpc_board.tui.screens.base import BoardScreen
+
+        if isinstance(self.screen, BoardScreen) and not self.screen.awaits_outcome():
+            self._keep_drafts()
+            while len(getattr(self.screen, "way", ())) > place:
+                self.pop_screen()
 
     def action_admin(self) -> None:
         self.post_message(Open(targets.Admin(self._role)))
@@ -544,10 +562,15 @@ class BoardApp(App[None]):
 
     def _app_commands(self) -> list[PaletteLine]:
         places = [
-            PaletteLine(name, words, "", partial(self.post_message, Open(target)))
-            for name, words, target in PLACES
+            PaletteLine(VERBS[name].word, VERBS[name].meaning, key, partial(self._go_to, target))
+            for name, target in PLACES.items()
             if not isinstance(self._place, type(target))
+            for key in ("" if name == "submit" else VERBS[name].key,)
         ]
+        if not isinstance(self._place, targets.Tasks):
+            places.insert(
+                0, PaletteLine("Tasks", "Go back to the list of tasks", "", partial(self._go_to, targets.Tasks()))
+            )
         if self.check_action("admin", ()):
             words = "Manage boards, users, ranked runs and the log"
             places.append(PaletteLine("Admin", words, "A", self.action_admin))
@@ -653,7 +676,9 @@ class BoardApp(App[None]):
             case targets.Edit() as target:
                 self._edit(target)
             case targets.Tasks(first):
-                self._close_to_tasks().query_one(ListPane).select(first)
+                tasks = self._close_to_tasks()
+                if first:
+                    tasks.query_one(ListPane).select(first)
             case targets.Sent(runs):
                 self._close_to_tasks()
                 self._open(targets.Runs(first=runs[0]))

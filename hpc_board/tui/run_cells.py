@@ -47,7 +47,7 @@ OWN = (_RUN, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE, 
 """The columns of one's own runs."""
 
 EVERYONE = (
-    *(_RUN, _USER, _TASK, _GPU, replace(_MODE, from_width=88), _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE),
+    *(_RUN, _USER, _TASK, _GPU, _MODE, _STATE, _REASON, _FILE, _WAITED, _RAN, _SCORE),
     replace(_AGE, from_width=50),
 )
 """Those of all users' runs, whose age stays longer than their reason."""

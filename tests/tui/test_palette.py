@@ -132,3 +132,28 @@ def test_a_query_without_a_name_asks_the_board_for_nothing(query: str) -> None:
     board = FakeBoard()
     assert found_on(board, print, query) == []
     assert board.calls == []
+
+
+async def test_the_main_screens_open_from_every_other_one_by_their_keys_and_by_name() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "r")
+        assert type(pilot.app.screen).__name__ == "RunsScreen"
+        await press(pilot, "enter", "p")
+        assert type(pilot.app.screen).__name__ == "ClusterScreen"
+        await press(pilot, "f")
+        assert type(pilot.app.screen).__name__ == "FeedScreen"
+        await press(pilot, "ctrl+p", *"tasks", "enter")
+        assert type(pilot.app.screen).__name__ == "TasksScreen"
+        await press(pilot, "ctrl+p", *"cluster", "enter")
+        assert type(pilot.app.screen).__name__ == "ClusterScreen"
+
+
+async def test_a_click_on_a_part_of_the_path_goes_back_there() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "b")
+        assert "Runs / Run 41 / Board" in text_of(pilot.app)
+        await pilot.click("#where", offset=(1, 0))
+        await settled(pilot)
+        assert type(pilot.app.screen).__name__ == "RunsScreen"

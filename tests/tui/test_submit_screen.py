@@ -828,7 +828,7 @@ async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path:
     (tmp_path / "submission.py").write_text("import torch\n")
     memory = Memory()
     memory.set("submit", "files", (str(tmp_path / "submission.py"),))
-    memory.set("runs", "everyone", True)
+    memory.set("runs", f"everyone {FakeBoard().address}", True)
     board = FakeBoard(runs=[replace(_TESTED, user="bob")])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -57,7 +57,8 @@ class RunsScreen(RunScreen):
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("submit", "edit", "cancel", "filter", "select", "scope", "standings", "code", "mark", "rerun"),
-        *bindings("cluster", "sort", "reverse", "select_all", "trend"),
+        binding("cluster", action="app.cluster"),
+        *bindings("sort", "reverse", "select_all", "trend"),
         USER_KEY,
         binding("copy"),
         binding("watch", show=False),
@@ -86,7 +87,7 @@ class RunsScreen(RunScreen):
 
     def compose_body(self) -> ComposeResult:
         if self._gpu is None:
-            self._everyone = self.memory.get("runs", "everyone", False)
+            self._everyone = self.memory.get("runs", self._scope_key, False)
         kind = Kind(
             self._columns,
             key=lambda line: str(line.run.id),
@@ -150,17 +151,20 @@ class RunsScreen(RunScreen):
 
     def action_scope(self) -> None:
         self._everyone = not self._everyone
-        self.memory.set("runs", "everyone", self._everyone)
+        self.memory.set("runs", self._scope_key, self._everyone)
         self.refresh_bindings()
         self.pane.unchoose()
         self._show_scope()
         self.pane.set_columns(self._columns)
+        self.pane.jump(Span())
+
+    @property
+    def _scope_key(self) -> str:
+        """Return the name under which the scope of the list is remembered, of each board its own."""
+        return f"everyone {self.board.address}"
 
     def action_filter(self) -> None:
         self.pane.open_filter()
-
-    def action_cluster(self) -> None:
-        self.post_message(Open(targets.Cluster()))
 
     def action_cancel(self) -> None:
         self.offer_cancel(self._chosen)

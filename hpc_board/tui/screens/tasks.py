@@ -68,7 +68,9 @@ class TasksScreen(BoardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
         binding("submit", "Submit a file for the selected task"),
-        *bindings("standings", "runs", "feed", "filter"),
+        binding("standings"),
+        *(binding(name, action=f"app.{name}") for name in ("runs", "feed")),
+        binding("filter"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),
         *(
@@ -190,12 +192,6 @@ class TasksScreen(BoardScreen):
     def action_standings(self) -> None:
         if self.grid.current is not None:
             self.post_message(Open(targets.Standings(self.grid.current)))
-
-    def action_runs(self) -> None:
-        self.post_message(Open(targets.Runs()))
-
-    def action_feed(self) -> None:
-        self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
         self._set_reading(is_reading=False)

@@ -83,6 +83,9 @@ class _Path(Static):
     def show(self, places: tuple[str, ...]) -> None:
         self.places = places
         shown = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
+        for number, place in enumerate(shown[:-1]):
+            # A click goes back there, as Esc does step by step.
+            place.apply_meta({"@click": f"app.back_to({number})"})
         line = _path_line(shown)
         while len(shown) > 1 and line.cell_len > self.size.width > 0:
             del shown[0]
