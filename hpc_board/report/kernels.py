@@ -1,6 +1,8 @@
 """The kernels of a profile as words: a line for each, and a table of two submissions."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from hpc_board.domain.comparison import KernelPair
 from hpc_board.model.kernels import METRICS, Kernel
@@ -27,17 +29,29 @@ _NAMES: Mapping[str, str] = {
 
 
 def kernel_lines(kernels: Sequence[Kernel], where: str) -> Iterator[Block]:
-    """Yield one paragraph with a line for each of the longest kernels of a profile; `where` has the others."""
+    """Yield one paragraph with a line for each of the longest kernels of each case; `where` has the others.
+
+    Functions with shares of the time alone, as on a CPU, are followed by the share of all others.
+    """
     if not kernels:
         return
-    several = len({each.case for each in kernels}) > 1
-    lines = [
-        f"{f'case {each.case + 1}, ' if several else ''}{one_line(each.name, 100)}: {_numbers_text(each)}"
-        for each in kernels[:_LINES_MAX]
-    ]
-    rest = len(kernels) - _LINES_MAX
-    more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest > 0 else []
+    cases = {case: list(each) for case, each in groupby(sorted(kernels, key=_case), key=_case)}
+    lines, rest = [], 0
+    for case, found in cases.items():
+        shown = found[: max(1, _LINES_MAX // len(cases))]
+        place = f"case {case + 1}, " if len(cases) > 1 else ""
+        lines += [f"{place}{one_line(each.name, 100)}: {_numbers_text(each)}" for each in shown]
+        if all(each.duration_ns is None and each.time_share is not None for each in found):
+            others = 1 - math.fsum(each.time_share or 0 for each in shown)
+            lines.append(f"{place}others: {_text('time_share', max(0.0, others))} of the time")
+        else:
+            rest += len(found) - len(shown)
+    more = [f"{count_text(rest, 'more kernel')} in {where}"] if rest else []
     yield Paragraph("\n".join([*lines, *more]))
+
+
+def _case(kernel: Kernel) -> int:
+    return kernel.case
 
 
 def loop_lines(loops: Sequence[Loop], remarks: Sequence[Remark], file_name: str) -> Iterator[Block]:

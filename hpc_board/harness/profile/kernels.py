@@ -100,10 +100,13 @@ def of_torch(text: str) -> tuple[Kernel, ...]:
 
 
 def of_perf(text: str, library: str) -> tuple[Kernel, ...]:
-    """Return the functions in the report of perf, with their shares of the samples; those of the `library` first."""
+    """Return the functions of the `library` in the report of perf, with their shares of the samples.
+
+    Without one of these, as in Python, they are those of the whole process.
+    """
     found = _PERF_ROW.findall(text)
-    ordered = sorted(found, key=lambda row: row[1] != library)
-    kernels = [Kernel(0, _name(name), time_share=float(percent) / 100) for percent, _, name in ordered]
+    own = [row for row in found if row[1] == library] or found
+    kernels = [Kernel(0, _name(name), time_share=float(percent) / 100) for percent, _, name in own]
     return tuple(kernels[:KERNELS_OF_CASE_MAX])
 
 

@@ -294,15 +294,20 @@ def _by_perf(session: Session) -> Profiled:
                 break
     command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
     functions = session.text_of([*command, "--percent-limit", "0.5"])
-    lines = [line for line in functions.splitlines() if line.strip(" #.") and not line.startswith("# (Tip")]
+    lines = _without_headers(functions)
     own = [line for line in lines if f" {LIBRARY} " in line]
     texts = [
         *(["  the submission's own functions", squeezed("\n".join(own))] if own else []),
         "  the worker's whole process, including reading of inputs and writing of outputs",
         squeezed("\n".join(lines)),
-        squeezed(head_of(counted, _TEXT_BYTES_MAX).strip()),
+        squeezed("\n".join(_without_headers(head_of(counted, _TEXT_BYTES_MAX)))),
     ]
     return Profiled("\n".join(texts), of_perf(functions, LIBRARY))
+
+
+def _without_headers(text: str) -> list[str]:
+    """Return the lines of perf's output that are neither empty nor comments on the recording."""
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 _TORCH = Profiler("torch.profiler", {"trace.json": "trace.json"}, _by_torch)
