@@ -89,7 +89,7 @@ _version = click.option(
 @_gpus
 @_top
 @_from
-@click.option("--all-users", is_flag=True, help="All users.")
+@click.option("--all", "all_users", is_flag=True, help="All rows.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only each user's best.")
 @by_option("What a row is: an account, or each of its entrants.")
 @click.option("--rank", type=Number(_ROWS_MAX), metavar="K", help="Show details of the entries with this rank.")
@@ -127,9 +127,9 @@ def show(
     if all_runs and by_entrant:
         raise click.UsageError("--by entrant and --all-runs are mutually exclusive.")
     if all_users and top is not None:
-        raise click.UsageError("--top and --all-users are mutually exclusive.")
+        raise click.UsageError("--top and --all are mutually exclusive.")
     if rank is not None and of_page:
-        raise click.UsageError("--rank cannot be combined with --top, --from, --by, --all-users or --all-runs.")
+        raise click.UsageError("--rank cannot be combined with --top, --from, --by, --all or --all-runs.")
     if versions and (rank is not None or of_page or gpus or version):
         raise click.UsageError("--versions cannot be combined with other options.")
     if user is not None or competition is not None:
@@ -284,7 +284,7 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
         end = page.offset + len(page.rows)
         more = [f"Next: `--from {end + 1}`."] if end < page.total else []
         if rows in (Rows.USERS, Rows.ENTRANTS):
-            more.append("All: `--all-users`.")
+            more.append("All: `--all`.")
         blocks += board_report(
             task,
             page,

@@ -198,32 +198,13 @@ def submit(
 ) -> None:
     """Submit a file for evaluation on one or more GPUs.
 
-    The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each file is a
-    separate submission; if one is invalid, none is sent. The file `-` is standard input.
+    The header of FILE may name task, GPUs and options, such as `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B` and
+    `#!HPCBOARD qos NAME`; options of the command take precedence. Each file is a separate submission; if one is
+    invalid, none is sent. The file `-` is standard input.
 
-    While you hold a GPU (`hpc-board hold`), runs on it go there if they have the GPU's own request and enough time.
-
-    The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
-    --retries, --max-running and --sbatch you may set. The header may set options, as in `#!HPCBOARD qos NAME`; options
-    of the command take precedence.
-
-    --as names an entrant of your account, shown as USER/NAME: `show --by entrant` ranks entrants, and `experiment`
-    compares them. `runs` finds submissions by --as and --tag. The header may have `#!HPCBOARD as NAME` and `#!HPCBOARD
-    tag KEY=VALUE`; the command takes precedence.
-
-    --budget counts the runs of the last hour, day or week: those of the entrant, or all of your account without one.
-    It binds admins, too, so that an agent on a board of its own can be stopped.
-
-    With --key, a repeated command is the same submission: sent again after a cut connection or a killed client, it
-    returns the runs that are stored. --if-new does so for each run with the file, task, GPU, mode and job options of an
-    earlier one that has a verdict on its kernel or is in flight.
-
-    With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
-    failed, 4 on timeout. Without it, the exit code is 0 once all runs are stored and none is rejected. If the
-    scheduler does not answer, they are sent later; do not submit them again.
-
-    Runs that the scheduler rejects are stored as `error`: the exit code is 2 if it rejects all of them, 3 if it
-    rejects some. It is also 2 if the board's folder cannot be written.
+    If the scheduler does not answer, the runs are sent later; do not submit them again. The exit code is 0 once all
+    runs are stored; with --wait 0 if all passed, 1 if a kernel did not pass, 3 if the scheduler or a job failed, 4 on
+    timeout. Runs that the scheduler rejects have the exit code 2, or 3 if it rejects only some.
     """
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout requires --wait.")

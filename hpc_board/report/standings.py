@@ -173,6 +173,8 @@ def board_report(
         lines = [Line(row, page, user, own_runs=True, now=now) for row in page.rows]
     else:
         lines = [line and replace(line, entrants=entrants) for line in _lines(page, user, now)]
+    trusts = {line.trust() for line in lines if line and line.trust()}
+    is_told = len(trusts) > 1 or any("," in trust for trust in trusts)
     standings = table(
         lines,
         (Column("RANK", right=True), lambda line: line.rank),
@@ -184,7 +186,7 @@ def board_report(
         (Column("RUN", right=True), lambda line: line.run),
         (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
         (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
-        (Column("TRUST", flexible=True, least=8), lambda line: line.trust()),
+        (Column("TRUST", flexible=True, least=8), lambda line: line.trust()) if is_told else None,
         empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
         tones=tuple(speedup_tone(line.ratio if line else None) for line in lines),
     )

@@ -37,7 +37,7 @@ VERBS = {
     "select": Verb("space", "Select", "Select or deselect the row"),
     "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
     "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
-    "copy": Verb("y", "Copy", "Copy the number of the run, or the text", shown=False),
+    "copy": Verb("y", "Copy", "Copy the text, or the number of the run; again: its command, file, job", shown=False),
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from textual.app import App
 
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
+from hpc_board.report.feeds import feed_change
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Preferences
@@ -153,3 +154,15 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         assert isinstance(screen, FeedScreen)
         tones = [screen._cells(each)["kind"].style for each in board.entries]
         assert tones == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
+
+
+def test_the_column_has_the_change_as_a_factor_and_no_fact_of_the_others() -> None:
+    own = News(FeedKind.BEST, 5, 1e-3, 9, 2e-3)
+    changes = [
+        feed_change(record(4, "ada", "bob")),
+        feed_change(record(4, "ada", "bob", 1.5)),
+        feed_change(replace(record(4, "ada", "bob"), news=own)),
+        feed_change(replace(record(4, "ada", "bob"), news=News(FeedKind.FIRST, 12, 1e-3))),
+    ]
+    expected = ["1.06x faster than bob; 1st place", "within noise; 1st place"]
+    assert changes == [*expected, "2.00x faster than before; 9th to 5th place", "12th place"]

@@ -18,7 +18,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_admin import AdminBoard
-from tests.tui.fake_board import standing
+from tests.tui.fake_board import FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
 
@@ -167,3 +167,17 @@ async def test_a_run_whose_file_the_user_may_not_read_says_so_on_its_page() -> N
         assert "You may not read this file: the owner is bob, not ada." in text_of(pilot.app)
         await press(pilot, "escape", "v")
         assert found.calls.count("code") == 1
+
+
+async def test_copy_pressed_again_copies_the_command_the_job_and_the_number() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        copied = []
+        for _ in range(4):
+            await press(pilot, "y")
+            copied.append(pilot.app.clipboard)
+        assert copied[:2] == ["41", "hpc-board run 41"]
+        assert copied[-1] in ("41", copied[2])
+        await press(pilot, "down", "y")
+        assert pilot.app.clipboard == "40"

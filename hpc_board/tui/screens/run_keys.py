@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -32,6 +33,11 @@ class NamedRun(msgspec.Struct, frozen=True):
 
 class RunScreen(BoardScreen):
     """A screen whose rows name runs, or which shows one."""
+
+    _copied: int | None = None
+    """The run whose texts were copied last."""
+    _copies: int = 0
+    """The number of presses of the key before the last one, on the same run."""
 
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
@@ -95,9 +101,19 @@ class RunScreen(BoardScreen):
             self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))
 
     def action_copy(self) -> None:
+        """Copy the number of the run; pressed again, its command, the path of its file, and the number of its job."""
         if (run := self.run_in_hand) is not None:
-            self.app.copy_to_clipboard(str(run.id))
-            self.notify(f"Copied {run.id}.", markup=False)
+            self._copies = self._copies + 1 if run.id == self._copied else 0
+            self._copied = run.id
+            self._on_run("copy", lambda run: self.ask("copy", partial(self._file_of, run), partial(self._copy, run)))
+
+    def _copy(self, run: Run, file: Path | None) -> None:
+        path = "" if file is None else str(file.absolute())
+        texts = [text for text in (str(run.id), f"hpc-board run {run.id}", path, run.status.job_id) if text]
+        text, following = (texts[(self._copies + step) % len(texts)] for step in (0, 1))
+        self.app.copy_to_clipboard(text)
+        self.app.clear_notifications()
+        self.notify(f"Copied {text}. y again: {following}", markup=False)
 
     def action_mark(self) -> None:
         """Mark the submission of the run for a comparison, or unmark it; a run without times is refused."""

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -58,11 +59,11 @@ def test_a_board_shows_a_page_and_says_how_to_see_the_rest(board: Recorded) -> N
     crowd(board, 25)
     shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
     assert [line.split()[:2] for line in shown[2:22]] == [[str(rank), f"u{rank - 1:02}"] for rank in range(1, 21)]
-    assert "20 of 25 entries. Next: `--from 21`. All: `--all-users`." in shown
+    assert "20 of 25 entries. Next: `--from 21`. All: `--all`." in shown
     last = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "21"))
     assert last[2].startswith("21 u20 30.0 µs")
-    assert "5 of 25 entries, from rank 21. All: `--all-users`." in last
-    assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--all-users").stdout
+    assert "5 of 25 entries, from rank 21. All: `--all`." in last
+    assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--all").stdout
 
 
 def test_the_own_row_is_shown_below_a_gap_however_far_it_is(board: Recorded) -> None:
@@ -339,7 +340,7 @@ def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("spread_ns", "change"), [(3.0, "10.0 % faster (± 2.2 %)"), (3000.0, "within noise (too much scatter)")]
+    ("spread_ns", "change"), [(3.0, "10.0 % faster (± 2.2 %)"), (3000.0, "within noise (times vary too much)")]
 )
 def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded, spread_ns: float, change: str) -> None:
     for time_ns in (11_000.0, 10_000.0, 11_000.0):
@@ -554,7 +555,7 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     passed(board, "bob", 1e-6)
     shown = lines(call(board, "feed"))
     assert [line.split(" ", 2)[2] for line in shown] == [
-        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (too much scatter))",
+        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (times vary too much))",
         "ada took first place on vectoradd_py, CPU: 2.00 µs",
     ]
     newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")
@@ -572,3 +573,15 @@ def test_a_history_tells_of_runs_that_it_leaves_out(board: Recorded, monkeypatch
     monkeypatch.setattr("hpc_board.cli.standings._HISTORY_MAX", 2)
     done = call(board, "history", "vectoradd_py")
     assert ("The newest 2 of 3 runs; 1 older one left out." in done.stdout, done.stderr) == (True, "")
+
+
+def test_a_benchmark_is_told_relative_to_the_users_best_earlier_run(board: Recorded) -> None:
+    for time_ns in (468e6, 500e6, 14e6):
+        result = result_of(Verdict.PASS, timed_case(time_ns=time_ns))
+        board.add(result=result, score_s=time_ns / 1e9, user="ada", mode=Mode.BENCHMARK)
+    ended = " ".join(call(board, "run", "3").stdout.split())
+    assert re.search(r"Score on CPU: 14.0 ms, 33(.4)?x faster .*than the user's best before, 468 ms \(run 1\)", ended)
+    assert " BEST " in ended
+    first = " ".join(call(board, "run", "1").stdout.split())
+    assert "best before" not in first
+    assert "BEST" not in first
