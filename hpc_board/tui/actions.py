@@ -60,7 +60,7 @@ class PaletteLine(msgspec.Struct, frozen=True):
     listed: bool = True
 
 
-_NOTHING = PaletteLine("Nothing fits", "Type part of a name, a run's number or `user`.", "", lambda: None)
+_NOTHING = PaletteLine("No match", "Type part of a name, a run's number or `user`.", "", lambda: None)
 _SILENT = PaletteLine("No answer", "The board does not answer. Actions are found without it.", "", lambda: None)
 """The lines when a query finds nothing; they have no effect."""
 
@@ -125,7 +125,7 @@ class _Lines(Provider):
             yield DiscoveryHit(self._drawn(line, widths), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
-        # Within one provider, so that it knows when nothing fits.
+        # Within one provider, so that it knows when there is no match.
         asked = asyncio.create_task(self._found(query))
         try:
             actions = self._matching(query)

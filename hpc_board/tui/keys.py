@@ -56,9 +56,8 @@ def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[
     for place in places:
         there = [*_bindings(place), *([] if issubclass(place, App) else everywhere)]
         for name, keys in keymap.items():
-            # A screen shows some keys of the app, whose actions it names `app.runs`.
-            own = {_word(binding.action) for binding in there if binding.id == name}
-            others = [each for each in there if own and each.id != name and _word(each.action) not in own]
+            own = {binding.action for binding in there if binding.id == name}
+            others = [binding for binding in there if own and binding.id != name and binding.action not in own]
             taken = {key: other for other in others for key in (keymap.get(other.id or "") or other.key).split(",")}
             for key in keys.split(","):
                 if key in taken:

@@ -37,7 +37,7 @@ VERBS = {
     "select": Verb("space", "Select", "Select or deselect the row"),
     "select_all": Verb("asterisk", "Select all", "Select all loaded rows, or none", "toggle_all", "*", shown=False),
     "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
-    "copy": Verb("y", "Copy", "Copy the text, or the number of the run; again: its command, file, job", shown=False),
+    "copy": Verb("y", "Copy", "Copy text or run number; again: command, file, job", shown=False),
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),
@@ -80,6 +80,11 @@ def binding(name: str, meaning: str = "", *, action: str = "", **options: Any) -
         key_display=verb.display,
         **{"show": verb.shown, **options},
     )
+
+
+def app_binding(name: str) -> Binding:
+    """Return the binding of a verb of the app, for a screen that has its key in the last line."""
+    return binding(name, action=f"app.{name}", id=f"app.{name}")
 
 
 def bindings(*names: str) -> tuple[Binding, ...]:

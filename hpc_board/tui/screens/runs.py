@@ -29,7 +29,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, USER_KEY, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import app_binding, binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -57,7 +57,7 @@ class RunsScreen(RunScreen):
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("submit", "edit", "cancel", "filter", "select", "scope", "standings", "code", "mark", "rerun"),
-        binding("cluster", action="app.cluster"),
+        app_binding("cluster"),
         *bindings("sort", "reverse", "select_all", "trend"),
         USER_KEY,
         binding("copy"),

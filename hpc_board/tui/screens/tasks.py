@@ -31,7 +31,7 @@ from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import app_binding, binding, bindings
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
@@ -69,7 +69,8 @@ class TasksScreen(BoardScreen):
         Binding("escape", "back", show=False),
         binding("submit", "Submit a file for the selected task"),
         binding("standings"),
-        *(binding(name, action=f"app.{name}") for name in ("runs", "feed")),
+        app_binding("runs"),
+        app_binding("feed"),
         binding("filter"),
         Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
         Binding("left_square_bracket", "part(-1)", show=False),
