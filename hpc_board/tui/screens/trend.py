@@ -93,7 +93,7 @@ class TrendScreen(RunScreen):
 
     def begin(self) -> None:
         task, gpu = self._board_of
-        self.show_place(*(() if task in self.way else (task,)), gpu, self._whose)
+        self.show_place(*(() if task in " ".join(self.way).split() else (task,)), gpu, self._whose)
         self.plot.display = False
         self.query_one("#left-out").display = False
         self.pane.grid.focus()
