@@ -7,7 +7,7 @@ from hpc_board.domain.standing import gain_text, ordinal
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text, exceeds
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Facts, Paragraph
-from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
+from hpc_board.report.formatting import count_text, moment_text, score_text
 
 _PLACES = {1: "first", 2: "second", 3: "third"}
 
@@ -27,13 +27,13 @@ def feed_line(entry: FeedEntry) -> str:
 
 
 def feed_change(entry: FeedEntry) -> str:
-    """Return a change for a column beside user and scores, as a factor: "1.06x faster than bob; 2nd to 1st"."""
+    """Return a change for a column beside user and scores: "5.8 % faster than bob; 2nd to 1st place"."""
     news, before_s = entry.news, entry.news.replaced_s
     parts = []
     if before_s is not None:
         whom = one_line(news.beaten.user) if news.kind is FeedKind.RECORD and news.beaten is not None else "before"
         is_noise = entry.change_spread is not None and not exceeds(before_s, news.score_s, entry.change_spread)
-        parts.append(WITHIN_NOISE if is_noise else f"{speedup_text(before_s / news.score_s)} faster than {whom}")
+        parts.append(WITHIN_NOISE if is_noise else f"{change_text(before_s, news.score_s)} than {whom}")
     if news.former_rank is None or news.rank < news.former_rank:
         parts.append(f"{f'{ordinal(news.former_rank)} to ' if news.former_rank else ''}{ordinal(news.rank)} place")
     return "; ".join(filter(None, (*parts, _fallen(news))))

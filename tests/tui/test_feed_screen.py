@@ -156,7 +156,7 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         assert tones == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
 
 
-def test_the_column_has_the_change_as_a_factor_and_no_fact_of_the_others() -> None:
+def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
     own = News(FeedKind.BEST, 5, 1e-3, 9, 2e-3)
     changes = [
         feed_change(record(4, "ada", "bob")),
@@ -164,5 +164,5 @@ def test_the_column_has_the_change_as_a_factor_and_no_fact_of_the_others() -> No
         feed_change(replace(record(4, "ada", "bob"), news=own)),
         feed_change(replace(record(4, "ada", "bob"), news=News(FeedKind.FIRST, 12, 1e-3))),
     ]
-    expected = ["1.06x faster than bob; 1st place", "within noise; 1st place"]
-    assert changes == [*expected, "2.00x faster than before; 9th to 5th place", "12th place"]
+    expected = ["5.7 % faster than bob; 1st place", "within noise; 1st place"]
+    assert changes == [*expected, "2.0x faster than before; 9th to 5th place", "12th place"]
