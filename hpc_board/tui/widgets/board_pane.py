@@ -165,12 +165,17 @@ class BoardPane(ListPane[Placed]):
             text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
             show_text(self.query_one(".hint", Static), text)
 
+    @property
+    def room(self) -> int:
+        """Return the lines that the rows leave."""
+        return self.size.height - self.grid.row_count - _BESIDE_ROWS
+
     def show_records(self) -> None:
-        """Show the plot of the records if the rows of all boards beside leave room for it."""
-        # Boards side by side have plots of one height.
+        """Show the plot of the records if the rows leave room for it."""
         beside = (pane for pane in self.screen.query(BoardPane) if pane.display and pane.is_mounted)
-        rows = max((pane.grid.row_count for pane in beside), default=0)
-        height = min(self.size.height - rows - _BESIDE_ROWS, self.size.height // 2)
+        # Boards side by side have plots of one height.
+        rooms = [pane.room for pane in beside if pane.room >= _PLOT_LINES_MIN]
+        height = min(self.size.height // 2, self.room, *rooms)
         plot = self.query_one(".records", Static)
         plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
         if plot.display:
