@@ -1,9 +1,11 @@
-"""A histogram of the times of calls."""
+"""The times of calls as pictures: a histogram, and the calls in their order."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 
+from hpc_board.model.result import Timing
 from hpc_board.model.score import duration_text
 from hpc_board.report.blocks import Log, Tone
 from hpc_board.report.formatting import count_text
@@ -24,9 +26,9 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
     rows of calls (`counted`), the lower quartile replaces the median.
     """
     ordered = sorted(samples_ns)
-    low, usual = ordered[0], ordered[int(0.95 * (len(ordered) - 1))]
-    drawn = [each for each in ordered if usual == low or each <= low + _TAIL * (usual - low)]
-    high, columns = drawn[-1], columns_in(width)
+    low, high = ordered[0], _cut_off(ordered)
+    drawn = [each for each in ordered if each <= high]
+    columns = columns_in(width)
     # More bars would show the resolution of the clock, and broader ones would look like more calls.
     wanted = max(_BINS_MIN, 2 * math.isqrt(len(ordered)))
     cells = max(1, min(_BAR_CELLS_MAX, round(columns / wanted)))
@@ -45,6 +47,35 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     middle = (bin_of(time_ns) + 0.5) / bins
     ticks = (0.0, duration_text(low)), (middle, ""), (1.0, duration_text(high))
-    bars = Series(Kind.BARS, tuple(((index + 0.5) / bins, float(counts[index])) for index in range(bins)), Tone.QUIET)
-    plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), (bars,))
+    places = [((index + 0.5) / bins, float(counts[index])) for index in range(bins)]
+    that = [(place, count if place == middle else 0.0) for place, count in places]
+    bars = Series(Kind.BARS, tuple(places), Tone.QUIET), Series(Kind.BARS, tuple(that), Tone.GOOD)
+    plot = Plot(words, Axis(0.0, 1.0, ticks), Axis(0.0, most, ((most, str(most)),)), bars)
     return text_plot(plot, width - columns + bins * cells, min(height, max(_ROWS_MIN, 2 * most)))
+
+
+def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call") -> Log:
+    """Return the times of two calls or more in their order, as dots in lines of `width` cells, `height` of them above.
+
+    A drift is that of clocks or caches. ┴ is the first call of another process.
+    """
+    samples_ns = timing.samples_ns
+    low, high, last = min(samples_ns), _cut_off(sorted(samples_ns)), len(samples_ns) - 1.0
+    usual = tuple((float(place), time_ns) for place, time_ns in enumerate(samples_ns) if time_ns <= high)
+    slower = tuple((float(place), high) for place, time_ns in enumerate(samples_ns) if time_ns > high)
+    begins = accumulate(map(len, timing.worker_samples_ns[:-1]))
+    across = Axis(0.0, last, ((0.0, "1"), *((float(place), "") for place in begins), (last, str(len(samples_ns)))))
+    up = Axis(low, high, ((low, duration_text(low)), (high, duration_text(high))))
+    middle = min(high, max(low, timing.time_ns))
+    series = (
+        Series(Kind.LINE, ((0.0, middle), (last, middle)), Tone.GOOD, "the time that counts", is_dotted=True),
+        Series(Kind.POINTS, usual),
+        *([Series(Kind.POINTS, slower, Tone.UNSURE, "slower", "▲")] if slower else []),
+    )
+    return text_plot(Plot(f"The {counted}s in their order", across, up, series), width, height)
+
+
+def _cut_off(ordered: Sequence[float]) -> float:
+    """Return the longest of these times, in ascending order, that is not an outlier."""
+    low, usual = ordered[0], ordered[int(0.95 * (len(ordered) - 1))]
+    return max(each for each in ordered if usual == low or each <= low + _TAIL * (usual - low))

@@ -65,7 +65,7 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the text in the legend, empty to be left out there.
-        sign: the sign of its points in text.
+        sign: the sign of its points in text, empty for dots in braille.
         is_dotted: True for a line that differs from others without colours.
         bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
@@ -118,7 +118,7 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
                 cells[height - 1 - row][column] = sign, series.tone
     labels = {height - 1 - _row(plot, value, height, braille=braille): text for value, text in plot.up.ticks}
     rows: list[list[_Part]] = [
-        [(f"{labels.get(number, ''):>{_LABEL}} ", Tone.PLAIN), (_UPRIGHT, Tone.QUIET), *_parts(row)]
+        [(f"{labels.get(number, '')[:_LABEL]:>{_LABEL}} ", Tone.PLAIN), (_UPRIGHT, Tone.QUIET), *_parts(row)]
         for number, row in enumerate(cells)
     ]
     ticks = [(round(plot.across.share(value) * (columns - 1)), text) for value, text in plot.across.ticks]
@@ -180,7 +180,7 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                     yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
         return
     beside, above = (2, 4) if braille else (1, 1)
-    if series.kind is Kind.POINTS:
+    if series.sign:
         for x, y in series.points:
             yield (
                 _row(plot, y, height, braille=braille),
@@ -207,7 +207,7 @@ def _row(plot: Plot, value: float, height: int, *, braille: bool) -> int:
 
 
 def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[tuple[int, range]]:
-    """Yield the columns of dots of a line or of intervals, each with the rows to fill."""
+    """Yield the columns of dots of a line, of points or of intervals, each with the rows to fill."""
 
     def placed(points: Iterable[_Place]) -> list[_Place]:
         # Far beyond the rows, a line of any slope leaves them.
@@ -221,6 +221,10 @@ def _columns(series: Series, plot: Plot, columns: int, height: int) -> Iterator[
             (column, low), (_, high) = placed((x, end) for end in ends)
             # The left dots of a cell, like the sign in the legend.
             yield round(column) // 2 * 2, range(max(0, round(low)), min(height, round(high) + 1))
+        return
+    if series.kind is Kind.POINTS:
+        for column, row in placed(series.points):
+            yield round(column), range(round(row), round(row) + 1)
         return
     before = None
     for column, row in sorted(_curve(placed(series.points), steps=series.kind is Kind.STEPS).items()):

@@ -13,7 +13,7 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.histograms import histogram
+from hpc_board.report.histograms import calls_in_order, histogram
 from hpc_board.report.next_steps import next_steps
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens.dialogs import NextStepsScreen
@@ -58,7 +58,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
         assert "self-run" not in seen["1"]
         assert "benchmark 1: pass  size: 1024" in seen["2"], "the first one with a time is selected"
-        assert ("best: bob, run 34" in seen["2"]) == (size[0] >= 160), "bars of all benchmarks"
+        assert ("best: bob, run 34" in seen["2"]) == (size[0] >= 120), "bars of the benchmark"
         assert "hello from the kernel" in seen["3"]
         assert seen["4"] == seen["5"] == seen["3"], "this run has neither compiler output nor a profile"
         assert "queued" in seen["6"]
@@ -226,7 +226,23 @@ def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> N
 
 @pytest.mark.parametrize("samples", [[5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])
 def test_a_histogram_of_odd_samples_fits_its_width(samples: list[float]) -> None:
-    assert all(len(line) <= 30 for line in histogram(samples, 5.0, 30, 5).text.splitlines()[:5])
+    timed = replace(timing(5.0), time_ns=5.0, samples=len(samples), samples_ns=tuple(samples), worker_samples=())
+    for drawn in (histogram(samples, 5.0, 30, 5), calls_in_order(timed, 30, 5)):
+        assert all(len(line) <= 30 for line in drawn.text.splitlines()[:5])
+
+
+def test_calls_in_their_order_show_a_drift_an_outlier_and_the_processes() -> None:
+    drifting = [10.0 + index / 40 for index in range(40)]
+    samples = (*drifting, 99.0, *drifting[1:])
+    timed = replace(timing(10.5), time_ns=10.5, samples=80, samples_ns=samples, worker_samples=(40, 40))
+    drawn = calls_in_order(timed, 50, 6, "row")
+    assert drawn.title == "The rows in their order: ▲ slower   ⠂⠂ the time that counts"
+    lines = [line[10:] for line in drawn.text.splitlines()]
+    half = lines[0].index("▲")
+    assert [lines[row][0] for row in (0, 5)] == [" ", "⡠"]
+    assert lines[0][half - 1] != " "
+    assert lines[6].index("┴") == half
+    assert [line.split()[0] for line in (drawn.text.splitlines()[0], drawn.text.splitlines()[5])] == ["11.0", "10.0"]
 
 
 @pytest.mark.parametrize(

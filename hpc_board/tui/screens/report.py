@@ -257,12 +257,12 @@ class ReportScreen(RunScreen):
         return pane.query_one("#cases") if page == "cases" else pane
 
     def _arrange(self) -> None:
-        """Show the open page, and beside the overview the log and the code if there are any and they fit."""
-        is_wide = self._page == "overview" and self.has_class("-wide")
-        is_huge = is_wide and self.has_class("-huge")
+        """Show the open page, and where it fits the log beside the overview, and the code beside that and the cases."""
+        is_huge = self._page in ("overview", "cases") and self.has_class("-huge")
         if is_huge or self._page == "code":
             self._read_code()
-        log, code = is_wide and not self.printed.is_empty, is_huge and self._file is not None and self._has_code
+        log = self._page == "overview" and self.has_class("-wide") and not self.printed.is_empty
+        code = is_huge and self._file is not None and self._has_code
         self._show_overview()
         self._show_roof()
         for page, pane in self._panes.items():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -18,14 +19,14 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.case_bars import best_times, case_bars
 from hpc_board.report.formatting import speedup_text
-from hpc_board.report.histograms import histogram
+from hpc_board.report.histograms import calls_in_order, histogram
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
-from hpc_board.tui.widgets.blocks import Blocks, drawn, speedup_cell
+from hpc_board.tui.widgets.blocks import drawn, log_lines, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -34,6 +35,12 @@ _BAR_LINES = 24
 
 _BESIDE_BARS = 6
 """The lines about a case that are not bars of its histogram."""
+
+_BARS_FROM = 20
+"""The least lines for the bars of a case beside the best run's."""
+
+_BOTH_FROM = 96
+"""The least cells for the calls in their order beside the histogram."""
 
 _MESSAGE_CHARACTERS_MAX = 8000
 _PHASES = {"test": "test", "benchmark": "bench"}
@@ -66,6 +73,7 @@ class CasesPane(Container):
 
     _cases: tuple[Case | BegunCase, ...] = ()
     _processors: int | None = None
+    _best: LeaderRun | None = None
     _drawn_size = Size(0, 0)
 
     def compose(self) -> ComposeResult:
@@ -83,7 +91,6 @@ class CasesPane(Container):
         nothing.border_title = "Cases"
         yield nothing
         yield ListPane(kind, id="case-list", grid_id="cases")
-        yield Blocks("Times", id="case-times")
 
     def show(
         self, cases: Sequence[Case | BegunCase], *, nothing: str, processors: int | None, best: LeaderRun | None
@@ -100,7 +107,7 @@ class CasesPane(Container):
             return
         is_new = not self._cases
         is_first = all(isinstance(case, BegunCase) for case in self._cases)
-        self._cases, self._processors = tuple(cases), processors
+        self._cases, self._processors, self._best = tuple(cases), processors, best
         short = {phase: short_specs(case.spec for case in cases if case.phase == phase) for phase in _PHASES}
         names = {each.names for each in short.values() if each.texts}
         self.pane.grid.set_columns(_columns(cases, names.pop() if len(names) == 1 else ""))
@@ -109,18 +116,12 @@ class CasesPane(Container):
             _Numbered(index, case, next(left[case.phase]) if case.phase in left else case.spec)
             for index, case in enumerate(cases)
         ]
-        timed = [
-            (item.spec, timing, best_times([item.case], best).get(item.case.index))
-            for item in items
-            if (timing := _timing(item.case)) is not None
-        ]
-        bars = tuple(case_bars(timed, best))
-        self.query_one("#case-times", Blocks).show(bars)
-        self.set_class(bool(bars), "-timed")
         failed = [item for item in items if isinstance(item.case, Case) and item.case.verdict is not Verdict.PASS]
         with_time = [item for item in items if is_new and _timing(item.case) is not None]
         first = next(iter((*failed, *with_time)), None)
         self.pane.show_all(items, select=str(first.index) if is_first and first is not None else None)
+        # The rows set the lines of the panel below.
+        self._fit()
 
     @property
     def selected(self) -> Case | BegunCase | None:
@@ -132,7 +133,7 @@ class CasesPane(Container):
 
     def _details(self, each: _Numbered) -> RenderableType:
         self._drawn_size = self._details_size
-        return _details(each, self._drawn_size, self._processors)
+        return _details(each, self._drawn_size, self._processors, self._best)
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -200,13 +201,17 @@ def _cells(each: _Numbered) -> dict[str, Text]:
     }
 
 
-def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableType:
+def _details(each: _Numbered, size: Size, processors: int | None, best: LeaderRun | None) -> RenderableType:
     case, width = each.case, size.width
     head = Text.assemble((f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), each.outcome)
     head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
-    if isinstance(case, BegunCase):
-        return Group(head, Text(packed([case.so_far, *_against(case.timed)], width))) if case.timed else head
     parts: list[RenderableType] = [head]
+    bars = []
+    if (timed := _timing(case)) is not None and size.height >= _BARS_FROM:
+        bars = [*case_bars([(each.spec, timed, best_times([case], best).get(case.index))], best)]
+    if isinstance(case, BegunCase):
+        so_far = [Text(packed([case.so_far, *_against(case.timed)], width))] if case.timed else []
+        return Group(head, *so_far, drawn(bars))
     if case.message.strip():
         message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
         parts.append(Text(message, "" if case.verdict is Verdict.PASS else Tone.BAD.value))
@@ -215,13 +220,26 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
     if case.mismatch is not None:
         parts.append(drawn(tuple(mismatch_blocks(case.mismatch))))
     if case.timing is not None:
-        timing, room = case.timing, max(2, width - 3)
-        bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))
-        counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
+        timing = case.timing
         parts += [_times(timing, width), *(coded(each.text, Tone.WAITING) for each in advice([case], processors))]
+        parts.append(drawn(bars))
         if len(timing.samples_ns) > 1:
-            parts.append(drawn([histogram(timing.samples_ns, timing.time_ns, room, bars, counted)]))
+            parts.append(_samples(timing, width, size.height - sum(len(each.rows) + 2 for each in bars)))
     return Group(*parts)
+
+
+def _samples(timing: Timing, width: int, height: int) -> RenderableType:
+    """Return the histogram of a case's samples, and beside it the samples in their order if both have room."""
+    counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
+    lines, has_both = max(1, min(_BAR_LINES, height - _BESIDE_BARS)), width >= _BOTH_FROM
+    room = (width - 6) // 2 if has_both else max(2, width - 3)
+    pictures = [histogram(timing.samples_ns, timing.time_ns, room, lines, counted)]
+    if has_both:
+        pictures.append(calls_in_order(timing, room, pictures[0].text.count("\n") - 1, counted))
+    beside = Table.grid(padding=(0, 3, 0, 0))
+    beside.add_row(*(Text(picture.title, f"bold {Tone.ACCENT.value}") for picture in pictures))
+    beside.add_row(*map(log_lines, pictures))
+    return beside
 
 
 def _times(timing: Timing, width: int) -> Text:
