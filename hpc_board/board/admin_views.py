@@ -48,6 +48,8 @@ class AdminViews:
                     limits.get(task.name, ()),
                     sum(each.submissions for each in here),
                     len({each.user for each in here}),
+                    None if terms is None else terms.freeze_at,
+                    terms is not None and terms.anonymous,
                 )
             )
         return tuple(boards)

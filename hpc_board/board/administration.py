@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.board.context import Context, harness
+from hpc_board.board.context import Context, PublicContext, harness
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
@@ -84,8 +84,9 @@ class Administration:
             self._context.require_manager(tasks, "export the board")
         user = self._context.user if own else None
         chosen = self._run_selection(tasks, gpus, since, user)
+        public = PublicContext(self._context.installation, self._context.warn) if form == "html" else self._context
         export = Export(
-            self._context.store,
+            public.store,
             {task.name: task for task in self._tasks.catalog().tasks} if form == "html" else {},
             form,
             replace(chosen, user=user, ended_only=ended_only),
@@ -96,6 +97,7 @@ class Administration:
             is_anonymous=anonymous,
             references=not own or self._context.is_admin,
             kept_back=self._context.editor.closed().difference(tasks),
+            terms={board.name: board.options for board in self._context.editor.visible()},
         )
         export.check()
         return export

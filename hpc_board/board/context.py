@@ -146,13 +146,18 @@ class Context:
         self.warn = warn
         self.settings = installation.settings
         self.clusters = installation.clusters
-        # Reading creates no folder; `store` is for writing.
-        self.reading = installation.reading
+
+    @cached_property
+    def reading(self) -> Store:
+        """The store as the user may see it; it creates no folder, `store` is for writing."""
+        whole = self.installation.reading
+        return whole if self.is_admin else whole.read_by(self.editor.reader)
 
     @property
     def store(self) -> Store:
         """The store for writing; its folder is created."""
-        return self.installation.store
+        whole = self.installation.store
+        return whole if self.is_admin else self.reading
 
     @property
     def reconciler(self) -> "Reconciler":
@@ -256,7 +261,7 @@ class Context:
         """The leaderboards that users created; reading them creates no folder."""
         from hpc_board.boards.editor import LeaderboardEditor
 
-        return LeaderboardEditor(self.reading, self.person, self.settings.gpus)
+        return LeaderboardEditor(self.installation.reading, self.person, self.settings.gpus)
 
 
 class PublicContext(Context):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hpc_board.accounts import members_of, unknown_accounts
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.grading import (
     BoardResult,
@@ -85,7 +86,7 @@ class Standings:
         `version` is a version, its beginning, or "previous"; None is the present one. `user` is the owner of the row
         `own` and of the runs of Rows.OWN and Rows.NEWEST; None is the user.
         """
-        from hpc_board.boards.pages import definition, page, version_called
+        from hpc_board.boards.pages import bounded, definition, page, version_called
 
         found = self._tasks.get(task)
         store = self._context.store
@@ -96,6 +97,9 @@ class Standings:
         if rows is Rows.NEWEST:
             changes = self._context.installation.changes
             pages = [replace(each, rows=tuple(changes.of_newest(wanted, each.rows))) for each in pages]
+        if (board := self._context.editor.board(task)) is not None:
+            now, manages = utc_now(), self._context.manages(task)
+            pages = [bounded(each, board.options, now, manages=manages) for each in pages]
         return pages
 
     def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:

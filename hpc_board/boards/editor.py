@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import groups_of, unknown_accounts
 from hpc_board.domain.board_options import (
+    DEADLINE_WORDS,
     BoardOptions,
     CodeShown,
     CompetitionTerms,
@@ -42,6 +43,9 @@ from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
 from hpc_board.store.boards import NewChange, Newest
+
+if TYPE_CHECKING:
+    from hpc_board.store.readers import Reader
 
 _EXTENSION_WORDS = (
     'Use --extend USER:+2d or @GROUP:+2d, from the deadline of the board, USER:"2030-12-31 18:00", or USER:none.'
@@ -128,6 +132,32 @@ class LeaderboardEditor:
         """Return the names that are hidden from each of `people`, by one read of the leaderboards."""
         newest = self._newest()
         return [_hidden_from(person, newest) for person in people]
+
+    def reader(self) -> "Reader":
+        """Return the user with the bounds that freezes and anonymous leaderboards, also deleted ones, set them."""
+        # Most boards need neither.
+        from hpc_board.store.readers import Reader, Withheld
+
+        person = self._person()
+        withheld = tuple(
+            Withheld(each.name, each.options.freeze_at, each.options.scope(each.name))
+            for each in self._store.boards.bounded()
+            if not person.manages(each.options)
+        )
+        key = self._store.boards.pseudonym_key() if any(each.scope for each in withheld) else ""
+        return Reader(person.name, withheld, key)
+
+    def frozen_for(self, people: Sequence[BoardUser]) -> list[dict[str, datetime]]:
+        """Return the times after which each of `people` sees no submissions of others, by leaderboard."""
+        bounded = self._store.boards.bounded()
+        return [
+            {
+                each.name: each.options.freeze_at
+                for each in bounded
+                if each.options.freeze_at is not None and not person.manages(each.options)
+            }
+            for person in people
+        ]
 
     def closed(self) -> frozenset[str]:
         """Return the names of closed leaderboards, also of deleted ones."""
@@ -399,6 +429,10 @@ class LeaderboardEditor:
         if options.late is not None:
             changes["late_seconds"] = _late_seconds(options.late)
         changes["extensions"] = _extensions(terms.extensions, options.extend, changes["deadline"])
+        if options.freeze is not None:
+            changes["freeze_at"] = _freeze_at(options.freeze, changes["deadline"], now)
+        if options.anonymous is not None:
+            changes["anonymous"] = options.anonymous
         if options.closed is not None:
             changes["visibility"] = Visibility.CLOSED if options.closed else Visibility.PUBLIC
         if options.show_code is not None:
@@ -586,6 +620,26 @@ def _late_seconds(words: str) -> int | None:
             f'invalid time for late submissions "{one_line(words, 80)}".',
             hint='Use --late with a time after the deadline, such as "+2d", "any" or "none".',
         ) from error
+
+
+def _freeze_at(words: str, deadline: datetime | None, now: datetime) -> datetime | None:
+    """Return the time that `words` name, "-24h" from this deadline; None for "none".
+
+    Raises:
+        InputError: they name none, or the board lacks a deadline.
+    """
+    try:
+        if not words.startswith("-"):
+            return deadline_of(words, now)
+        span = span_of(words.removeprefix("-"))
+        if deadline is not None:
+            return deadline - span
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f'invalid freeze "{one_line(words, 80)}".',
+            hint=f'Use --freeze with a time before the deadline such as "-24h", {DEADLINE_WORDS}.',
+        ) from error
+    raise InputError("a board without a deadline has no time before it.", hint="Add --deadline, or freeze at a time.")
 
 
 def _extensions(

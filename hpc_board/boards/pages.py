@@ -1,7 +1,10 @@
 """Pages of standings: a range of rows, the reader's own row, and marks beside the ranks."""
 
+from datetime import datetime
+
 from msgspec.structs import replace
 
+from hpc_board.domain.board_options import BoardOptions, is_past
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
@@ -44,6 +47,12 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
 def definition(store: Store, task: Task, version: str) -> Task:
     """Return the task as it was at `version`; the present one is known without submissions too."""
     return task if version == task.version else store.submissions.task(task.name, version)
+
+
+def bounded(page: Page, terms: BoardOptions, now: datetime, *, manages: bool) -> Page:
+    """Return a page with the bounds of its readers by the terms of its leaderboard, of one who may manage that."""
+    frozen_at = terms.freeze_at if is_past(terms.freeze_at, now) else None
+    return replace(page, frozen_at=frozen_at, anonymous=terms.anonymous, unbounded=manages)
 
 
 def page(

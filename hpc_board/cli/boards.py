@@ -44,6 +44,11 @@ _late = click.option(
     metavar="D",
     help='Accept late submissions, without a rank, for "+2d" after the deadline, "any" or "none".',
 )
+_freeze = click.option(
+    "--freeze",
+    metavar="D",
+    help='From then on users do not see others\' new submissions: "-24h" before the deadline, a time, or "none".',
+)
 _reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
@@ -63,6 +68,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
 @format_option
 @_late
+@_freeze
+@click.option("--anonymous", is_flag=True, help="Show other users under pseudonyms.")
 @_reason
 @_yes
 @_dry_run
@@ -78,6 +85,8 @@ def create(
     show_code: bool,
     format_name: str | None,
     late: str | None,
+    freeze: str | None,
+    anonymous: bool,
     reason: str,
     yes: bool,
     dry_run: bool,
@@ -101,6 +110,8 @@ def create(
         show_code=show_code or None,
         maintainers=maintainers,
         late=late,
+        freeze=freeze,
+        anonymous=anonymous or None,
     )
     request = BoardRequest(_source(board, words[-1], format_name), words[0] if len(words) == 2 else None, options)
     plans = board.leaderboards.plan(request)
@@ -121,6 +132,7 @@ def create(
     "hpc-board update softmax ./softmax_task --dry-run",
     "hpc-board update softmax --closed --member ada,@students",
     "hpc-board update softmax --extend ada:+2d --reason 'was ill'",
+    "hpc-board update softmax --freeze -24h",
     "hpc-board update softmax --history",
 )
 @click.argument("name", shell_complete=created_names)
@@ -141,6 +153,8 @@ def create(
     help='Later deadline of a user or @group: "ada:+2d" from the deadline, "ada:2030-12-31", "ada:none".',
 )
 @format_option
+@_freeze
+@click.option("--anonymous/--named", default=None, help="Show other users under pseudonyms, or by their names.")
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
@@ -161,6 +175,8 @@ def update(
     late: str | None,
     extend: tuple[str, ...],
     format_name: str | None,
+    freeze: str | None,
+    anonymous: bool | None,
     force: bool,
     history: bool,
     reason: str,
@@ -188,6 +204,8 @@ def update(
         no_maintainers,
         extend,
         late,
+        freeze,
+        anonymous,
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:

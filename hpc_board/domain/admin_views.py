@@ -37,6 +37,8 @@ class BoardState(msgspec.Struct, frozen=True):
     limits: tuple[Limits, ...] = ()
     submissions: int = 0
     users: int = 0
+    freeze_at: datetime | None = None
+    anonymous: bool = False
 
     @property
     def is_created(self) -> bool:

@@ -69,6 +69,9 @@ class BoardOptions(msgspec.Struct, frozen=True):
 
     `late_seconds` is the time after a user's deadline in which their submissions are accepted as late ones: none if it
     is 0, any if it is None.
+
+    Users who do not manage it do not see the submissions of others after `freeze_at`; if it is `anonymous`, they see
+    others under pseudonyms.
     """
 
     creator: str
@@ -81,6 +84,14 @@ class BoardOptions(msgspec.Struct, frozen=True):
     competition: CompetitionTerms | None = None
     extensions: tuple[Extension, ...] = ()
     late_seconds: int | None = 0
+    freeze_at: datetime | None = None
+    anonymous: bool = False
+
+    def scope(self, name: str) -> str | None:
+        """Return the leaderboards with the same pseudonyms: those of the competition; None if it is not anonymous."""
+        if not self.anonymous:
+            return None
+        return f"board {name}" if self.competition is None else f"competition {self.competition.name}"
 
     def deadline_of(self, user: str, groups: Collection[str]) -> datetime | None:
         """Return the deadline of `user`, who is in `groups`: the latest of the leaderboard's and their extensions."""
@@ -117,11 +128,11 @@ class BoardOptions(msgspec.Struct, frozen=True):
         return role is Role.ADMIN or (its_own and role.may_act_as(Role.CREATOR))
 
     def shows_code(self, now: datetime) -> bool:
-        """Return whether participants may read other users' submissions; always False without a deadline.
+        """Return whether participants may read other users' submissions; False if anonymous or without a deadline.
 
         The last extension and the end of late submissions, if they have one, have to be past, too.
         """
-        if self.code_shown is CodeShown.NEVER or self.deadline is None:
+        if self.code_shown is CodeShown.NEVER or self.deadline is None or self.anonymous:
             return False
         last = max([self.deadline, *(each.until for each in self.extensions)])
         return is_past(self._late_end(last) or last, now)
@@ -216,7 +227,7 @@ class RequestedOptions(msgspec.Struct, frozen=True):
 
     `gpus` and the lists of users may hold commas, `gpus` also "all". `members` are added, `no_members` removed, and so
     are maintainers. `extend` has the users and groups with later deadlines, as in "ada:+2d". `late` is the time for
-    late submissions, "any" or "none".
+    late submissions, "any" or "none". `freeze` is a time, "-24h" from the deadline, or "none".
     """
 
     deadline: str | None = None
@@ -229,6 +240,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     no_maintainers: tuple[str, ...] = ()
     extend: tuple[str, ...] = ()
     late: str | None = None
+    freeze: str | None = None
+    anonymous: bool | None = None
 
 
 UNCHANGED = RequestedOptions()

@@ -100,7 +100,9 @@ class Page(msgspec.Struct, frozen=True):
     """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
 
     `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's,
-    and `late` the best late runs of users, which have no rank.
+    and `late` the best late runs of users, which have no rank. Users who do not manage the board do not see others'
+    submissions after `frozen_at`, which is past, and see others under pseudonyms if it is `anonymous`; a page that is
+    `unbounded` is of a reader who does.
     """
 
     gpu: str
@@ -112,6 +114,9 @@ class Page(msgspec.Struct, frozen=True):
     milestones: tuple[Mark, ...] = ()
     reference: Reference | None = None
     late: tuple[Mark, ...] = ()
+    frozen_at: datetime | None = None
+    anonymous: bool = False
+    unbounded: bool = False
 
     @property
     def marks(self) -> tuple[Mark, ...]:

@@ -20,9 +20,9 @@ from hpc_board.model.text import one_line
 
 _TERMS = (
     *("deadline", "gpus", "visibility", "members", "code_shown", "maintainers", "competition"),
-    *("extensions", "late_seconds"),
+    *("extensions", "late_seconds", "freeze_at", "anonymous"),
 )
-_NOT_LISTED = ("members", "code shown", "maintainers", "competition", "extensions", "late")
+_NOT_LISTED = ("members", "code shown", "maintainers", "competition", "extensions", "late", "freeze", "anonymous")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 
@@ -203,13 +203,15 @@ def _of_terms(old: BoardOptions, new: BoardOptions) -> Iterator[Difference]:
     for name in _TERMS:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            word = name.removesuffix("_seconds").replace("_", " ")
+            word = name.removesuffix("_seconds").removesuffix("_at").replace("_", " ")
             yield Difference(word, _term(name, before), _term(name, after))
 
 
 def _term(name: str, value: Any) -> str:
-    if name == "deadline":
+    if name in ("deadline", "freeze_at"):
         return moment_words(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if name == "late_seconds":
         return late_words(value)
     if name == "extensions":

@@ -26,6 +26,8 @@ def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
         ("code visible to", code),
         *((("extensions", ", ".join(map(extension_words, terms.extensions))),) if terms.extensions else ()),
         *((("late submissions", late_words(terms.late_seconds)),) if terms.late_seconds != 0 else ()),
+        *((("frozen from", moment_words(terms.freeze_at)),) if terms.freeze_at else ()),
+        *((("names", "pseudonyms"),) if terms.anonymous else ()),
     )
 
 

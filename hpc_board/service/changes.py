@@ -5,13 +5,15 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
 from hpc_board.board import Board
 from hpc_board.board.context import Context
 from hpc_board.boards.editor import BoardUser
+from hpc_board.domain.board_options import is_past
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -32,16 +34,23 @@ _RUNNING_SECONDS = 2.0
 
 
 class Viewer(msgspec.Struct, frozen=True):
-    """A user with the names of the leaderboards that are hidden from them, now and at the look before."""
+    """A user with the names of the leaderboards that are hidden from them, now and at the look before.
+
+    `frozen` has the times after which they see no submissions of others, by leaderboard.
+    """
 
     person: BoardUser
     hidden: frozenset[str]
     hidden_before: frozenset[str]
+    frozen: Mapping[str, datetime] = msgspec.field(default_factory=dict)
 
     def sees(self, addition: Addition) -> bool:
         """Return whether the user may learn of a new row; the end of a leaderboard's sight is still seen."""
         if addition.everyone or self.person.role is Role.ADMIN or addition.user == self.person.name:
             return True
+        frozen_at = self.frozen.get(addition.task)
+        if frozen_at is not None and is_past(frozen_at, addition.at or frozen_at):
+            return False
         hidden = self.hidden & self.hidden_before if addition.terms else self.hidden
         return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
 
@@ -49,8 +58,8 @@ class Viewer(msgspec.Struct, frozen=True):
         """Return the new rows for the user with their own runs that are due, and those of others that run, or None."""
         rows = [each for each in additions if self.sees(each)]
         own = {run.id for run in due if run.user == self.person.name}
-        running = (run for run in due if run.state is RunState.RUNNING)
-        if not rows and not own and not any(self.sees(Addition(run.user, run.task)) for run in running):
+        running = (Addition(run.user, run.task, at=run.created_at) for run in due if run.state is RunState.RUNNING)
+        if not rows and not own and not any(map(self.sees, running)):
             return None
         own |= {row.run for row in rows if row.run and row.user == self.person.name}
         newest = max((row.entry for row in rows), default=0)
@@ -196,10 +205,12 @@ class Changes:
     def _viewers_of(self, users: Collection[str]) -> dict[str, Viewer]:
         context = self._board().context
         people = [Context(context.installation, user, self._say).person() for user in users]
-        hidden = context.editor.hidden_from(people)
+        hidden, frozen = context.editor.hidden_from(people), context.editor.frozen_for(people)
         return {
-            person.name: Viewer(person, now, self._viewers[person.name].hidden if person.name in self._viewers else now)
-            for person, now in zip(people, hidden, strict=True)
+            person.name: Viewer(
+                person, now, self._viewers[person.name].hidden if person.name in self._viewers else now, times
+            )
+            for person, now, times in zip(people, hidden, frozen, strict=True)
         }
 
 

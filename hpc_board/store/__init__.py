@@ -1,5 +1,6 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from hpc_board.store.boards import BoardGateway
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.moderation import ModerationGateway
+    from hpc_board.store.readers import Reader
     from hpc_board.store.runners import RunnerGateway
     from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
@@ -30,6 +32,14 @@ class Store:
         self, path: Path, *, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
     ) -> None:
         self.file = DatabaseFile(path, mounts, busy_timeout_seconds)
+
+    def read_by(self, reader: "Callable[[], Reader]") -> "Store":
+        """Return the same store as the reader may see it whom `reader` returns for each transaction."""
+        from hpc_board.store.readers import ReaderFile
+
+        store = Store(self.file.path)
+        store.file = ReaderFile(self.file, reader)
+        return store
 
     @cached_property
     def runs(self) -> "RunGateway":

@@ -1,9 +1,12 @@
 """Additions: the rows that a board has gained since a mark, and whom they concern."""
 
+from datetime import datetime
+
 import msgspec
 
 from hpc_board.domain.moderation import BOARD, EVERYTHING, USER
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_values import decoded
 from hpc_board.store.sqlite import Database
 
 _TABLES = ("events", "feed", "remarks", "boards", "decisions", "runner_events")
@@ -11,15 +14,15 @@ _TABLES = ("events", "feed", "remarks", "boards", "decisions", "runner_events")
 _MARKS = f"SELECT {', '.join(f'(SELECT MAX(id) FROM {table})' for table in _TABLES)}"  # noqa: S608 - names of tables
 
 _EVENTS = """
-SELECT submissions.user, submissions.task, events.run, runs.cluster
+SELECT submissions.user, submissions.task, submissions.submitted_at AS at, events.run, runs.cluster
   FROM events
   JOIN runs ON runs.id = events.run
   JOIN submissions ON submissions.id = runs.submission
  WHERE events.id > ? AND events.id <= ?
 """
-_FEED = "SELECT task, id FROM feed WHERE id > ? AND id <= ?"
+_FEED = "SELECT task, id AS entry, at FROM feed WHERE id > ? AND id <= ?"
 _REMARKS = """
-SELECT submissions.user, submissions.task
+SELECT submissions.user, submissions.task, submissions.submitted_at AS at
   FROM remarks
   JOIN submissions ON submissions.id = remarks.submission
  WHERE remarks.id > ? AND remarks.id <= ?
@@ -42,6 +45,7 @@ class Addition(msgspec.Struct, frozen=True):
 
     Without both it concerns only admins; with `everyone`, all. `run` and its `cluster` are those of a new state, and so
     is `runner`; `entry` is the number of an entry of the feed; `terms` is true for a change of the leaderboard itself.
+    `at` is the time of the submission or of the entry.
     """
 
     user: str = ""
@@ -51,6 +55,7 @@ class Addition(msgspec.Struct, frozen=True):
     runner: int = 0
     entry: int = 0
     terms: bool = False
+    at: datetime | None = None
     everyone: bool = False
 
 
@@ -82,9 +87,9 @@ def _marks(db: Database) -> Marks:
 
 
 def _additions(db: Database, spans: dict[str, tuple[int, int]]) -> tuple[Addition, ...]:
-    found = [Addition(**row) for row in db.query(_EVENTS, spans["events"])]
-    found += [Addition(task=row["task"], entry=row["id"]) for row in db.query(_FEED, spans["feed"])]
-    found += [Addition(**row) for row in db.query(_REMARKS, spans["remarks"])]
+    found = [decoded(Addition, row) for row in db.query(_EVENTS, spans["events"])]
+    found += [decoded(Addition, row) for row in db.query(_FEED, spans["feed"])]
+    found += [decoded(Addition, row) for row in db.query(_REMARKS, spans["remarks"])]
     found += [Addition(task=row["name"], terms=True) for row in db.query(_BOARDS, spans["boards"])]
     found += [_of_decision(row["kind"], row["subject"]) for row in db.query(_DECISIONS, spans["decisions"])]
     found += [Addition(**row) for row in db.query(_RUNNERS, spans["runner_events"])]

@@ -3,6 +3,7 @@
 To read them creates no database: every command that names a task reads them.
 """
 
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -42,6 +43,22 @@ SELECT submissions.id, submissions.user, MIN(sent.submitted_at) AS sent_at
  WHERE submissions.milestone = ''
  GROUP BY submissions.id
 HAVING sent_at > :deadline OR EXISTS (SELECT 1 FROM late WHERE late.submission = submissions.id)
+"""
+
+_BOUNDED = f"""
+SELECT *
+  FROM boards
+ WHERE id IN (SELECT id FROM ({_NEWEST}))
+   AND (json_extract(terms, '$.anonymous') OR json_extract(terms, '$.freeze_at') IS NOT NULL)
+"""  # noqa: S608 - our names
+
+# Rows of boards stay, so the oldest key does, too.
+_PSEUDONYM_KEY = """
+SELECT json_extract(terms, '$.pseudonym_key') AS key
+  FROM boards
+ WHERE json_extract(terms, '$.pseudonym_key') IS NOT NULL
+ ORDER BY id
+ LIMIT 1
 """
 
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
@@ -96,6 +113,18 @@ class BoardGateway:
             return ()
         with self._file.reading() as db:
             return _entries(db, task, version)
+
+    def bounded(self) -> tuple[BoardChange, ...]:
+        """Return the newest changes of the boards that are frozen at a time or anonymous, also of deleted ones."""
+        if not self._file.is_there():
+            return ()
+        with self._file.reading() as db:
+            return tuple(map(_change, db.query(_BOUNDED)))
+
+    def pseudonym_key(self) -> str:
+        """Return the secret of the pseudonyms, which the first anonymous leaderboard has brought."""
+        with self._file.reading() as db:
+            return str(db.value(_PSEUDONYM_KEY))
 
     def change(
         self, new: Sequence[NewChange], groups_of: Callable[[str], Collection[str]] = lambda _: frozenset()
@@ -202,6 +231,8 @@ def _add(db: Database, new: NewChange) -> None:
             new.leave(_entries(db, new.name, row["task_version"]))
     at = time_text(new.at)
     document = msgspec.to_builtins(new.options)
+    if new.options.anonymous and next(db.query(_PSEUDONYM_KEY), None) is None:
+        document["pseudonym_key"] = secrets.token_hex()
     if new.task is not None:
         definition = task_definition(new.task)
         own = msgspec.json.decode(definition)

@@ -57,6 +57,8 @@ _TERMS = {
     "competition": "competition",
     "extensions": "extensions",
     "late_seconds": "late submissions",
+    "freeze_at": "freeze",
+    "anonymous": "anonymous",
     "creator": "creator",
     "task": "task",
 }

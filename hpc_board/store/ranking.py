@@ -6,7 +6,8 @@ each of these runs and those of milestones, `board_references` the one of each b
 change with them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc_board.domain.reference import Reference
@@ -63,6 +64,8 @@ SELECT reference_s FROM reference_times WHERE {ON_BOARD} ORDER BY reference_s LI
 
 _TIME_COLUMNS = ("task", "task_version", "gpu", "reference_s", "run")
 _SAME_TIME = " AND ".join(f"{column} = :{column}" for column in _TIME_COLUMNS)
+
+_ENTRY_COLUMNS = ("task", "task_version", "gpu", "user", "entry")
 
 _PODIUM_ROWS = 16
 """The number of first rows that are read; more than three users share the first three places only in a tie."""
@@ -200,13 +203,18 @@ def _choose(db: Database, board: BoardKey, user: str, entry: int) -> None:
     of_user = {**board._asdict(), "user": user}
     given = {**of_user, "entry": entry}
     db.delete("entries", _OF_ENTRY, given)
-    runs = list(db.rows("scores", _OF_ENTRY, given, order="score_s, submitted_at, run"))
-    if runs:
-        db.insert("entries", {**given, **_median_of(runs)})
+    for row in entry_rows(db.rows("scores", _OF_ENTRY, given, order=BEST_FIRST)):
+        db.insert("entries", row)
     db.delete("bests", OF_USER, of_user)
     best = db.row("entries", OF_USER, of_user, order=BEST_FIRST)
     if best is not None:
         db.insert("bests", best)
+
+
+def entry_rows(scores: Iterable[Row]) -> Iterator[Row]:
+    """Yield the row of `entries` for each entry in these rows of `scores`, where it is together, fastest run first."""
+    for entry, runs in groupby(scores, key=lambda row: {column: row[column] for column in _ENTRY_COLUMNS}):
+        yield {**entry, **_median_of(list(runs))}
 
 
 def _median_of(runs: Sequence[Row]) -> Row:

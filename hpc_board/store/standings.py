@@ -105,7 +105,7 @@ SELECT DISTINCT user FROM bests
 _MILESTONES = """
 SELECT submissions.milestone, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
        runs.id AS run, runs.trust, runs.emulated, results.score_s
-  FROM submissions INDEXED BY milestones
+  FROM main.submissions INDEXED BY milestones
  CROSS JOIN runs ON runs.submission = submissions.id
   JOIN results ON results.run = runs.id
  WHERE submissions.task = :task AND submissions.task_version = :task_version AND submissions.milestone <> ''

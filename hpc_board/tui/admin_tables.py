@@ -199,7 +199,9 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
         facts(
             [
                 ("Deadline", deadline),
+                ("Frozen from", moment_words(board.freeze_at) if board.freeze_at else ""),
                 ("Access", access),
+                ("Names", "pseudonyms" if board.anonymous else ""),
                 ("Last hour", sent if board.submissions else "none"),
                 ("Limits", limits or "none"),
                 ("GPUs", ", ".join(board.gpus) or "all GPUs of the settings"),

@@ -59,7 +59,7 @@ VERBS = {
     "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
     "refresh": Verb("f5", "Refresh", "Read it again", "again"),
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
-    "deadline": Verb("D", "Deadline", "Change the deadline of the selected board"),
+    "deadline": Verb("D", "Deadline", "Change deadline and freeze of the selected board"),
     "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again"),
     "limits": Verb("H", "Limits", "Limit the submissions per user and period to the selected board"),
     "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban"),

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from hpc_board.domain.board_options import utc_words
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
 from hpc_board.domain.standing import Mark, Page, Record, Standing, median_text, with_marks
@@ -14,7 +15,7 @@ from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.histories import history_plot, in_order, records_plot
-from hpc_board.report.standings import OVERLAPS_MEANING, mark_text, rank_text
+from hpc_board.report.standings import OVERLAPS_MEANING, bounds_words, mark_text, rank_text
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
 
@@ -89,6 +90,7 @@ def board_table(
     """
     more = found.total - len(found.rows)
     remarks = (
+        *bounds_words(found, utc_words),
         f"and {count_text(more, 'more user')}" if more > 0 else "",
         OVERLAPS_MEANING if any(row.overlaps_above for row in found.rows) else "",
     )

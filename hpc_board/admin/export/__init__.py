@@ -29,7 +29,8 @@ from hpc_board.admin.export.columns import (
     task_cells,
 )
 from hpc_board.admin.export.traces import definition_of, traces
-from hpc_board.boards.pages import page
+from hpc_board.boards.pages import bounded, page
+from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
 from hpc_board.domain.imported import Definition
 from hpc_board.domain.reference import Reference, speedup_keys
@@ -83,8 +84,9 @@ class Written(msgspec.Struct, frozen=True):
 class Export(msgspec.Struct, frozen=True):
     """A requested export: its table and its format.
 
-    `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page. The table of
-    tasks has `references` for admins alone.
+    `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page, and the readers
+    of the others have the bounds that the `terms` of their leaderboards set. The table of tasks has `references` for
+    admins alone.
     """
 
     store: Store
@@ -98,6 +100,7 @@ class Export(msgspec.Struct, frozen=True):
     is_anonymous: bool = False
     references: bool = False
     kept_back: frozenset[str] = frozenset()
+    terms: Mapping[str, BoardOptions] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:
         """Check that this export can be written.
@@ -236,6 +239,8 @@ class Export(msgspec.Struct, frozen=True):
         for board in boards:
             shown = task or self.store.submissions.task(board.task, board.task_version)
             found = page(self.store, shown, shown, board.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
+            if board.task in self.terms:
+                found = bounded(found, self.terms[board.task], self.at, manages=False)
             if found.rows:
                 said = self.store.runs.numbered([row.run for row in found.rows])
                 records = self.store.standings.records(board.task, board.task_version, board.gpu)

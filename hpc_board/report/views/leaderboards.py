@@ -51,6 +51,10 @@ class OptionsView(View, frozen=True):
     """the later deadlines; for a participant, their own"""
     late_seconds: int | None
     """the seconds after the deadline in which submissions are accepted as late ones; `null` for no end"""
+    freeze_at: Moment | None
+    """the time from which users see no later submissions of others; `null` without a freeze"""
+    anonymous: bool
+    """true if users see others under pseudonyms"""
 
 
 class ChangeView(View, frozen=True):
@@ -67,10 +71,11 @@ class ChangeView(View, frozen=True):
 
     @classmethod
     def of(cls, difference: Difference, plan: Plan) -> "ChangeView":
-        """Return the object of a difference, with a deadline as a moment, which is the same for every reader."""
-        if difference.what != "deadline" or plan.before is None:
+        """Return the object of a difference, with a time as a moment, which is the same for every reader."""
+        name = {"deadline": "deadline", "freeze": "freeze_at"}.get(difference.what)
+        if name is None or plan.before is None:
             return view_of(cls, difference)
-        before, after = moment(plan.before.options.deadline), moment(plan.options.deadline)
+        before, after = moment(getattr(plan.before.options, name)), moment(getattr(plan.options, name))
         return view_of(cls, difference, before=before, after=after)
 
 

@@ -97,6 +97,12 @@ class PageView(View, frozen=True):
     """the reference and the [milestones](results.md#rows-without-a-rank), which have no rank"""
     reference: ReferenceView | None
     """the reference; `null` if no ranked run has timed it"""
+    frozen_at: Moment | None
+    """the past time after which users who do not manage the board see no [submissions of others](boards.md#freeze)"""
+    anonymous: bool
+    """true if these users see others under [pseudonyms](boards.md#anonymous-boards)"""
+    unbounded: bool
+    """true if you manage the board, and see all submissions and names"""
 
     @classmethod
     def of(cls, page: Page, **others: Any) -> Self:

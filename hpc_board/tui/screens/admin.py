@@ -248,15 +248,22 @@ class AdminScreen(RunScreen):
         board = self._selected
         if not isinstance(board, BoardState):
             return
-        present = utc_words(board.deadline).removesuffix(" UTC")
+        present = [utc_words(at).removesuffix(" UTC") for at in (board.deadline, board.freeze_at)]
+
+        def act(lines: tuple[str, ...]) -> str:
+            # A deadline that is past may stay.
+            deadline, freeze = (new if new != old else None for new, old in zip(lines, present, strict=False))
+            return self._changed(board.name, RequestedOptions(deadline=deadline, freeze=freeze), lines[2])
+
         self._decide(
-            f"New deadline of {board.name}, in UTC:",
+            f"New deadline and freeze of {board.name}, in UTC:",
             [
-                Line("Deadline", present, '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
+                Line("Deadline", present[0], '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
+                Line("Freeze", present[1], '"-24h" before the deadline, a time, or none', needed=True),
                 Line("Reason", placeholder="recorded in the board's history"),
             ],
             "Change",
-            lambda lines: self._changed(board.name, RequestedOptions(deadline=lines[0]), lines[1]),
+            act,
         )
 
     def action_limits(self) -> None:

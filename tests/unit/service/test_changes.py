@@ -2,8 +2,9 @@
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ from hpc_board.store import Store
 from hpc_board.store.additions import Addition, AdditionGateway
 from hpc_board.store.database import DatabaseFile
 from tests.service import serving
-from tests.unit.recorded import Recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, Recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
 from tests.unit.store.test_runners import new as new_runner
 from tests.values import created
 from tests.waiting import awaited
+
+LATER = AT + timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -110,9 +113,11 @@ def test_a_change_on_a_closed_board_reaches_its_members_alone(board: Recorded, d
             assert change.runs == ()
 
 
-def viewer(name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "") -> Viewer:
+def viewer(
+    name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "", frozen: Sequence[str] = ()
+) -> Viewer:
     names = frozenset(filter(None, [hidden])), frozenset(filter(None, [before]))
-    return Viewer(BoardUser(name, frozenset(), role), *names)
+    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, AT))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,12 @@ def viewer(name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: s
         (viewer("ada"), Addition(), False),
         (viewer("ada", Role.ADMIN, hidden="sort"), Addition(), True),
         (viewer("ada", Role.NONE), Addition(everyone=True), True),
+        (viewer("ada", frozen=["sort"]), Addition(user="bob", task="sort", run=1, at=AT), True),
+        (viewer("ada", frozen=["sort"]), Addition(user="bob", task="sort", run=1, at=LATER), False),
+        (viewer("ada", frozen=["sort"]), Addition(task="sort", entry=3, at=LATER), False),
+        (viewer("ada", frozen=["sort"]), Addition(user="ada", task="sort", run=1, at=LATER), True),
+        (viewer("ada", frozen=["sort"]), Addition(user="bob", task="scan", run=1, at=LATER), True),
+        (viewer("ada", frozen=["sort"]), Addition(task="sort", terms=True), True),
     ],
 )
 def test_a_new_row_is_seen_by_those_whom_it_concerns(who: Viewer, addition: Addition, seen: bool) -> None:

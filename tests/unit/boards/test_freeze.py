@@ -1,0 +1,163 @@
+"""Frozen and anonymous boards: the results of others after the freeze, and their names, in each part of a board."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board.domain.origin import Origin
+from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import Interval
+from hpc_board.model.result import Verdict
+from tests.unit.boards.test_gpu_limit import call, read
+from tests.unit.boards.test_moderation import ADMIN
+from tests.unit.recorded import AT, Recorded, recorded, result_of, timed_case
+
+FREEZE = AT + timedelta(hours=12)
+HOUR = timedelta(hours=1)
+
+SAME = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
+"""A file that ada sends again."""
+
+READ = (
+    *("show course --all", "show course --by entrant", "show course --all-runs", "show course --rank 1", "show"),
+    *("show --user ada", "show --user bob", "show course --versions", "show-personal course", "list", "feed"),
+    *("runs --all", "runs --user ada", "run 1", "run 2", "run 3", "task course", "update course --history"),
+    *("history course --user ada", "history course", "compare 1 2"),
+)
+
+
+def board(folder: Path, *terms: str) -> Recorded:
+    place = recorded(folder)
+    assert call(place, ADMIN, "create", "course", "vectoradd_py", "--deadline", "+30d", *terms).exit_code == 0
+    return place
+
+
+def sent(place: Recorded, user: str, score_s: float, at: datetime, **more: Any) -> Run:
+    interval = Interval(score_s * 0.9, score_s * 1.1)
+    result = result_of(Verdict.PASS, timed_case())
+    return place.add(result=result, score_s=score_s, interval=interval, user=user, task="course", at=at, **more)
+
+
+def before(place: Recorded) -> None:
+    sent(place, "ada", 3e-6, FREEZE - 3 * HOUR, code=SAME, origin=Origin("agent-a"))
+    sent(place, "bob", 5e-6, FREEZE - 2 * HOUR)
+    sent(place, "ada", 4e-6, FREEZE - HOUR, code=SAME)
+
+
+def after(place: Recorded) -> None:
+    """Send the same file of ada again, whose median falls, a faster one of hers, and one of another user."""
+    sent(place, "ada", 1.7e-6, FREEZE + HOUR, code=SAME, origin=Origin("agent-a"))
+    sent(place, "ada", 1.3e-6, FREEZE + 2 * HOUR)
+    sent(place, "eve", 1.9e-6, FREEZE + 3 * HOUR)
+
+
+def told(place: Recorded, user: str) -> dict[str, str]:
+    """The output of the commands that read, as text and as JSON, without the notice of the freeze."""
+    outputs = {}
+    for words in READ:
+        text = call(place, user, *words.split())
+        assert "No such option" not in text.stderr
+        lines = [
+            line for line in text.output.splitlines() if line and not line.startswith(("Frozen since", "frozen from"))
+        ]
+        outputs[words] = re.sub(r"\d+ s ago|\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC", "", "\n".join(lines))
+        found = call(place, user, *words.split(), "--json")
+        outputs[f"{words} --json"] = re.sub(r'"\d{4}-[^"]*"', '""', json.dumps(_plain(found.stdout), indent=1))
+    return outputs
+
+
+def _plain(text: str) -> Any:
+    def without(value: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: each for key, each in value.items() if key not in ("frozen_at", "freeze_at")}
+
+    return json.loads(text, object_hook=without) if text else ""
+
+
+def test_reader_of_a_frozen_board_sees_it_as_if_no_other_user_had_submitted_since(tmp_path: Path) -> None:
+    frozen, still = board(tmp_path / "frozen", "--freeze", FREEZE.isoformat()), board(tmp_path / "still")
+    for place in (frozen, still):
+        before(place)
+    after(frozen)
+    seen, expected = told(frozen, "bob"), told(still, "bob")
+    for words in seen:
+        assert seen[words] == expected[words], words
+
+
+def rows(place: Recorded, user: str) -> list[tuple[int, str, float]]:
+    (page,) = read(place, user, "show", "course", "--gpu", "CPU")["boards"]
+    return [(row["rank"], row["user"], row["score_s"]) for row in page["rows"]]
+
+
+def update(place: Recorded, *words: str) -> None:
+    done = call(place, ADMIN, "update", "course", *words)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_own_row_goes_on_among_the_frozen_ones_and_the_thaw_shows_all(tmp_path: Path) -> None:
+    place = board(tmp_path, "--freeze", FREEZE.isoformat())
+    before(place)
+    after(place)
+    own = sent(place, "bob", 2e-6, FREEZE + 4 * HOUR)
+    truth = [(1, "ada", 1.3e-6), (2, "eve", 1.9e-6), (3, "bob", 2e-6)]
+    assert rows(place, ADMIN) == truth
+    assert rows(place, "bob") == [(1, "bob", 2e-6), (2, "ada", 3.5e-6)]
+    assert rows(place, "eve") == [(1, "eve", 1.9e-6), (2, "ada", 3.5e-6), (3, "bob", 5e-6)]
+    assert read(place, "bob", "run", str(own.id))["rank"] == 1
+    for words in (("run",), ("code",), ("watch",), ("compare", "1")):
+        hidden = call(place, "bob", *words, "4")
+        assert (hidden.exit_code, "no run 4" in hidden.stderr or "no submission 4" in hidden.stderr) == (2, True)
+    update(place, "--freeze", "2020-01-01")
+    assert rows(place, "bob") == [(1, "bob", 2e-6)]
+    frozen, of_manager = (call(place, user, "show", "course").stdout for user in ("bob", ADMIN))
+    assert "Frozen since 2020-01-01 00:00 UTC: later submissions of other users are not shown." in frozen
+    assert "UTC for users who do not manage the board; you see all submissions." in of_manager
+    update(place, "--freeze", "none")
+    assert [rows(place, user) for user in ("bob", "eve", ADMIN)] == [truth] * 3
+    assert len(read(place, "bob", "feed")) == 5
+
+
+def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_path: Path) -> None:
+    place = board(tmp_path, "--anonymous", "--show-code")
+    before(place)
+    sent(place, "grace", 2e-6, FREEZE, file_name="grace.py", origin=Origin("of-grace", (("by", "grace"),)))
+    assert call(place, "grace", "note", "4", "grace was here").exit_code == 0
+    (first, own), (_, ada, _) = rows(place, "bob")[::2], rows(place, "bob")[1]
+    assert (first[0], own) == (1, (3, "bob", 5e-6))
+    assert re.fullmatch("user [0-9a-f]{8}", first[1])
+    assert len({first[1], ada, "bob"}) == 3
+    outputs = told(place, "bob") | {
+        words: call(place, "bob", *words.split()).output
+        for words in ("run 4", "run 4 --json", "show --user grace", "runs --user grace", "runs --all grace", "code 4")
+    }
+    for words, text in outputs.items():
+        others = set(re.findall("ada|agent-a|grace", text)) - set(words.split())
+        assert not others, (words, text)
+    assert [run["id"] for run in read(place, "bob", "runs", "--user", first[1])] == [4]
+    assert [rank["rank"] for rank in read(place, "bob", "show", "--user", first[1])["ranks"]] == [1]
+    assert "grace was here" in call(place, ADMIN, "run", "4").stdout
+    assert "you see the names" in call(place, ADMIN, "show", "course").stdout
+    key = place.board.context.store.boards.pseudonym_key()
+    for words in ("update course --history --json", "task course --json", "update course --gpu CPU --json"):
+        assert key not in call(place, ADMIN, *words.split()).output
+    update(place, "--named")
+    assert [user for _, user, _ in rows(place, "bob")] == ["grace", "ada", "bob"]
+    update(place, "--anonymous")
+    assert rows(place, "bob")[0] == first
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--freeze", "soon"), 'invalid freeze "soon"'),
+        (("--freeze", "-x"), 'invalid freeze "-x"'),
+        (("--freeze", "-24h", "--deadline", "none"), "a board without a deadline has no time before it"),
+    ],
+)
+def test_freeze_at_no_time_is_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    done = call(board(tmp_path), ADMIN, "update", "course", *words)
+    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
