@@ -20,7 +20,7 @@ SHOWN = (
 SHOWN_IN_THE_EVENING = (
     "Ready: double on H100 and A100, mode test: 2 jobs.",
     "Cancel 2 runs: ",
-    "watching: save the file to test it",
+    "watching: save the file to submit it",
     "Second place on H100",
     "First place on H100",
     "took first place on double, H100",
@@ -31,7 +31,7 @@ SHOWN_OF_A_HELD_GPU = (
     "Failed: wrong value",
     "Passed: 2 tests.",
     " on H100: ",
-    "watching: save the file to test it",
+    "watching: save the file to submit it",
     "H100 held",
     "Runner 1: release requested",
 )
