@@ -95,6 +95,17 @@ def test_members_of_a_closed_board_are_told_too(place: Told) -> None:
     assert [(each["board"], each["closed"]) for each in place.notices()] == [("course", True)]
 
 
+def test_notices_tell_nothing_after_a_freeze_and_no_name_of_an_anonymous_board(place: Told) -> None:
+    created(place.board, "vectoradd_py", "frozen", RequestedOptions(deadline="+1d", freeze="2026-04-01"))
+    created(place.board, "vectoradd_py", "nameless", RequestedOptions(anonymous=True))
+    for task in ("frozen", "nameless"):
+        place.passed("bob", 4e-6, task=task)
+    place.poll()
+    (notice,) = place.notices()
+    assert re.match("user [0-9a-f]{8} took first place on nameless", notice["text"])
+    assert "bob" not in str(notice)
+
+
 @pytest.mark.slow
 def test_killed_poll_tells_each_event_once(place: Told) -> None:
     for score, user in enumerate(("cyd", "bob", "eve"), 1):
