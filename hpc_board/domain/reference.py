@@ -16,10 +16,11 @@ class Speedup(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """The time of the reference on one GPU: the median over the `runs` that were ranked, each by the ranking rule.
+    """The time of the reference on one GPU: the median over the users of the medians of their ranked runs.
 
-    `low_s` and `high_s` are two of these times, which enclose the median in 8 of 10 cases however the times are
-    distributed (order statistics); None below RUNS_FOR_INTERVAL.
+    There are `runs` in all, each with a time by the ranking rule. `low_s` and `high_s` are two of the users' medians,
+    or of the times of a single user, which enclose the median in 8 of 10 cases however these are distributed (order
+    statistics); None below RUNS_FOR_INTERVAL of them.
     """
 
     median_s: float
@@ -36,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
         """Return the speedup of a score; it has bounds if the score has them.
 
         Score and reference are independent, so the distances of their bounds add up as squares of logarithms. Below
-        RUNS_FOR_INTERVAL runs they are those of the score alone.
+        RUNS_FOR_INTERVAL they are those of the score alone.
         """
         ratio = self.median_s / score_s
         if interval is None:

@@ -58,8 +58,15 @@ SELECT submissions.task, submissions.task_version, runs.gpu, results.reference_s
  WHERE runs.submission = ? AND results.reference_s IS NOT NULL
 """
 
-_SORTED_TIMES = f"""
-SELECT reference_s FROM reference_times WHERE {ON_BOARD} ORDER BY reference_s LIMIT :limit OFFSET :offset
+_REFERENCE_OF_USERS = f"""
+WITH placed AS (
+    SELECT submissions.user, reference_s,
+           ROW_NUMBER() OVER (PARTITION BY submissions.user ORDER BY reference_s) AS place,
+           COUNT(*) OVER (PARTITION BY submissions.user) AS runs
+      FROM (SELECT reference_s, run FROM reference_times WHERE {ON_BOARD}) AS times
+     CROSS JOIN runs ON runs.id = times.run
+     CROSS JOIN submissions ON submissions.id = runs.submission)
+SELECT AVG(reference_s) AS median_s, runs FROM placed WHERE place IN ((runs + 1) / 2, runs / 2 + 1) GROUP BY user
 """  # noqa: S608 - our names
 
 _TIME_COLUMNS = ("task", "task_version", "gpu", "reference_s", "run")
@@ -249,19 +256,20 @@ def enter_reference(db: Database, run: int) -> None:
 
 
 def _choose_reference(db: Database, board: BoardKey) -> None:
+    """Compute the reference of a board anew: a user with many runs counts as much as one with a single run."""
     # Reading the standings needs no statistics.
     import statistics
 
-    from hpc_board.model.measurement import quantile_places
+    from hpc_board.model.measurement import median_interval
 
     given = board._asdict()
     db.delete("board_references", ON_BOARD, given)
-    count = db.count("reference_times", ON_BOARD, given)
-    if not count:
+    of_users = list(db.query(_REFERENCE_OF_USERS, given))
+    if not of_users:
         return
-    # The places are symmetric, so that the median of the times between them is that of all.
-    low, high = quantile_places(count, 0.5)
-    span = {**given, "limit": high - low + 1, "offset": low}
-    times = [row["reference_s"] for row in db.query(_SORTED_TIMES, span)]
-    bounds = {"low_s": times[0], "high_s": times[-1]} if count >= RUNS_FOR_INTERVAL else {}
-    db.insert("board_references", {**given, "median_s": statistics.median(times), "runs": count, **bounds})
+    times = [row["median_s"] for row in of_users]
+    if len(times) == 1:
+        times = [row["reference_s"] for row in db.rows("reference_times", ON_BOARD, given)]
+    low_s, high_s = median_interval(times) if len(times) >= RUNS_FOR_INTERVAL else (None, None)
+    columns = {"median_s": statistics.median(times), "low_s": low_s, "high_s": high_s}
+    db.insert("board_references", {**given, **columns, "runs": sum(row["runs"] for row in of_users)})

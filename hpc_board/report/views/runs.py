@@ -134,9 +134,10 @@ class ReferenceView(View, frozen=True):
     """The reference of a board: the one time to which the speedups there are relative."""
 
     median_s: Seconds
-    """the median time of the task's reference, by the ranking rule, over all ranked runs that passed"""
+    """the time of the task's reference, by the ranking rule: the median over the users of the medians of their passing
+    ranked runs"""
     low_s: Seconds | None
-    """the lower bound of its 80 % confidence interval; `null` below four runs"""
+    """the lower bound of its 80 % confidence interval; `null` below four users, or four runs of a single user"""
     high_s: Seconds | None
     """its upper bound"""
     runs: int

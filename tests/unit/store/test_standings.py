@@ -304,7 +304,7 @@ def reference(store: Store) -> Reference | None:
     return found
 
 
-def test_the_reference_is_the_median_of_all_ranked_runs_whoever_leads(path: Path, store: Store) -> None:
+def test_the_reference_is_the_median_of_all_users_whoever_leads(path: Path, store: Store) -> None:
     assert reference(store) is None
     timed(store, "ada", 2.0, None)
     assert reference(store) is None
@@ -315,18 +315,28 @@ def test_the_reference_is_the_median_of_all_ranked_runs_whoever_leads(path: Path
     timed(store, "bob", 3.0, 6.2)
     assert reference(store) == Reference(6.2, 3)
     timed(store, "bob", 3.0, 6.1)
+    assert reference(store) == Reference(6.15, 4)
+    timed(store, "cyd", 3.0, 6.15)
     found = reference(store)
-    assert found == Reference(6.15, 4, 6.0, 8.0)
+    assert found == Reference(6.15, 5, 6.0, 8.0)
     speedup = store.runs.get(mine.id).speedup
     assert speedup is not None
     assert speedup.ratio == pytest.approx(3.075)
     assert [speedup.low, speedup.high] == pytest.approx([2.787, 4.067], abs=1e-3)
     store.moderation.remove([leader.submission], "root", NOON, "")
-    assert reference(store) == Reference(6.1, 3)
+    assert reference(store) == Reference(6.15, 4)
     store.moderation.readmit([leader.submission], "root", NOON, "")
     with opened(path) as db:
         ranking.readmit(db, leader.submission)
     assert reference(store) == found
+
+
+def test_a_user_with_many_runs_moves_the_reference_no_more_than_another(store: Store) -> None:
+    for user, time_s in (("ada", 6.0), ("bob", 6.1), ("cyd", 6.2), ("dee", 6.3), ("eve", 6.4)):
+        timed(store, user, 1.0, time_s)
+    for time_s in (9.0, 9.1, 9.2, 9.3):
+        timed(store, "eve", 1.0, time_s)
+    assert reference(store) == Reference(6.2, 9, *median_interval([6.0, 6.1, 6.2, 6.3, 9.1]))
 
 
 def test_the_reference_of_many_runs_has_the_median_and_the_bounds_of_all_their_times(store: Store) -> None:
