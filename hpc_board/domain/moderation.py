@@ -122,12 +122,12 @@ class Limits(msgspec.Struct, frozen=True):
         return self.user, self.role, self.per
 
     @property
-    def is_of_all(self) -> bool:
+    def applies_to_all(self) -> bool:
         """Return whether it is neither for one user nor for a role."""
         return not self.user and self.role is None
 
     @property
-    def are_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether neither category has a limit."""
         return self.ranked is None and self.other is None
 
@@ -171,7 +171,7 @@ def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limit
             for category in Category
         )
         found.append(Limits(ranked, other, period))
-    return tuple(each for each in found if not each.are_none)
+    return tuple(each for each in found if not each.is_empty)
 
 
 class GpuLimit(msgspec.Struct, frozen=True):

@@ -166,7 +166,7 @@ def detail_text(decision: Decision) -> str:
         if decision.kind == EVERYTHING:
             return gpu_limit_text(GpuLimit.from_json(decision.detail))
         limits = Limits.from_json(decision.detail)
-        return limits_text([limits]) if limits.is_of_all else f"{whose_text(limits)}: {limits_text([limits])}"
+        return limits_text([limits]) if limits.applies_to_all else f"{whose_text(limits)}: {limits_text([limits])}"
     except (ValueError, RecursionError):
         return one_line(decision.detail)
 

@@ -270,7 +270,7 @@ def _result_blocks(
             Tone.UNSURE,
         )
     peak, processors = device_peak(result), processors_of(result)
-    own_eval, told = _by_own_eval(result), _alike(result) > 1
+    own_eval, told = _by_own_eval(result), _same_failures(result) > 1
     yield from _case_blocks(run, cases, own_eval=own_eval, peak=peak, processors=processors, told=told, best=best)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
@@ -420,7 +420,7 @@ def _passed_counts(result: Result) -> str:
 def _failed_text(run: Run, result: Result) -> str:
     line = telling_line(result.message, 2000)
     cause = cause_first(line)
-    more = f" and {alike - 1} more" if (alike := _alike(result)) > 1 and cause != line else ""
+    more = f" and {same - 1} more" if (same := _same_failures(result)) > 1 and cause != line else ""
     message = f"{raised_at(run, result)}{cause}{more}"
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
@@ -471,7 +471,7 @@ def _sameness(case: Case) -> tuple[Any, ...]:
     return (case.verdict, telling_line(case.message)) if failed else (case.index,)
 
 
-def _alike(result: Result) -> int:
+def _same_failures(result: Result) -> int:
     """Return the number of the failed cases if they failed alike, else 0."""
     failed = [case for case in result.cases if case.verdict is not Verdict.PASS]
     return len(failed) if len({_sameness(case) for case in failed}) == 1 else 0

@@ -99,7 +99,7 @@ def limits(db: Database, task: str | None = None) -> list[tuple[Decision, Limits
         decision = decoded(Decision, row)
         each = _limits_in(decision)
         found[decision.subject, each.subject] = decision, each
-    in_force = [pair for pair in found.values() if not pair[1].are_none]
+    in_force = [pair for pair in found.values() if not pair[1].is_empty]
     return sorted(in_force, key=_place)
 
 

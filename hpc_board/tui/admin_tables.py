@@ -174,7 +174,7 @@ def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
 
 
 def _short(limits: Sequence[Limits]) -> str:
-    of_all = [each for each in limits if each.is_of_all]
+    of_all = [each for each in limits if each.applies_to_all]
     more = "+" if len(limits) > len(of_all) else ""
     if not of_all:
         return more

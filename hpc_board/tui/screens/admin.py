@@ -525,7 +525,7 @@ class AdminScreen(RunScreen):
 
 def _limit_words(board: BoardState, category: Category) -> str:
     """Return the limits of all users as `limits_of` reads them."""
-    limits = ((each.of(category), each.per) for each in board.limits if each.is_of_all)
+    limits = ((each.of(category), each.per) for each in board.limits if each.applies_to_all)
     return " ".join(f"{limit}/{per}" for limit, per in limits if limit is not None) or "none"
 
 
