@@ -11,7 +11,7 @@ from hpc_board.domain.clock import span_words
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
-from hpc_board.domain.score_interval import full_score_text, wide_interval_text
+from hpc_board.domain.score_interval import RUNS_FOR_INTERVAL, full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, median_text, with_marks
 from hpc_board.domain.user_page import UserPage
 from hpc_board.model.task import ISOLATED
@@ -125,15 +125,17 @@ class Line(msgspec.Struct, frozen=True):
         """Return the trust in the time; `own` are the words for a task's own harness."""
         match self.row:
             case Standing() as row:
-                words = (
+                words = [
                     one_line(row.trust),
                     "" if row.harness == ISOLATED else own,
                     "emulated" if row.emulated else "",
-                )
+                    f"confirmed by {row.runs} runs" if row.runs >= RUNS_FOR_INTERVAL else "",
+                ]
             case Mark() as mark:
-                words = (mark_text(mark), "emulated" if mark.emulated else "", "")
-            case Run(remarks=remarks):
-                return f"removed: {one_line(remarks.removal.reason)}" if remarks.removal else "removed"
+                words = [mark_text(mark), "emulated" if mark.emulated else ""]
+            case Run(remarks=remarks) as row:
+                removal = remarks.removal
+                return late_text(row.late_seconds) if removal is None else f"removed: {one_line(removal.reason)}"
         return ", ".join(filter(None, words))
 
     @property

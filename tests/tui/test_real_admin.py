@@ -72,9 +72,8 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         assert found == [("course", 5, "hour"), ("course", 20, "day")]
         await press(pilot, "R")
         await until(pilot, lambda: isinstance(front(app), AskLines))
-        await press(pilot, "enter", "enter")
+        await press(pilot, "enter", "enter", "enter")
         await until(pilot, lambda: "no standings on course at an earlier version" in text_of(app))
-
         await press(pilot, "escape")
         await until(pilot, lambda: isinstance(front(app), AdminScreen))
         await press(pilot, "2", "slash", *"eve", "enter", "B", "enter", "enter")
@@ -86,7 +85,10 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await press(pilot, "B")
         await decided(pilot, "enter")
         await until(pilot, lambda: "until" not in text_of(app))
-        await press(pilot, "enter", "X")
+        await press(pilot, "enter", "R")
+        await until(pilot, lambda: isinstance(front(app), Confirm))
+        assert "Send 3 ranked runs for vectoradd_py under your account? Users: eve." in asked(app)
+        await press(pilot, "escape", "X")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
         assert [row.user for row in admin.standings.pages(eve.task, [eve.gpu])[0].rows] == ["bob"]
@@ -111,8 +113,20 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await until(pilot, lambda: app.screen.query_one("#log-grid", Grid).row_count == 2)
 
 
-async def test_the_best_runs_of_the_version_before_are_planned_and_sent_after_a_yes(tmp_path: Path) -> None:
+def asked(app: BoardApp) -> str:
+    """The texts of the dialog in front."""
+    return " ".join(str(each.content) for each in app.screen.query(Static))
+
+
+@pytest.mark.parametrize(("version", "runs"), [("previous", 1), ("present", 3)])
+async def test_the_best_runs_of_a_version_are_planned_and_sent_after_a_yes(
+    tmp_path: Path, version: str, runs: int
+) -> None:
     place = recorded(tmp_path)
+    definition = place.folder / "tasks" / "narrow" / "task.yml"
+    benchmarked = definition.read_text() + "benchmarks: [{size: 1}]\n"
+    if version == "present":
+        definition.write_text(benchmarked)
     sent = [
         place.add(
             result=result_of(Verdict.PASS, timed_case()),
@@ -124,18 +138,19 @@ async def test_the_best_runs_of_the_version_before_are_planned_and_sent_after_a_
         )
         for user, score_s, code in (("eve", 1e-6, b"import torch\n"), ("bob", 2e-6, b"\xff"))
     ]
-    definition = place.folder / "tasks" / "narrow" / "task.yml"
-    definition.write_text(definition.read_text() + "benchmarks: [{size: 1}]\n")
+    definition.write_text(benchmarked)
     board = Board(config.load(place.settings, {}))
     app = BoardApp(lambda: board, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "slash", *"narrow", "enter", "R", "ctrl+u", "0", "enter", "enter")
+        await press(pilot, "A", "slash", *"narrow", "enter", "R", "ctrl+u", "0", "enter", "enter", "enter")
         await until(pilot, lambda: "invalid number of users '0'. Use a number from 1 to 10000." in text_of(app))
-        await press(pilot, "ctrl+u", *"10", "enter", "enter")
+        await press(pilot, "ctrl+u", *"10", "enter", "enter", "ctrl+u", *"now", "enter")
+        await until(pilot, lambda: "invalid version 'now'. Use previous or present." in text_of(app))
+        await press(pilot, "enter", "enter", "ctrl+u", *version, "enter")
         await until(pilot, lambda: isinstance(front(app), Confirm))
-        shown = " ".join(str(each.content) for each in app.screen.query(Static))
-        assert "Send 1 ranked runs for narrow under your account? Users: eve." in shown
+        shown = asked(app)
+        assert f"Send {runs} ranked runs for narrow under your account? Users: eve." in shown
         assert f"Skipped: submission {sent[1].submission}: " in shown
         await press(pilot, "escape")
         assert len(board.runs.list(everyone=True)) == 2

@@ -15,7 +15,17 @@ from hpc_board.board import Board
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Category, Decision, Limits, Period, limits_of
+from hpc_board.domain.moderation import (
+    BOARD,
+    CONFIRMING_RUNS,
+    SUBMISSION,
+    USER,
+    Category,
+    Decision,
+    Limits,
+    Period,
+    limits_of,
+)
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.user_board import BoardRequest
@@ -41,7 +51,7 @@ _FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
 _ACTIONS = {
     "boards": ("visibility", "deadline", "stop", "limits", "rerun_best"),
     "people": ("ban",),
-    "runs": ("remove", "code", "mark", "standings", "trend", "copy", "note"),
+    "runs": ("rerun_best", "remove", "code", "mark", "standings", "trend", "copy", "note"),
     "log": (),
 }
 """The actions of each page."""
@@ -57,6 +67,7 @@ _DECISION = "decision"
 """The subject of all decisions, of which one is open at a time."""
 
 _RERUN_USERS = 100
+_PREVIOUS, _PRESENT = "previous", "present"
 _RERUN_USERS_MAX = 10_000
 _SKIPPED_SHOWN_MAX = 3
 """The most skipped submissions whose reasons are shown."""
@@ -71,8 +82,7 @@ class _Reruns(NamedTuple):
     """Planned reruns, and the choices of their plan."""
 
     task: str
-    top: int
-    gpus: tuple[str, ...]
+    choices: Mapping[str, Any]
     candidates: Sequence[RerunCandidate]
 
 
@@ -82,7 +92,7 @@ class AdminScreen(RunScreen):
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("visibility", "deadline", "stop", "limits"),
-        binding("rerun", "Rerun the best submissions of the previous version", action="rerun_best", id="admin.rerun"),
+        binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
         *bindings("ban", "remove", "code", "mark", "standings", "trend", "note", "filter", "sort", "reverse"),
         USER_KEY,
         binding("copy"),
@@ -151,8 +161,8 @@ class AdminScreen(RunScreen):
                 again(f"{error.message.rstrip('.')}. {error.hint}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
-        if elsewhere or (action == "stop" and not self._is_admin):
+        elsewhere = any(action in actions for actions in _ACTIONS.values())
+        if (elsewhere and action not in _ACTIONS[self._page]) or (action == "stop" and not self._is_admin):
             return False
         if action == "user" and self._page == "boards":
             return False
@@ -285,19 +295,28 @@ class AdminScreen(RunScreen):
         )
 
     def action_rerun_best(self) -> None:
-        board = self._selected
-        if not isinstance(board, BoardState):
+        selected = self._selected
+        if isinstance(selected, Run) and self._is_free():
+            choices = {"submissions": (selected.submission,), "confirm": True}
+            self.ask(_DECISION, partial(self._planned, selected.task, choices), self._ask_to_rerun)
+        if not isinstance(selected, BoardState):
             return
-        name = board.name
+        name = selected.name
 
         def plan(lines: tuple[str, ...]) -> _Reruns:
-            top = _users_of(lines[0])
             gpus = tuple(word for word in lines[1].replace(",", " ").split() if word.lower() != "all")
-            return _Reruns(name, top, gpus, self.board.submissions.rerun_plan(name, top=top, gpus=gpus))
+            return self._planned(name, {"top": _users_of(lines[0]), "gpus": gpus, "confirm": _confirms(lines[2])})
 
-        lines = [Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True), Line("GPUs", "all")]
-        question = f"Rerun the best submissions to the previous version of {name}?"
+        lines = [
+            Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True),
+            Line("GPUs", "all"),
+            Line("Version", _PREVIOUS, f"{_PREVIOUS}, or {_PRESENT} to confirm its scores", needed=True),
+        ]
+        question = f"Rerun the best submissions to {name}, or confirm those of the present version?"
         self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun)
+
+    def _planned(self, task: str, choices: Mapping[str, Any]) -> _Reruns:
+        return _Reruns(task, choices, self.board.submissions.rerun_plan(task, **choices))
 
     def _ask_to_rerun(self, reruns: _Reruns) -> None:
         sent = [each for each in reruns.candidates if each.source is not None]
@@ -307,13 +326,13 @@ class AdminScreen(RunScreen):
             self.notify(words, title="No reruns", markup=False)
             return
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
-        jobs = sum(len(each.gpus) for each in sent)
+        jobs = sum(len(each.gpus) for each in sent) * (CONFIRMING_RUNS if reruns.choices["confirm"] else 1)
         more = f" Skipped: {_first_of(left)}." if left else ""
         question = f"Send {jobs} ranked runs for {reruns.task} under your account? Users: {users}.{more}"
 
         def send() -> str:
             chosen = [each.submission.id for each in sent]
-            return _sent_words(self.board.submissions.rerun(reruns.task, chosen, top=reruns.top, gpus=reruns.gpus))
+            return _sent_words(self.board.submissions.rerun(reruns.task, chosen, **reruns.choices))
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
@@ -534,6 +553,12 @@ def _users_of(text: str) -> int:
         hint = f"Use a number from 1 to {_RERUN_USERS_MAX}."
         raise InputError(f"invalid number of users {one_line(text, 40)!r}.", hint=hint)
     return int(text)
+
+
+def _confirms(text: str) -> bool:
+    if text.strip() not in (_PREVIOUS, _PRESENT):
+        raise InputError(f"invalid version {one_line(text, 40)!r}.", hint=f"Use {_PREVIOUS} or {_PRESENT}.")
+    return text.strip() == _PRESENT
 
 
 def _first_of(left: Sequence[str]) -> str:
