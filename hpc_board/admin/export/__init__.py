@@ -370,8 +370,9 @@ def _csv_cell(value: Value) -> str | int | float:
         case str():
             # A reader of CSV may end at a null.
             text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-            # Some spreadsheets trim a cell before they look at it.
-            risky = text.startswith((*_FORMULA, _MARK)) or text.lstrip().startswith(_FORMULA)
+            # Some spreadsheets drop blanks and invisible characters such as U+FEFF before they look at a cell.
+            first = next((each for each in text if each.isprintable() and not each.isspace()), "")
+            risky = text.startswith((*_FORMULA, _MARK)) or first in _FORMULA
             return _MARK + text if risky else text
     return value
 

@@ -20,6 +20,7 @@ import jinja2
 import pytest
 from click.testing import CliRunner, Result
 
+from hpc_board.admin.export import write_csv
 from hpc_board.admin.export.columns import (
     COLUMNS as TABLE_COLUMNS,
 )
@@ -192,6 +193,13 @@ def test_spaces_before_a_formula_hide_it_from_nobody(board: Recorded) -> None:
     passed(board, 1e-3, code=b"\n =1+1")
     (row,) = read_csv(call(board, "--format", "csv", "--with-code").stdout)
     assert row["code"] == "'\n =1+1"
+
+
+@pytest.mark.parametrize("text", ["\ufeff=1", "\u200b+1", " \u2060@SUM(A1)"])
+def test_invisible_characters_before_a_formula_hide_it_from_nobody(text: str) -> None:
+    sink = io.BytesIO()
+    write_csv(sink, [("name",), (text,)])
+    assert sink.getvalue().decode() == f"name\n'{text}\n"
 
 
 def test_numbers_are_no_formulas(board: Recorded) -> None:
