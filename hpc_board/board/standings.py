@@ -18,8 +18,8 @@ from hpc_board.domain.grading import (
     Overall,
     PointsRule,
     TaskGrade,
-    best_result,
-    board_results,
+    best_results,
+    late_results,
     overall_rows,
     points_rule,
     scoring,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from hpc_board.board.context import Context
     from hpc_board.domain.comparison import LeaderRun
     from hpc_board.domain.feed import FeedEntry
-    from hpc_board.store.standings import Submitter
 
 _NEWEST_RUNS = 10
 """The number of runs on a user's page."""
@@ -61,12 +60,12 @@ class Standings:
         self._tasks = tasks
         self._runs = runs
 
-    def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
-        """Return the user's passing ranked runs on this leaderboard that an admin removed, newest first.
+    def uncounted(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
+        """Return the user's passing ranked runs on this leaderboard that were removed or are late, newest first.
 
         `version` is a full version of the task; None is the present one.
         """
-        return self._context.store.standings.removed_runs(
+        return self._context.store.standings.uncounted(
             task, version or self._tasks.get(task).version, self._context.gpu(gpu).name, self._context.user
         )
 
@@ -157,7 +156,7 @@ class Standings:
 
         Without members, they are those of the boards, and all users with submissions to them; without `tasks`, the
         boards that users created and that this one manages. On a task with several of `gpus` the one with the most
-        points counts, by the rule `points`. At most `limit` users, by name.
+        points counts, by the rule `points`. The users are in the order of their names.
 
         Raises:
             InputError: the rule, a member or a group is invalid, or no board is left.
@@ -169,12 +168,8 @@ class Standings:
         if not chosen:
             raise InputError("you have no boards to grade.", hint="`--task NAME` grades a task of the settings.")
         self._context.require_manager(chosen, "grade submissions")
-        found = [self._tasks.get(name) for name in chosen]
-        submitters = {
-            task.name: {each.user: each for each in self._context.store.standings.submitters(task.name, task.version)}
-            for task in found
-        }
-        known = {user for of_task in submitters.values() for user in of_task}
+        by_task = {name: self._task_grades(self._tasks.get(name), gpus, rule) for name in chosen}
+        known = {user for of_task in by_task.values() for user in of_task}
         if members:
             users = self._expanded(listed(members), known)
         else:
@@ -184,19 +179,42 @@ class Standings:
             users = known | self._expanded([name for name in of_boards if name not in unknown], known)
         results = self._results(found, gpus)
         rows = []
-        for user in sorted(users)[:limit]:
-            graded = [
-                _task_grade(task.name, results.get(user, {}).get(task.name, ()), submitters[task.name].get(user), rule)
-                for task in found
-            ]
+        for user in sorted(users):
+            graded = tuple(of_task.get(user) or TaskGrade(task) for task, of_task in by_task.items())
             earned = None if rule is None else total([each.points for each in graded if each.points is not None])
             rows.append(Grade(user, tuple(graded), earned))
         return Grades(tuple(chosen), tuple(rows))
 
-    def competitions(self) -> tuple[str, ...]:
-        """Return the names of the competitions with a visible leaderboard."""
-        terms = (board.options.competition for board in self._context.editor.visible())
-        return tuple(sorted({each.name for each in terms if each is not None}))
+    def _task_grades(self, task: Task, gpus: Sequence[str], rule: PointsRule | None) -> dict[str, TaskGrade]:
+        """Return the results on a task of each user with submissions."""
+        pages = self._whole_pages(task, gpus)
+        best, late = best_results(task.name, pages, rule), late_results(pages)
+        sent = {each.user: each for each in self._context.store.standings.submitters(task.name, task.version)}
+        return {
+            user: TaskGrade(
+                task.name,
+                best.get(user),
+                late.get(user),
+                None if rule is None or user not in best else rule.of(best[user]),
+                sent[user].first_pass_at if user in sent else None,
+                sent[user].last_submitted_at if user in sent else None,
+            )
+            for user in {*sent, *best, *late}
+        }
+
+    def _whole_pages(self, task: Task, gpus: Sequence[str] = ()) -> Sequence[Page]:
+        """Return all rows of the leaderboards of a task, on each of `gpus` or on all."""
+        allowed = [gpu.name for gpu in allowed_gpus(task, self._context.settings.gpus)]
+        chosen = {self._context.gpu(name).name for name in gpus}
+        return self.pages(task.name, [name for name in allowed if not gpus or name in chosen])
+
+    def competitions(self) -> dict[str, tuple[str, ...]]:
+        """Return the competitions with visible leaderboards by name, each with the names of these."""
+        found: dict[str, tuple[str, ...]] = {}
+        for board in self._context.editor.visible():
+            if (terms := board.options.competition) is not None:
+                found[terms.name] = (*found.get(terms.name, ()), board.name)
+        return dict(sorted(found.items()))
 
     def overall(self, competition: str, *, limit: int | None = None) -> Overall:
         """Return the overall standings of a competition over its visible leaderboards: at most `limit` rows.
@@ -220,16 +238,9 @@ class Standings:
         terms = max(boards, key=lambda board: board.change.id).options.competition
         assert terms is not None  # noqa: S101 - the boards were selected by their competition
         rules = scoring(terms.score, terms.points)
-        results = {
-            user: {
-                task: best
-                for task, of_task in of_user.items()
-                if (best := best_result(of_task, rules.points)) is not None
-            }
-            for user, of_user in self._results([board.task for board in boards]).items()
-        }
-        tasks = tuple(board.name for board in boards)
-        rows = overall_rows(results, tasks, rules)
+        results = [best_results(board.name, self._whole_pages(board.task), rules.points) for board, _ in boards]
+        rows = overall_rows(results, rules)
+        tasks = tuple(board.name for board, _ in boards)
         return Overall(terms.name, terms.title, rules, tasks, rows[:limit], len(rows))
 
     def _expanded(self, names: Collection[str], known: Collection[str]) -> set[str]:
@@ -310,19 +321,6 @@ class Standings:
     def placing_each(self, runs: Sequence[int]) -> tuple[Placing | None, ...]:
         """Return the effect of each of these runs, as `placing` does."""
         return tuple(self.placing(self._runs.get(number)) for number in runs)
-
-
-def _task_grade(
-    task: str, results: Sequence[BoardResult], submitter: "Submitter | None", rule: PointsRule | None
-) -> TaskGrade:
-    best = best_result(results, rule)
-    return TaskGrade(
-        task,
-        best,
-        None if best is None or rule is None else rule.of(best),
-        None if submitter is None else submitter.first_pass_at,
-        None if submitter is None else submitter.last_submitted_at,
-    )
 
 
 def leader_of(board: "Board", run: Run, result: Result | None, placing: Placing | None = None) -> "LeaderRun | None":

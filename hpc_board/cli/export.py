@@ -24,7 +24,7 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
-from hpc_board.domain.export import FORMATS, HTML, JSON, PARQUET, RUNS, TABLE_FORMATS, TABLES
+from hpc_board.domain.export import CSV, FORMATS, HTML, JSON, OVERALL, PARQUET, RUNS, TABLE_FORMATS, TABLES
 from hpc_board.domain.origin import By
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
@@ -59,6 +59,11 @@ class Since(click.ParamType[datetime]):
             )
 
 
+_output = click.option(
+    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE instead of stdout (`-`)."
+)
+
+
 def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Return the decorator of a command that exports a table in one of these formats."""
     options = (
@@ -68,16 +73,9 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
             type=click.Choice(TABLES),
             default=RUNS,
             show_default=True,
-            help="Table: the runs, their cases, the samples of these, or the tasks.",
+            help="Table: the runs, their cases, the samples of these, the tasks, or the overall standings.",
         ),
-        click.option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            default="-",
-            type=PATH_OR_NAME,
-            help="Write to FILE instead of stdout (`-`).",
-        ),
+        _output,
         tasks_option("Only this task; may be repeated."),
         gpus_option("Only this GPU; comma-separated or repeated."),
         click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h."),
@@ -164,7 +162,7 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
 @command(
     "hpc-board admin grades --member @course",
     "hpc-board admin grades --task week1 --task week2 --points '1x: 50, 2x: 80, 4x: 100'",
-    "hpc-board admin grades --member @course --points '1: 25, 3: 15, 10: 5' --csv grades.csv",
+    "hpc-board admin grades --member @course --points '1: 25, 3: 15, 10: 5' --format csv -o grades.csv",
 )
 @click.option(
     "--member",
@@ -178,9 +176,8 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
 @click.option(
     "--points", metavar="RULE", default="", help="Points by speedup, '1x: 50, 2x: 80', or rank, '1: 25, 3: 15'."
 )
-@click.option(
-    "--csv", "file", metavar="FILE", type=PATH_OR_NAME, help="Write a CSV file with a row for each user; `-` is stdout."
-)
+@click.option("--format", "form", type=click.Choice([CSV]), help="A table with a row for each user.")
+@_output
 @force_option
 def grades(
     open_: Open,
@@ -189,31 +186,32 @@ def grades(
     tasks: tuple[str, ...],
     gpus: tuple[str, ...],
     points: str,
-    file: str | None,
+    form: str | None,
+    output: str,
     force: bool,
     as_json: bool,
 ) -> None:
     """List the results of users on tasks, and their points.
 
     Each user has a row, also without a passing run: the best ranked run on each task with its speedup over the
-    reference, the first pass and the last submission. A rule such as '1x: 50, 2x: 80, 4x: 100' gives points
-    for the last threshold that the speedup reaches, '1: 25, 3: 15' for the rank; 'pass: 20' is the least for a
-    passing run. Points that depend on noise are marked. Creators may grade their own boards.
+    reference, the best late one, the first pass and the last submission. A rule such as '1x: 50, 2x: 80, 4x: 100'
+    gives points for the last threshold that the speedup reaches, '1: 25, 3: 15' for the rank; 'pass: 20' is the least
+    for a passing run. Points that depend on noise are marked. Creators may grade their own boards.
     """
     from hpc_board.admin.export import write_csv
 
     board = open_()
     refresh(board)
     found = board.standings.grades(members, tasks=tasks, gpus=listed(gpus), points=points)
-    if file is None:
+    if form is None and output == "-":
         print_found(view_of(GradesView, found), *grades_report(found), as_json=as_json)
-    elif file == "-":
+    elif output == "-":
         write_csv(sys.stdout.buffer, grade_rows(found))
         sys.stdout.buffer.flush()
     else:
-        with new_file(Path(file), force=force, most=0o600) as sink:
+        with new_file(Path(output), force=force, most=0o600) as sink:
             count = write_csv(sink, grade_rows(found))
-        remark(f"{file} has {count_text(count, 'user')}.")
+        remark(f"{output} has {count_text(count, 'user')}.")
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

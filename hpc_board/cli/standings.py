@@ -183,7 +183,7 @@ def show_personal(
     """Show your passing ranked runs of a task on each GPU.
 
     They are ranked among themselves, best first; the best one counts on the board. Runs removed by an admin follow,
-    with the reason.
+    with the reason, and late ones.
     """
     board = open_()
     chosen = _gpu_names_of(board, name, gpus)
@@ -265,8 +265,8 @@ def _require_known(board: Board, user: str) -> None:
 
 def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, as_json: bool) -> None:
     task = board.tasks.get(name).name
-    removed = {
-        page.gpu: board.standings.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
+    uncounted = {
+        page.gpu: board.standings.uncounted(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
     }
     if as_json:
         from hpc_board.report.views import views_of
@@ -274,7 +274,14 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
         from hpc_board.report.views.standings import OwnPageView, OwnStandingsView, PageView, StandingsView
 
         if rows is Rows.OWN:
-            own = [OwnPageView.of(page, removed=views_of(RemovedRunView, removed[page.gpu])) for page in pages]
+            own = []
+            for page in pages:
+                removed, late = (
+                    [run for run in uncounted[page.gpu] if (run.remarks.removal is None) is is_late]
+                    for is_late in (False, True)
+                )
+                views = {"removed": views_of(RemovedRunView, removed), "late": views_of(LateRunView, late)}
+                own.append(OwnPageView.of(page, **views))
             print_json(OwnStandingsView(task=task, boards=own))
         else:
             print_json(StandingsView(task=task, boards=[PageView.of(page) for page in pages]))
@@ -294,10 +301,10 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
             more=" ".join(more),
             now=table_time(),
         )
-        if removed[page.gpu]:
-            from hpc_board.report.moderation import removed_blocks
+        if uncounted[page.gpu]:
+            from hpc_board.report.moderation import uncounted_blocks
 
-            blocks += removed_blocks(removed[page.gpu])
+            blocks += uncounted_blocks(uncounted[page.gpu])
     print_blocks(*blocks)
 
 

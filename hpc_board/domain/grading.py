@@ -2,14 +2,15 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
+from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Page, Standing
+from hpc_board.domain.standing import Mark, Page, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.score import score_of
 from hpc_board.model.task import Ranking
@@ -147,11 +148,20 @@ class Overall(msgspec.Struct, frozen=True):
     total: int
 
 
+class LateResult(msgspec.Struct, frozen=True):
+    """The best late run of a user on one leaderboard, which has no rank and no points."""
+
+    gpu: str
+    mark: Mark
+    speedup: float | None = None
+
+
 class TaskGrade(msgspec.Struct, frozen=True):
-    """A user's result on a task: None without a passing ranked run; with the times of their submissions."""
+    """A user's result on a task, and the best late one: None without a passing ranked run; with submission times."""
 
     task: str
     result: BoardResult | None = None
+    late: LateResult | None = None
     points: Estimate | None = None
     first_pass_at: datetime | None = None
     last_submitted_at: datetime | None = None
@@ -253,21 +263,36 @@ def _speedup(page: Page, row: Standing) -> Estimate | None:
     return None if found is None else Estimate(found.ratio, found.low or found.ratio, found.high or found.ratio)
 
 
-def best_result(results: Sequence[BoardResult], rule: PointsRule | None) -> BoardResult | None:
+def best_results(task: str, pages: Iterable[Page], rule: PointsRule | None) -> dict[str, BoardResult]:
+    """Return the result of each user that counts for a task, of pages with all rows of its leaderboards."""
+    found: dict[str, list[BoardResult]] = {}
+    for page in pages:
+        for user, result in board_results(task, page).items():
+            found.setdefault(user, []).append(result)
+    return {user: best_result(results, rule) for user, results in found.items()}
+
+
+def late_results(pages: Iterable[Page]) -> dict[str, LateResult]:
+    """Return the late run of each user with the highest speedup, or without any the fastest one."""
+    late = [LateResult(page.gpu, mark, ratio_of(page.speedup(mark))) for page in pages for mark in page.late]
+    late.sort(key=lambda each: (each.speedup or 0.0, -each.mark.score_s))
+    return {each.mark.name: each for each in late}
+
+
+def best_result(results: Iterable[BoardResult], rule: PointsRule | None) -> BoardResult:
     """Return the result of a task that counts: on the GPU with the most points, then with the highest speedup."""
 
     def worth(result: BoardResult) -> tuple[float, float, int]:
         points = 0.0 if rule is None else rule.of(result).value
         return points, 0.0 if result.speedup is None else result.speedup.value, -result.rank
 
-    return max(results, key=worth, default=None)
+    return max(results, key=worth)
 
 
-def overall_rows(
-    results: Mapping[str, Mapping[str, BoardResult]], tasks: Sequence[str], scored: Scoring
-) -> tuple[OverallRow, ...]:
-    """Return the overall standings of the users with a result, each with that of each task, the best first."""
-    rows = [_overall_row(user, [of_user.get(task) for task in tasks], scored) for user, of_user in results.items()]
+def overall_rows(results: Collection[Mapping[str, BoardResult]], scored: Scoring) -> tuple[OverallRow, ...]:
+    """Return the overall standings of the users with a result, the best first; `results` has those of each task."""
+    users = {user for of_task in results for user in of_task}
+    rows = [_overall_row(user, [of_task.get(user) for of_task in results], scored) for user in users]
     rows.sort(key=lambda row: (-row.score.value, row.user))
     ranked: list[OverallRow] = []
     for place, row in enumerate(rows, start=1):

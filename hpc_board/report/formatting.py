@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from hpc_board.domain.clock import span_words
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.model.result import WIDE_INTERVAL
@@ -34,10 +35,14 @@ def speedup_text(speedup: float | None) -> str:
 
 def speedup_fact(speedup: Speedup, reference: Reference) -> tuple[str, str]:
     """Return a speedup with its interval and the reference as a fact."""
-    low, high = speedup.low, speedup.high
-    is_wide = low is not None and high is not None and high - low > WIDE_INTERVAL * speedup.ratio
-    bounds = f" ({speedup_text(low)} to {speedup_text(high)})" if is_wide else ""
-    return "speedup", f"{speedup_text(speedup.ratio)}{bounds} over the task's reference, {reference_text(reference)}"
+    text = full_speedup_text(speedup.ratio, speedup.low, speedup.high)
+    return "speedup", f"{text} over the task's reference, {reference_text(reference)}"
+
+
+def full_speedup_text(speedup: float, low: float | None, high: float | None) -> str:
+    """Return a speedup, with its interval if that is wide: "2.31x (2.10x to 2.52x)"."""
+    is_wide = low is not None and high is not None and high - low > WIDE_INTERVAL * speedup
+    return speedup_text(speedup) + (f" ({speedup_text(low)} to {speedup_text(high)})" if is_wide else "")
 
 
 def reference_text(reference: Reference) -> str:
@@ -63,6 +68,11 @@ def span_text(length: timedelta) -> str:
         if seconds < limit:
             return f"{seconds // size} {unit}"
     return f"{seconds // 86400} d"
+
+
+def late_text(seconds: float | None) -> str:
+    """Return the time by which a submission missed its deadline: "late by 2 h"; empty for None."""
+    return "" if seconds is None else f"late by {span_words(seconds)}"
 
 
 def bytes_text(count: int) -> str:

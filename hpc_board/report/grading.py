@@ -1,14 +1,30 @@
 """Grades and the standings of several tasks together, as tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
-from hpc_board.domain.grading import Estimate, Grades, Overall, OverallRow, ScoreKind, Scoring, TaskGrade
+from hpc_board.domain.grading import (
+    BoardResult,
+    Estimate,
+    Grades,
+    LateResult,
+    Overall,
+    OverallRow,
+    TaskGrade,
+)
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Tone, table
-from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text, speedup_tone
-from hpc_board.report.standings import OVERLAPS, OVERLAPS_MEANING
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
+from hpc_board.report.formatting import (
+    count_text,
+    full_speedup_text,
+    late_text,
+    moment_text,
+    score_text,
+    speedup_text,
+    speedup_tone,
+)
+from hpc_board.report.standings import OVERLAPS_MEANING, rank_text
 
 _UNCERTAIN = "Points such as 80 (50 to 100) depend on noise: the interval of the result includes a threshold."
 
@@ -22,12 +38,8 @@ def points_text(points: Estimate | None) -> str:
     return f"{points.value:g}" if points.is_certain else f"{points.value:g} ({points.low:g} to {points.high:g})"
 
 
-def speedup_estimate_text(speedup: Estimate | None) -> str:
-    """Return a speedup with its interval: "2.31x (2.25x to 2.38x)"."""
-    if speedup is None:
-        return ""
-    bounds = f" ({speedup_text(speedup.low)} to {speedup_text(speedup.high)})"
-    return speedup_text(speedup.value) + ("" if speedup.is_certain else bounds)
+def _speedup_text(speedup: Estimate | None) -> str:
+    return "" if speedup is None else full_speedup_text(speedup.value, speedup.low, speedup.high)
 
 
 def grades_report(grades: Grades) -> Iterator[Block]:
@@ -40,10 +52,11 @@ def grades_report(grades: Grades) -> Iterator[Block]:
             rows,
             (Column("USER", flexible=True, least=12), lambda row: one_line(row[0])),
             (Column("POINTS", right=True), lambda row: points_text(row[1].points)) if with_points else None,
-            (Column("SPEEDUP", right=True, toned=True), lambda row: _of_result(row[1], "speedup")),
-            (Column("BEST", right=True), lambda row: _of_result(row[1], "score")),
-            (Column("RANK", right=True), lambda row: _of_result(row[1], "rank")),
-            (Column("GPU", flexible=True, leaves=1), lambda row: _of_result(row[1], "gpu")),
+            (Column("SPEEDUP", right=True, toned=True), _of_result(lambda result: _speedup_text(result.speedup), "-")),
+            (Column("BEST", right=True), _of_result(lambda result: score_text(result.score_s))),
+            (Column("RANK", right=True), _of_result(lambda result: str(result.rank))),
+            (Column("GPU", flexible=True, leaves=1), _of_result(lambda result: one_line(result.gpu))),
+            (Column("LATE", optional=True), lambda row: _late_text(row[1].late)),
             (Column("FIRST PASS", leaves=2), lambda row: moment_text(row[1].first_pass_at)),
             (Column("LAST SUBMISSION", leaves=3), lambda row: moment_text(row[1].last_submitted_at)),
             empty="No members.",
@@ -61,17 +74,15 @@ def grades_report(grades: Grades) -> Iterator[Block]:
         yield Paragraph(_UNCERTAIN, Tone.QUIET)
 
 
-def _of_result(grade: TaskGrade, what: str) -> str:
-    result = grade.result
-    if result is None:
-        return "-" if what == "speedup" else ""
-    texts = {
-        "speedup": speedup_estimate_text(result.speedup),
-        "score": score_text(result.score_s),
-        "rank": str(result.rank),
-        "gpu": one_line(result.gpu),
-    }
-    return texts[what]
+def _of_result(cell: Callable[[BoardResult], str], nothing: str = "") -> Callable[[tuple[str, TaskGrade]], str]:
+    return lambda row: nothing if row[1].result is None else cell(row[1].result)
+
+
+def _late_text(late: LateResult | None) -> str:
+    """Return the speedup, or else the score, of a late run and its delay: "2.31x, late by 3 h"."""
+    if late is None:
+        return ""
+    return f"{speedup_text(late.speedup) or score_text(late.mark.score_s)}, {late_text(late.mark.late_seconds)}"
 
 
 def _tone(grade: TaskGrade) -> Tone:
@@ -85,6 +96,7 @@ def grade_rows(grades: Grades) -> Iterator[Sequence[Cell]]:
     of_task = (
         *("gpu", "rank", "score_s", "score_low_s", "score_high_s", "speedup", "speedup_low", "speedup_high"),
         *(*of_points, "first_pass_at", "last_submitted_at", "submission", "run"),
+        *("late_s", "late_score_s", "late_speedup", "late_run"),
     )
     yield "user", *of_points, *(f"{task}.{name}" for task in grades.tasks for name in of_task)
     for row in grades.rows:
@@ -99,54 +111,62 @@ def _cells(grade: TaskGrade) -> Iterator[Cell]:
     yield from _bounds(None if result is None else result.speedup)
     yield from (*_bounds(grade.points), grade.first_pass_at, grade.last_submitted_at)
     yield from (None, None) if result is None else (result.submission, result.run)
+    late = grade.late
+    yield from (None,) * 4 if late is None else (late.mark.late_seconds, late.mark.score_s, late.speedup, late.mark.run)
 
 
 def _bounds(number: Estimate | None) -> tuple[float | None, ...]:
     return (None, None, None) if number is None else (number.value, number.low, number.high)
 
 
-def score_estimate_text(score: Estimate, scoring: Scoring) -> str:
-    """Return the score of a row in overall standings, in the unit of its kind, without its interval."""
-    if scoring.kind is ScoreKind.POINTS:
-        return f"{score.value:g}"
-    return f"{100 * score.value:.0f} %" if scoring.kind is ScoreKind.FAST else speedup_text(score.value)
-
-
-def overall_rank_text(row: OverallRow) -> str:
-    """Return the rank in overall standings, marked if it is a statistical tie with the row above."""
-    return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
-
-
 def overall_report(overall: Overall, user: str) -> Iterator[Block]:
-    """Yield the overall standings of a competition for the reader `user`, with the speedup on each task."""
+    """Yield the overall standings of a competition for the reader `user`."""
+    yield Heading(overall_title(overall))
+    yield overall_table(overall, user)
+    for remark in overall_remarks(overall):
+        yield Paragraph(remark, Tone.QUIET)
+
+
+def overall_title(overall: Overall) -> str:
+    """Return the title of a competition with the number of its tasks: "Practice: 3 tasks"."""
+    return f"{one_line(overall.title or overall.competition)}: {count_text(len(overall.tasks), 'task')}"
+
+
+def overall_remarks(overall: Overall) -> Iterator[str]:
+    """Yield the number of users if some are not shown, and the meaning of the marks of ties."""
+    if overall.total > len(overall.rows):
+        yield f"{len(overall.rows)} of {count_text(overall.total, 'user')}."
+    if any(row.overlaps_above for row in overall.rows):
+        yield OVERLAPS_MEANING
+
+
+def overall_table(overall: Overall, user: str = "", head: Callable[[str], str] = str.upper) -> Table:
+    """Return the table of overall standings for the reader `user`: the score that ranks, the others, and each task.
+
+    `head` makes titles of the names of all columns but those of tasks.
+    """
     rules = overall.scoring
-    others = {
-        "points": (rules.points is not None, lambda row: points_text(row.points)),
-        "geomean": (True, lambda row: speedup_estimate_text(row.geomean)),
-        rules.fast_name: (True, lambda row: f"{100 * row.fast.value:.0f} %"),
+    scores: dict[str, Callable[[OverallRow], str]] = {
+        "sum": lambda row: _speedup_text(row.sum),
+        "points": lambda row: points_text(row.points),
+        "geomean": lambda row: _speedup_text(row.geomean),
+        rules.fast_name: lambda row: f"{100 * row.fast.value:.0f} %",
     }
-    yield Heading(f"{one_line(overall.title or overall.competition)}: {count_text(len(overall.tasks), 'task')}")
-    yield table(
+    ranking = scores.pop(rules.name)
+    others = {name: cell for name, cell in scores.items() if name != "sum" and (name != "points" or rules.points)}
+    return table(
         overall.rows,
-        (Column("RANK", right=True), overall_rank_text),
-        (Column("USER", flexible=True, least=12), lambda row: one_line(row.user) + " (you)" * (row.user == user)),
-        (Column(rules.name.upper(), right=True), lambda row: score_estimate_text(row.score, rules)),
-        *(
-            (Column(name.upper(), right=True, leaves=3), cell)
-            for name, (shown, cell) in others.items()
-            if shown and name != rules.name
-        ),
-        (Column("PASSED", right=True), lambda row: str(row.passed)),
+        (Column(head("rank"), right=True), rank_text),
+        (Column(head("user"), flexible=True, least=12), lambda row: one_line(row.user) + " (you)" * (row.user == user)),
+        (Column(head(rules.name), right=True), ranking),
+        *((Column(head(name), right=True, leaves=3), cell) for name, cell in others.items()),
+        (Column(head("passed"), right=True), lambda row: str(row.passed)),
         *(
             (Column(one_line(task, 20), right=True, leaves=2), partial(_task_cell, index=index))
             for index, task in enumerate(overall.tasks)
         ),
         empty="No results yet.",
     )
-    if overall.total > len(overall.rows):
-        yield Paragraph(f"{len(overall.rows)} of {count_text(overall.total, 'user')}.", Tone.QUIET)
-    if any(row.overlaps_above for row in overall.rows):
-        yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
 
 
 def _task_cell(row: OverallRow, index: int) -> str:

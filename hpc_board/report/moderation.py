@@ -1,6 +1,6 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
@@ -24,7 +24,7 @@ from hpc_board.domain.moderation import (
 from hpc_board.domain.run import Run
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
-from hpc_board.report.formatting import count_text, moment_text, score_text
+from hpc_board.report.formatting import count_text, late_text, moment_text, score_text
 
 if TYPE_CHECKING:
     from hpc_board.domain.draft import RerunCandidate
@@ -192,16 +192,12 @@ def rerun_table(candidates: "Sequence[RerunCandidate]") -> Table:
     )
 
 
-def removed_blocks(runs: Sequence[Run]) -> tuple[Block, ...]:
-    """Return a line for each run that was removed from the standings."""
-    return tuple(
-        Paragraph(
-            f"Run {run.id}, {score_text(run.score_s)}, not in the standings: {removal_text(run.remarks.removal)}",
-            Tone.BAD,
-        )
-        for run in runs
-        if run.remarks.removal is not None
-    )
+def uncounted_blocks(runs: Sequence[Run]) -> Iterator[Block]:
+    """Yield a line for each run that passed and is not in the standings."""
+    for run in runs:
+        removal = run.remarks.removal
+        why = late_text(run.late_seconds) if removal is None else removal_text(removal)
+        yield Paragraph(f"Run {run.id}, {score_text(run.score_s)}, not in the standings: {why}", Tone.BAD)
 
 
 def removal_text(removal: Removal) -> str:

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from hpc_board.domain.board_options import moment_words
-from hpc_board.domain.clock import span_words
 from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.origin import tag_words
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
@@ -39,6 +38,7 @@ from hpc_board.report.formatting import (
     amount_text,
     bytes_text,
     count_text,
+    late_text,
     moment_text,
     span_text,
     speedup_fact,
@@ -227,7 +227,7 @@ def _removal_blocks(run: Run) -> Iterator[Block]:
     if removal is not None:
         yield Paragraph(f"Not in the standings: {removal_text(removal)}", Tone.BAD)
     if run.late_seconds is not None:
-        late = f"late by {span_words(run.late_seconds)}; the deadline was {moment_words(run.due_at)}"
+        late = f"{late_text(run.late_seconds)}; the deadline was {moment_words(run.due_at)}"
         yield Paragraph(
             f"Not in the standings: {late}." if run.mode is Mode.RANKED else f"{late.capitalize()}.", Tone.BAD
         )

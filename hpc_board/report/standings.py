@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.board_options import moment_words
-from hpc_board.domain.clock import span_words
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
 from hpc_board.domain.run import Run
@@ -19,6 +19,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import (
     count_text,
+    late_text,
     moment_text,
     reference_text,
     score_text,
@@ -28,6 +29,9 @@ from hpc_board.report.formatting import (
     speedup_tone,
 )
 from hpc_board.report.run_table import runs_table
+
+if TYPE_CHECKING:
+    from hpc_board.domain.grading import OverallRow
 
 OVERLAPS = "~"
 """The mark of a statistical tie with the row above."""
@@ -44,7 +48,7 @@ RUNS_MEANING = "RUNS is the number of runs of the same code, whose median is the
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a board: a standing, a mark beside the ranks or a removed run.
+    """A line of a board: a standing, a mark beside the ranks or a run that does not count.
 
     `page` is the page of the line, if any, and `reader` the user who reads it. With `own_runs` the rows are the
     reader's runs and not users, and with `entrants` those of accounts. Ages end at `now`.
@@ -88,7 +92,7 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float | None:
-        """Return the speedup over the reference; None without a reference, and for a removed run."""
+        """Return the speedup over the reference; None without a reference, and for a run that does not count."""
         row = self.row
         return None if self.page is None or isinstance(row, Run) else ratio_of(self.page.speedup(row))
 
@@ -145,12 +149,10 @@ class Line(msgspec.Struct, frozen=True):
 
 def mark_text(mark: Mark) -> str:
     """Return the kind of a row without a rank in words: "milestone", "late by 2 h"; empty for the reference."""
-    if mark.late_seconds is not None:
-        return f"late by {span_words(mark.late_seconds)}"
-    return "" if mark.kind is MarkKind.REFERENCE else str(mark.kind)
+    return late_text(mark.late_seconds) or ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind))
 
 
-def rank_text(row: Standing) -> str:
+def rank_text(row: "Standing | OverallRow") -> str:
     """Return a rank, marked if it is a statistical tie with the rank above."""
     return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
 

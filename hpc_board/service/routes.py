@@ -83,7 +83,7 @@ ROUTES: Mapping[str, Route] = {
     "runners.get": _ANYONE,
     "runners.live": _PARTICIPANT,
     "runners.recent": _ANYONE,
-    "standings.removed": _PARTICIPANT,
+    "standings.uncounted": _PARTICIPANT,
     "standings.pages": _PARTICIPANT,
     "standings.records": _PARTICIPANT,
     "standings.at_rank": _PARTICIPANT,

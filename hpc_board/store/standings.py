@@ -136,9 +136,9 @@ SELECT version,
  WHERE name = :task
 """
 
-_REMOVED = """
+_UNCOUNTED = """
 task = :task AND task_version = :task_version AND gpu = :gpu AND user = :user
-AND mode = 'ranked' AND verdict = 'pass' AND score_s IS NOT NULL AND removal IS NOT NULL
+AND mode = 'ranked' AND verdict = 'pass' AND score_s IS NOT NULL AND (removal IS NOT NULL OR due_at IS NOT NULL)
 """
 
 _VERSION_BEFORE = """
@@ -301,11 +301,11 @@ class StandingsGateway:
             given = {**board._asdict(), "score_s": at[0].score_s, "limit": -1, "offset": 0}
             return tuple(standing_value(row, rank) for row in db.query(_rows("bests", where, among=ON_BOARD), given))
 
-    def removed_runs(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
-        """Return the passing ranked runs of `user` on one board that were removed and do not count, newest first."""
+    def uncounted(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
+        """Return the passing ranked runs of `user` on one board that were removed or are late, newest first."""
         given = {"task": task, "task_version": task_version, "gpu": gpu, "user": user}
         with self._file.reading() as db:
-            return tuple(map(run_value, db.rows("run_details", _REMOVED, given, order="id DESC")))
+            return tuple(map(run_value, db.rows("run_details", _UNCOUNTED, given, order="id DESC")))
 
     def ranked_files(self, task: str, version: str, gpu: str) -> frozenset[tuple[str, str]]:
         """Return the user and the sha256 of every file that has passed ranked on one board or is on its way to."""

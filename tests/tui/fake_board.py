@@ -325,7 +325,7 @@ class FakeBoard(Board):
         self.milestones: dict[str, tuple[Mark, ...]] = {}
         self.references: dict[str, Reference] = {}
         self.entries: tuple[FeedEntry, ...] = ()
-        self.removed_runs: tuple[Run, ...] = ()
+        self.uncounted_runs: tuple[Run, ...] = ()
         self.logs = {40: "loading modules\nhello from the job\n"}
         self.failures = failures or {}
         self.held = {name: threading.Event() for name in held}
@@ -684,8 +684,8 @@ class FakeBoard(Board):
                 found.append(Record(row.submitted_at, row.user, row.score_s, row.run))
         return tuple(found)
 
-    def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:  # noqa: ARG002
-        return tuple(run_ for run_ in self.removed_runs if (run_.task, run_.gpu) == (task, gpu))
+    def uncounted(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:  # noqa: ARG002
+        return tuple(run_ for run_ in self.uncounted_runs if (run_.task, run_.gpu) == (task, gpu))
 
     def feed(
         self,

@@ -171,7 +171,7 @@ async def test_runs_that_were_removed_stand_below_with_the_reason() -> None:
     board = FakeBoard()
     removed = run(31, RunState.FINISHED, verdict=Verdict.PASS, score_s=1e-6)
     removal = Removal("root", NOW, "hard-coded [bold]answer[/bold]")
-    board.removed_runs = (replace(removed, remarks=Remarks(removal=removal)),)
+    board.uncounted_runs = (replace(removed, remarks=Remarks(removal=removal)),)
     board.known_runs.append(removed)
     async with app_on(board).run_test(size=(120, 30)) as pilot:
         await settled(pilot)

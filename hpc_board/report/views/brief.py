@@ -67,6 +67,8 @@ class BriefRunView(View, frozen=True):
     """its upper bound"""
     rank: int | UnsetType = UNSET
     """the rank in the standings"""
+    late_s: Seconds | UnsetType = UNSET
+    """the time by which the submission missed the deadline: it has no rank"""
     verdict_line: str | UnsetType = UNSET
     """the meaning of a ranked run that passed in the standings"""
     times_ns: list[Nanoseconds] | UnsetType = UNSET
@@ -100,6 +102,7 @@ class BriefRunView(View, frozen=True):
             score_low_s=_rounded(run.score_low_s),
             score_high_s=_rounded(run.score_high_s),
             rank=run.rank or UNSET,
+            late_s=_rounded(run.late_s),
             verdict_line=_cut(run.verdict_line or "", _LINE_BYTES_MAX) or UNSET,
             times_ns=times[:_NUMBERS_MAX] or UNSET,
             advice=[each.kind for each in run.advice] or UNSET if isinstance(run, WholeRunView) else UNSET,

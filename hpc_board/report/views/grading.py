@@ -59,14 +59,35 @@ class EstimateView(View, frozen=True):
     """the number at their upper bounds"""
 
 
+class LateResultView(View, frozen=True):
+    """A user's best late run on a task."""
+
+    ATTRIBUTES: ClassVar = {
+        "late_s": "mark.late_seconds",
+        **{name: f"mark.{name}" for name in ("score_s", "submission", "run", "submitted_at", "emulated")},
+    }
+    gpu: str
+    late_s: Seconds
+    """the time by which the submission missed the deadline"""
+    score_s: Seconds
+    speedup: float | None
+    """the speedup over the reference; `null` if that was not timed"""
+    submission: int
+    run: int
+    submitted_at: Moment
+    emulated: bool
+
+
 class TaskGradeView(View, frozen=True):
     """A user's result on a task."""
 
     task: str
     result: BoardResultView | None
     """the run that counts; `null` without a passing ranked one"""
+    late: LateResultView | None
+    """the best late run, which has no rank and no points; `null` without one"""
     points: EstimateView | None
-    """its points; `null` without a run or a rule"""
+    """the points of `result`; `null` without a run or a rule"""
     first_pass_at: Moment | None
     """the time of the first ranked submission that passed"""
     last_submitted_at: Moment | None

@@ -320,6 +320,18 @@ class RemovedRunView(RemovalView, frozen=True):
     """its score"""
 
 
+class LateRunView(View, frozen=True):
+    """A late passing ranked run, which does not count in the standings."""
+
+    ATTRIBUTES: ClassVar = {"run": "id", "late_s": "late_seconds"}
+    run: int
+    submission: int
+    score_s: Seconds | None
+    """its score"""
+    late_s: Seconds
+    """the time by which the submission missed the deadline"""
+
+
 class RunnerView(View, frozen=True):
     """A runner: a job that holds a GPU for the runs of a user."""
 

@@ -15,7 +15,7 @@ from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests, in_order
 from hpc_board.report.views import Moment, Seconds, Unchanged, View, view_of
 from hpc_board.report.views.results import KernelView
-from hpc_board.report.views.runs import ReferenceView, RemovedRunView, RunView
+from hpc_board.report.views.runs import LateRunView, ReferenceView, RemovedRunView, RunView
 
 
 class RowView(View, frozen=True):
@@ -122,6 +122,8 @@ class OwnPageView(PageView, frozen=True):
 
     removed: list[RemovedRunView]
     """your runs that an admin has removed"""
+    late: list[LateRunView]
+    """your late runs"""
 
 
 class StandingsView(View, frozen=True):

@@ -55,9 +55,9 @@ class StandingsScreen(RunScreen):
         "the number of runs of the same code, whose median is the score. Names in brackets have no rank. self-run: "
         "the job ran under the user's account. verified: the job ran under the board's account. emulated: the kernel "
         "ran on a CPU, not on the GPU of the board's name. own eval: the task's own harness judged, in the kernel's "
-        "process. removed: an admin removed your run. ~: statistical tie with the row above, as the intervals of "
-        "their times overlap. Trust and File are hidden where all rows say the same. Speed is relative to the "
-        "fastest row. The plot has the best time in the standings over time."
+        "process. removed: an admin removed your run. late: it missed the deadline. ~: statistical tie with the row "
+        "above, as the intervals of their times overlap. Trust and File are hidden where all rows say the same. Speed "
+        "is relative to the fastest row. The plot has the best time in the standings over time."
     )
 
     tabs = getters.query_one(Tabs)
@@ -300,7 +300,9 @@ class StandingsScreen(RunScreen):
             # Only a short board has room for its plot, for which all of its runs are read.
             is_whole = len(items) == found.total
             records = board.standings.records(task, gpu) if has_plot and is_whole else ()
-            about = found, board.standings.removed(task, gpu), records, own
+            # Among users, the best late run of each is a mark.
+            uncounted = board.standings.uncounted(task, gpu)
+            about = found, tuple(run for run in uncounted if own or run.remarks.removal), records, own
             return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
 
         return page

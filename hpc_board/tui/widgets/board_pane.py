@@ -51,8 +51,8 @@ _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda pl
 class BoardPane(ListPane[Placed]):
     """The board on `gpu` for `user`, with the GPU's name as its title, and a summary and a plot of its records below.
 
-    Each part carries the page of the board, the user's removed runs, the records, and whether the rows are the user's
-    own runs. The plot takes the lines that the rows leave.
+    Each part carries the page of the board, the user's runs that do not count, the records, and whether the rows are
+    the user's own runs. The plot takes the lines that the rows leave.
     """
 
     class Searched(Message):
@@ -87,7 +87,7 @@ class BoardPane(ListPane[Placed]):
         """The last page read; its rows are only the visible ones."""
         self._user = user
         self._now = now
-        self._removed: tuple[Run, ...] = ()
+        self._uncounted: tuple[Run, ...] = ()
         self._records: tuple[Record, ...] = ()
         self._own_runs = False
         self._fastest_s = math.inf
@@ -123,7 +123,7 @@ class BoardPane(ListPane[Placed]):
     def show(self, part: Part[Placed]) -> None:
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
-        self.page, self._removed, self._records, self._own_runs = part.about
+        self.page, self._uncounted, self._records, self._own_runs = part.about
         rows = [*(placed.row for placed in part.items), *(self.page.marks if self.page else ())]
         self._fastest_s = min(self._fastest_s, *(row.score_s for row in rows), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
@@ -141,8 +141,8 @@ class BoardPane(ListPane[Placed]):
         for index, line in with_marks(rows, marks, above=window.above, below=window.below):
             yield index, f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run), line
         if not window.below:
-            for run in self._removed:
-                yield max(0, len(window.items) - 1), f"removed-{run.id}", run
+            for run in self._uncounted:
+                yield max(0, len(window.items) - 1), f"uncounted-{run.id}", run
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         shown, score_s = self._line(line), line.score_s
@@ -152,8 +152,8 @@ class BoardPane(ListPane[Placed]):
     def prepare(self) -> None:
         lines = [self._line(placed.row) for placed in self.window.items]
         marks = map(self._line, self.page.marks if self.page else ())
-        removed = map(self._line, self._removed)
-        self.grid.set_columns(_columns([*lines, *marks, *removed], self.size.width, own_runs=self._own_runs))
+        uncounted = map(self._line, self._uncounted)
+        self.grid.set_columns(_columns([*lines, *marks, *uncounted], self.size.width, own_runs=self._own_runs))
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
@@ -191,17 +191,19 @@ class BoardPane(ListPane[Placed]):
         return f"{whose} on {self.gpu} yet.\nPress s to submit."
 
     def _about(self, page: Page, *, own_runs: bool) -> Text:
-        removed = f" {len(self._removed)} removed." if self._removed else ""
+        removed = sum(run.remarks.removal is not None for run in self._uncounted)
+        counts = (removed, "removed"), (len(self._uncounted) - removed, "late")
+        uncounted = "".join(f" {count} {word}." for count, word in counts if count)
         if not page.total:
-            return toned(removed.strip(), Tone.MUTED)
+            return toned(uncounted.strip(), Tone.MUTED)
         if own_runs:
-            return toned(f"{page.total} {'run' if page.total == 1 else 'runs'} on {self.gpu}.{removed}", Tone.MUTED)
+            return toned(f"{page.total} {'run' if page.total == 1 else 'runs'} on {self.gpu}.{uncounted}", Tone.MUTED)
         if page.own is None:
             people = "1 user" if page.total == 1 else f"{page.total:,} users"
-            return toned(f"{people} on {self.gpu}.{removed}", Tone.MUTED)
+            return toned(f"{people} on {self.gpu}.{uncounted}", Tone.MUTED)
         own = full_score_text(page.own.score_s, page.own.interval)
         where = f"You are {page.own.rank:,} of {page.total:,} on {self.gpu}, with {own}."
-        return toned(where + removed, Tone.OWN)
+        return toned(where + uncounted, Tone.OWN)
 
 
 def _columns(lines: Sequence[Line], width: int = 0, *, own_runs: bool = False) -> tuple[Column, ...]:
@@ -263,8 +265,8 @@ def _cells(line: Line) -> dict[str, Text]:
 
 def _brief_trust(row: Standing | Mark | Run) -> str:
     match row:
-        case Run():
-            return "removed"
+        case Run(remarks=remarks):
+            return "removed" if remarks.removal else "late"
         case Standing() | Mark() if row.emulated:
             return "emulated"
         case Standing(harness=harness, trust=trust):

@@ -65,7 +65,7 @@ def measured(place: Recorded, task: str, user: str, speedup: float, *, spread: f
 
 def graded(place: Recorded, user: str = "tutor", *argv: str) -> Mapping[str, Mapping[str, str]]:
     """The rows of the CSV of both weeks, by user."""
-    done = call(place, user, "admin", "grades", "--points", RULE, "--csv", "-", *argv)
+    done = call(place, user, "admin", "grades", "--points", RULE, "--format", "csv", *argv)
     assert done.exit_code == 0, done.stderr
     return {row["user"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
 
@@ -104,7 +104,8 @@ def test_a_course_of_thirty_is_graded_from_closed_boards_to_the_end_of_term(cour
 
     # The end of term.
     file = tmp_path / "grades.csv"
-    assert call(course, "tutor", "admin", "grades", "--points", RULE, "--csv", str(file)).stderr.startswith(str(file))
+    written = call(course, "tutor", "admin", "grades", "--points", RULE, "--format", "csv", "-o", str(file))
+    assert written.stderr.startswith(str(file))
     assert (len(file.read_text().splitlines()), file.stat().st_mode & 0o077) == (31, 0)
     for week in ("week1", "week2"):
         assert call(course, "tutor", "delete", week, "--yes", "--reason", "the course is over").exit_code == 0

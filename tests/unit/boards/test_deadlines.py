@@ -1,8 +1,12 @@
 """Extensions of deadlines and late submissions: who may submit, who is ranked, and who sees an extension."""
 
+import csv
 import grp
+import io
+import json
 import os
 import pwd
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -66,6 +70,8 @@ def test_late_submission_has_no_rank_until_the_deadline_of_its_user_is_later(pla
     assert (page["late_s"], page["rank"]) == (pytest.approx(3 * 3600, abs=60), None)
     assert "Not in the standings: late by" in call(place, "bob", "run", str(bob.id)).stdout
     assert "late" in call(place, "bob", "runs").stdout
+    brief = json.loads(call(place, "bob", "run", str(bob.id), "--json=brief").stdout)
+    assert brief["late_s"] == pytest.approx(3 * 3600, abs=60)
 
     update(place, "--extend", "bob:+1d", "--reason", "was ill")
     assert ranked(place) == ["bob", "ada"]
@@ -75,6 +81,29 @@ def test_late_submission_has_no_rank_until_the_deadline_of_its_user_is_later(pla
     assert list(late(place)) == ["bob"]
     update(place, "--deadline", "+2d")
     assert (ranked(place), late(place)) == (["bob", "ada", ME], {})
+
+
+def test_a_late_run_is_among_the_own_ones_and_in_the_grades_without_points(place: Recorded) -> None:
+    sent(place, "bob", 4e-6, HOUR)
+    late_run = sent(place, "bob", 1e-6, 5 * HOUR)
+    sent(place, "bob", 2e-6, 4 * HOUR)
+    own = read(place, "bob", "show-personal", "course", "--gpu", "CPU")["boards"][0]
+    assert [row["score_s"] for row in own["rows"]] == [4e-6]
+    assert [(each["score_s"], each["late_s"]) for each in own["late"]] == [
+        (2e-6, pytest.approx(2 * 3600, abs=60)),
+        (1e-6, pytest.approx(3 * 3600, abs=60)),
+    ]
+    shown = call(place, "bob", "show-personal", "course", "--gpu", "CPU").stdout
+    assert f"Run {late_run.id}, 1.00 µs, not in the standings: late by " in shown
+
+    grades = ("admin", "grades", "--task", "course", "--points", "pass: 20")
+    (row,) = read(place, ADMIN, *grades)["rows"]
+    (grade,) = row["tasks"]
+    assert (row["points"]["value"], grade["result"]["score_s"], grade["late"]["score_s"]) == (20, 4e-6, 1e-6)
+    assert (grade["late"]["run"], grade["late"]["late_s"]) == (late_run.id, pytest.approx(3 * 3600, abs=60))
+    assert re.search("1.00 µs, late by (2 h 59 min|3 h)", call(place, ADMIN, *grades).stdout)
+    (line,) = csv.DictReader(io.StringIO(call(place, ADMIN, *grades, "--format", "csv").stdout))
+    assert (line["course.late_run"], line["course.late_score_s"]) == (str(late_run.id), "1e-06")
 
 
 def test_rerun_of_a_submission_is_as_late_as_the_submission(place: Recorded) -> None:
