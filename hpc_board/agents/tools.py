@@ -254,16 +254,23 @@ class Compare(Tool, frozen=True):
 
 
 class Standings(Tool, frozen=True):
-    """Show the best ranked runs of a task, your rank, and the reference."""
+    """Show the best ranked runs of a task, your rank, and the reference; or a competition's overall standings."""
 
-    task: str
+    task: str = ""
     gpu: str = ""
+    competition: Annotated[str, Meta(description="in the place of a task")] = ""
     top: Count = 5
 
     def answer(self, board: Board) -> Answer:
+        from hpc_board.report.views import view_of
+        from hpc_board.report.views.grading import OverallView
         from hpc_board.report.views.standings import PageView
 
         _refresh(board)
+        if self.competition:
+            overall = view_of(OverallView, board.standings.overall(self.competition, limit=self.top))
+            keys = ("scoring.name", "tasks", "total", *(f"rows.{key}" for key in ("rank", "user", "score", "passed")))
+            return Answer(_json(short_of(overall, keys)), "standings task=NAME")
         gpus = [self.gpu] if self.gpu else [gpu.name for gpu in board.gpus.allowed(board.tasks.get(self.task))]
         pages = [PageView.of(page) for page in board.standings.pages(self.task, gpus, limit=self.top)]
         of_row = ("rank", "user", "score_s", "speedup", "run", "runs")

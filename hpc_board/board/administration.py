@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpc_board.admin import probe
     from hpc_board.admin.export import Export
     from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.domain.grading import Overall
     from hpc_board.domain.node_checks import NodeCheck
     from hpc_board.domain.pruned import Pruned
     from hpc_board.domain.statistics import Statistics
@@ -69,9 +70,9 @@ class Administration:
     ) -> "Export":
         """Return an export: the table `what` of all runs, or of the user's `own`, or the standings as `html`.
 
-        The tables are `runs`, their `cases`, the `samples` of these, and the `tasks`; the formats are `csv`, `jsonl`,
-        `parquet` and, for runs, `traces` and `json`. The HTML page is public: closed leaderboards are on it only if
-        `tasks` names them.
+        The tables are `runs`, their `cases`, the `samples` of these, the `tasks`, and the `overall` standings of
+        competitions, which a selection leaves out; the formats are `csv`, `jsonl`, `parquet` and, for runs, `traces`
+        and `json`. The HTML page is public: closed leaderboards are on it only if `tasks` names them.
 
         Raises:
             InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the time
@@ -79,12 +80,17 @@ class Administration:
             Refused: the export is not of the user's own runs, and the user does not manage all of its leaderboards.
         """
         from hpc_board.admin.export import Export
+        from hpc_board.board import Board
 
         if not own:
             self._context.require_manager(tasks, "export the board")
         user = self._context.user if own else None
         chosen = self._run_selection(tasks, gpus, since, user)
         public = PublicContext(self._context.installation, self._context.warn) if form == "html" else self._context
+        competitions: tuple[Overall, ...] = ()
+        if not (tasks or gpus or since) and (what == "overall" or form in ("html", "json")):
+            standings = Board.within(public).standings
+            competitions = tuple(map(standings.overall, standings.competitions()))
         export = Export(
             public.store,
             {task.name: task for task in self._tasks.catalog().tasks} if form == "html" else {},
@@ -98,6 +104,7 @@ class Administration:
             references=not own or self._context.is_admin,
             kept_back=self._context.editor.closed().difference(tasks),
             terms={board.name: board.options for board in self._context.editor.visible()},
+            competitions=competitions,
         )
         export.check()
         return export

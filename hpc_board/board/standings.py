@@ -12,7 +12,6 @@ from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.grading import (
-    BoardResult,
     Grade,
     Grades,
     Overall,
@@ -150,7 +149,6 @@ class Standings:
         tasks: Sequence[str] = (),
         gpus: Sequence[str] = (),
         points: str = "",
-        limit: int | None = None,
     ) -> Grades:
         """Return the best results of each of `members`, users and groups with a `@`, also of those without any.
 
@@ -177,12 +175,11 @@ class Standings:
             if unknown := unknown_accounts({name for name in of_boards if name.startswith(GROUP)}):
                 self._context.warn(f"unknown on this machine: {', '.join(unknown)}.")
             users = known | self._expanded([name for name in of_boards if name not in unknown], known)
-        results = self._results(found, gpus)
         rows = []
         for user in sorted(users):
             graded = tuple(of_task.get(user) or TaskGrade(task) for task, of_task in by_task.items())
             earned = None if rule is None else total([each.points for each in graded if each.points is not None])
-            rows.append(Grade(user, tuple(graded), earned))
+            rows.append(Grade(user, graded, earned))
         return Grades(tuple(chosen), tuple(rows))
 
     def _task_grades(self, task: Task, gpus: Sequence[str], rule: PointsRule | None) -> dict[str, TaskGrade]:
@@ -217,7 +214,7 @@ class Standings:
         return dict(sorted(found.items()))
 
     def overall(self, competition: str, *, limit: int | None = None) -> Overall:
-        """Return the overall standings of a competition over its visible leaderboards: at most `limit` rows.
+        """Return the overall standings of a competition over its visible leaderboards, at most `limit` rows.
 
         The newest change of a leaderboard of the competition has its rules.
 
@@ -225,9 +222,9 @@ class Standings:
             InputError: no competition with a visible leaderboard has this name; the hint offers the nearest one.
         """
         boards = [
-            board
+            (board, terms)
             for board in self._context.editor.visible()
-            if board.options.competition is not None and board.options.competition.name == competition
+            if (terms := board.options.competition) is not None and terms.name == competition
         ]
         if not boards:
             names = self.competitions()
@@ -235,8 +232,7 @@ class Standings:
                 f'unknown competition "{one_line(competition, 80)}".{suggestion(competition, names)}',
                 hint=f"Competitions: {', '.join(map(one_line, names)) or 'none'}; `hpc-board admin sync` makes them.",
             )
-        terms = max(boards, key=lambda board: board.change.id).options.competition
-        assert terms is not None  # noqa: S101 - the boards were selected by their competition
+        _, terms = max(boards, key=lambda each: each[0].change.id)
         rules = scoring(terms.score, terms.points)
         results = [best_results(board.name, self._whole_pages(board.task), rules.points) for board, _ in boards]
         rows = overall_rows(results, rules)
@@ -264,17 +260,6 @@ class Standings:
             group = name.removeprefix(GROUP)
             users |= members_of(group) | {user for user in known if group in groups.of(user)}
         return users
-
-    def _results(self, tasks: Sequence[Task], gpus: Sequence[str] = ()) -> dict[str, dict[str, list[BoardResult]]]:
-        """Return the results of each user on these tasks, by user and task, on each of `gpus` or of the task's."""
-        found: dict[str, dict[str, list[BoardResult]]] = {}
-        for task in tasks:
-            allowed = [gpu.name for gpu in allowed_gpus(task, self._context.settings.gpus)]
-            chosen = {self._context.gpu(name).name for name in gpus}
-            for page in self.pages(task.name, [name for name in allowed if not gpus or name in chosen]):
-                for user, result in board_results(task.name, page).items():
-                    found.setdefault(user, {}).setdefault(task.name, []).append(result)
-        return found
 
     def places(self) -> tuple[Place, ...]:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""

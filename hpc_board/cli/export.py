@@ -151,7 +151,7 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     with new_file(Path(output), force=force, most=0o666 if form == HTML else 0o600) as file:
         written = wanted.write(file)
     counts = [
-        (written.rows, options["what"].removesuffix("s"), form != HTML),
+        (written.rows, "row" if options["what"] == OVERALL else options["what"].removesuffix("s"), form != HTML),
         (written.boards, "board", form in (JSON, HTML)),
     ]
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")

@@ -135,7 +135,7 @@ def show(
     if user is not None or competition is not None:
         others = of_rows if competition is None else all_runs or place > 1 or by == "entrant" or user
         if name or gpus or rank is not None or version or versions or others:
-            raise click.UsageError("--user can be combined with --by alone, --competition with --top.")
+            raise click.UsageError("--user can be combined with --by alone, --competition with --top or --all.")
         limit = None if all_users or (as_json and top is None) else top or _ROWS
         _print_named(open_(), user or "", By(by), competition, limit, as_json=as_json)
         return
@@ -270,7 +270,7 @@ def _print_pages(board: Board, name: str, pages: Sequence[Page], rows: Rows, *, 
     }
     if as_json:
         from hpc_board.report.views import views_of
-        from hpc_board.report.views.runs import RemovedRunView
+        from hpc_board.report.views.runs import LateRunView, RemovedRunView
         from hpc_board.report.views.standings import OwnPageView, OwnStandingsView, PageView, StandingsView
 
         if rows is Rows.OWN:

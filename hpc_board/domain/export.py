@@ -5,5 +5,5 @@ TABLE_FORMATS = (CSV, JSONL, PARQUET, TRACES)
 FORMATS = (*TABLE_FORMATS, JSON, HTML)
 """The formats of a table, and those of a whole board."""
 
-RUNS, CASES, SAMPLES, TASKS = "runs", "cases", "samples", "tasks"
-TABLES = (RUNS, CASES, SAMPLES, TASKS)
+RUNS, CASES, SAMPLES, TASKS, OVERALL = "runs", "cases", "samples", "tasks", "overall"
+TABLES = (RUNS, CASES, SAMPLES, TASKS, OVERALL)

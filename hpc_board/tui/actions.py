@@ -1,4 +1,4 @@
-"""The command palette: an action, a theme, a task, a board, a run or a user on each line."""
+"""The command palette: an action, a theme, a task, a board, a competition, a run or a user on each line."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ _ALONE_SECONDS = 0.3
 """The time after which the actions are shown before that answer, longer than Textual's between two updates."""
 
 _RUN = re.compile(r"(?:run\s*)?(\d{1,18})", re.IGNORECASE)
-_KINDS = ("task", "board", "user")
+_KINDS = ("task", "board", "competition", "user")
 
 
 class PaletteLine(msgspec.Struct, frozen=True):
@@ -69,10 +69,10 @@ Finder = Callable[[str], Sequence[PaletteLine]]
 
 
 def found_on(board: "Board", go: Callable[[targets.Target], object], query: str) -> list[PaletteLine]:
-    """Return lines for the run, the tasks, the boards and the users that `query` names, and which `go` opens.
+    """Return lines for the run, tasks, boards, competitions and users that `query` names, and which `go` opens.
 
-    "12" and "run 12" name a run; "user ada", "task soft" and "board soft" restrict the search to one kind, of which
-    "user", "task" and "board" find the first.
+    "12" and "run 12" name a run; "user ada", "task soft", "board soft" and "competition cup" restrict the search to one
+    kind, of which the word alone finds the first.
     """
     if number := _RUN.fullmatch(query):
         with suppress(BoardError):
@@ -83,7 +83,7 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
     if not kind and len(part) < _WORD_MIN:
         return []
     lines = []
-    if kind != "user":
+    if kind in ("", "task", "board"):
         names = [task.name for task in board.tasks.catalog().tasks if part in task.name.casefold()][:_FOUND_MAX]
         if kind != "board":
             lines += [_line(name, "Show the task", go, targets.Tasks(name)) for name in names]
@@ -91,7 +91,11 @@ def found_on(board: "Board", go: Callable[[targets.Target], object], query: str)
             lines += [
                 _line(f"Board {name}", "Open the board: its standings", go, targets.Standings(name)) for name in names
             ]
-    if not kind or kind == "user":
+    if kind in ("", "competition"):
+        found = [name for name in board.standings.competitions() if part in name.casefold()][:_FOUND_MAX]
+        words = "Show the overall standings"
+        lines += [_line(f"Competition {name}", words, go, targets.Competition(name)) for name in found]
+    if kind in ("", "user"):
         users = board.standings.users(part, _FOUND_MAX)
         lines += [_line(f"User {name}", "Show the ranks and the newest runs", go, targets.User(name)) for name in users]
     return lines

@@ -115,6 +115,12 @@ class User(msgspec.Struct, frozen=True):
     name: str
 
 
+class Competition(msgspec.Struct, frozen=True):
+    """The overall standings of the competition of this name."""
+
+    name: str
+
+
 class Feed(msgspec.Struct, frozen=True):
     """The recent changes of all standings, or of one task's."""
 
@@ -141,6 +147,7 @@ Target = (
     | Compare
     | Trend
     | User
+    | Competition
     | Feed
     | Admin
 )

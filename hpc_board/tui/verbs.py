@@ -41,6 +41,7 @@ VERBS = {
     "standings": Verb("b", "Board", "Open the board: the standings of the task"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),
+    "competition": Verb("C", "Overall", "Show the overall standings of the board's competition"),
     "feed": Verb("f", "Feed", "Show recent changes to the standings"),
     "runs": Verb("r", "Runs", "Show your runs"),
     "cluster": Verb("p", "Cluster", "Show the state of the GPUs"),

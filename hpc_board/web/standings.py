@@ -7,13 +7,16 @@ from types import MappingProxyType
 import msgspec
 
 from hpc_board.domain.board_options import utc_words
+from hpc_board.domain.grading import Overall
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
 from hpc_board.domain.standing import Mark, Page, Record, Standing, median_text, with_marks
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Table
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
+from hpc_board.report.grading import overall_remarks, overall_table, overall_title
 from hpc_board.report.histories import history_plot, in_order, records_plot
 from hpc_board.report.standings import OVERLAPS_MEANING, bounds_words, mark_text, rank_text
 from hpc_board.report.tasks import first_sentence
@@ -60,6 +63,19 @@ class BoardTable(msgspec.Struct, frozen=True):
     rows: Sequence[Row]
     remarks: Sequence[str]
     trends: Sequence[tuple[str, str]] = ()
+
+
+class OverallTable(msgspec.Struct, frozen=True):
+    """The overall standings of a competition: the title, and the table of the text report."""
+
+    title: str
+    table: Table
+    remarks: Sequence[str]
+
+    @classmethod
+    def of(cls, overall: Overall) -> "OverallTable":
+        """Return the table of overall standings."""
+        return cls(overall_title(overall), overall_table(overall, head=str.capitalize), [*overall_remarks(overall)])
 
 
 class Section(msgspec.Struct, frozen=True):

@@ -366,7 +366,8 @@ class FakeBoard(Board):
             preview="runner_preview",
         )
         self.standings = self._part(
-            Standings, "pages", "records", "removed", "feed", "placing", "places", "of_user", "users"
+            Standings,
+            *("pages", "records", "uncounted", "feed", "placing", "places", "of_user", "users", "competitions"),
         )
         self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
 
@@ -729,6 +730,9 @@ class FakeBoard(Board):
             for gpu, rows, row in rows
         )
         return UserPage(user, ranks, tuple(run_ for run_ in self.known_runs if run_.user == user), by)
+
+    def competitions(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
     def users(self, part: str = "", limit: int = 1_000) -> tuple[str, ...]:
         self._enter("users")

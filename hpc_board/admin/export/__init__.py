@@ -24,6 +24,7 @@ from hpc_board.admin.export.columns import (
     anonymous,
     case_cells,
     kinds_of,
+    overall_cells,
     run_cells,
     sample_cells,
     task_cells,
@@ -31,7 +32,8 @@ from hpc_board.admin.export.columns import (
 from hpc_board.admin.export.traces import definition_of, traces
 from hpc_board.boards.pages import bounded, page
 from hpc_board.domain.board_options import BoardOptions
-from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
+from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, OVERALL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
+from hpc_board.domain.grading import Overall
 from hpc_board.domain.imported import Definition
 from hpc_board.domain.reference import Reference, speedup_keys
 from hpc_board.domain.standing import Page, Record, Rows, Standing
@@ -39,10 +41,12 @@ from hpc_board.errors import InputError
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
+from hpc_board.report.views import view_of
+from hpc_board.report.views.grading import OverallView
 from hpc_board.store import Store
 from hpc_board.store.export import RankedBoard, RunSelection
 from hpc_board.web.rendering import asset, template
-from hpc_board.web.standings import ROWS_MAX, TREND_MAX, BoardTable, Section, board_table, trend
+from hpc_board.web.standings import ROWS_MAX, TREND_MAX, BoardTable, OverallTable, Section, board_table, trend
 
 _JSON_FORMAT = "hpc-board export 1"
 
@@ -86,7 +90,7 @@ class Export(msgspec.Struct, frozen=True):
 
     `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page, and the readers
     of the others have the bounds that the `terms` of their leaderboards set. The table of tasks has `references` for
-    admins alone.
+    admins alone. `competitions` has the overall standings of all boards in the export.
     """
 
     store: Store
@@ -101,6 +105,7 @@ class Export(msgspec.Struct, frozen=True):
     references: bool = False
     kept_back: frozenset[str] = frozenset()
     terms: Mapping[str, BoardOptions] = msgspec.field(default_factory=dict)
+    competitions: Sequence[Overall] = ()
 
     def check(self) -> None:
         """Check that this export can be written.
@@ -179,6 +184,13 @@ class Export(msgspec.Struct, frozen=True):
                 yield from sample_cells(row)
             return
         names = store.pseudonyms() if self.is_anonymous else None
+        if self.what == OVERALL:
+            for overall in self.competitions:
+                for each in overall.rows:
+                    if self.chosen.user in (None, each.user):
+                        name = each.user if names is None else names.get(each.user, "user")
+                        yield {**overall_cells(overall, each), "user": name}
+            return
         for user, file_name, cells in self._of_users():
             # A user whose first submission came a moment ago has no pseudonym.
             yield cells if names is None else anonymous(cells, user, names.get(user, "user"), file_name)
@@ -223,6 +235,7 @@ class Export(msgspec.Struct, frozen=True):
             counts=f"{count_text(len(chosen), 'task')}, {count_text(count, 'board')}",
             at=self.at,
             names=[one_line(name) for name in chosen],
+            competitions=[OverallTable.of(replace(each, rows=each.rows[:ROWS_MAX])) for each in self.competitions],
             # Each task is read while it is written, so that memory holds one board at a time.
             tasks=(self._page_task(name, boards) for name, boards in chosen.items()),
             version=__version__,
@@ -268,6 +281,8 @@ class Export(msgspec.Struct, frozen=True):
         }
         sink.write(_json(head).removesuffix("}").encode() + b',\n"boards": [')
         boards = _write_lines(sink, map(self._board, self.store.export.ranked_boards(self.chosen)))
+        sink.write(b'],\n"competitions": [')
+        _write_lines(sink, (msgspec.to_builtins(view_of(OverallView, each)) for each in self.competitions))
         sink.write(b'],\n"runs": [')
         rows = ({name: _json_value(value) for name, value in row.items()} for row in self._rows())
         runs = _write_lines(sink, rows)

@@ -16,7 +16,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from hpc_board.domain.export import CASES, RUNS, SAMPLES, TASKS
+from hpc_board.domain.export import CASES, OVERALL, RUNS, SAMPLES, TASKS
+from hpc_board.domain.grading import Overall, OverallRow
 from hpc_board.domain.reference import speedup_keys
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Case, Log
@@ -307,11 +308,45 @@ class TaskColumns(Columns, frozen=True):
     """its `reference.py`, in the exports of admins; empty for others, and for a task with its own eval"""
 
 
+class OverallColumns(Columns, frozen=True):
+    """A user in the overall standings of a competition."""
+
+    competition: str
+    """name of the competition"""
+    rank: int
+    """rank by the score"""
+    user: str
+    """user"""
+    scoring: str
+    """the score that ranks: `points`, `geomean`, `sum` or `fast_P`"""
+    score: float
+    """its value"""
+    score_low: float
+    """its value at the lower bounds of all speedups"""
+    score_high: float
+    """its value at their upper bounds"""
+    geomean: float
+    """geometric mean of the speedups, each at least 1"""
+    sum: float
+    """sum of the speedups"""
+    fast: float
+    """share of tasks with a speedup above P, which is 1 without `fast_P`"""
+    points: float | None
+    """sum of the points; empty without a rule"""
+    passed: int
+    """number of tasks with a passing ranked run"""
+    tasks: int
+    """number of tasks"""
+    overlaps_above: bool
+    """whether it is a statistical tie with the row above"""
+
+
 COLUMNS: Mapping[str, type[Columns]] = {
     RUNS: RunColumns,
     CASES: CaseColumns,
     SAMPLES: SampleColumns,
     TASKS: TaskColumns,
+    OVERALL: OverallColumns,
 }
 """The columns of each table."""
 
@@ -406,6 +441,22 @@ def task_cells(task: Task, added_at: datetime, *, whole: bool) -> dict[str, Valu
     return _cells(found, _TASK_KINDS)
 
 
+def overall_cells(overall: Overall, row: OverallRow) -> dict[str, Value]:
+    """Return the values of all columns of a row of overall standings."""
+    found = {
+        "competition": overall.competition,
+        "scoring": overall.scoring.name,
+        "score": row.score.value,
+        "score_low": row.score.low,
+        "score_high": row.score.high,
+        "points": None if row.points is None else row.points.value,
+        "tasks": len(overall.tasks),
+        **{name: getattr(row, name).value for name in ("geomean", "sum", "fast")},
+        **{name: getattr(row, name) for name in ("rank", "user", "passed", "overlaps_above")},
+    }
+    return _cells(found, _OVERALL_KINDS)
+
+
 def anonymous(cells: dict[str, Value], user: str, pseudonym: str, file_name: str) -> dict[str, Value]:
     """Return the cells of a run or a case of `user` without names of people and machines.
 
@@ -439,6 +490,7 @@ def _without(name: str, value: Value, in_text: Callable[[str], str]) -> Value:
 
 _RUN_KINDS, _OUTPUT_KINDS = kinds_of(RunColumns), kinds_of(OutputColumns)
 _CASE_KINDS, _TASK_KINDS = kinds_of(CaseColumns), kinds_of(TaskColumns)
+_OVERALL_KINDS = kinds_of(OverallColumns)
 _LOGS = [name for name, kind in _OUTPUT_KINDS.items() if kind is Kind.LINES]
 _OF_CASE = ("phase", "index", "spec", "verdict", "message")
 _TIMING = tuple(name for name in _CASE_KINDS if name not in ("run", *_OF_CASE))

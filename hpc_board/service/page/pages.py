@@ -20,7 +20,7 @@ from hpc_board.report.formatting import count_text, score_text
 from hpc_board.report.run_words import outcome, times, trust
 from hpc_board.report.times import scatter_name
 from hpc_board.web.rendering import template
-from hpc_board.web.standings import ROWS_MAX, TREND_MAX, Section, board_table, trend
+from hpc_board.web.standings import ROWS_MAX, TREND_MAX, OverallTable, Section, board_table, trend
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -93,7 +93,7 @@ class Pages:
 
 def route_of(path: str) -> str | None:
     """Return the name of the page at `path`, without the slash before it; None for a path without a page."""
-    if path in ("", "feed"):
+    if path in ("", "competitions", "feed"):
         return path or "boards"
     if _TASK.fullmatch(path):
         return "board"
@@ -118,6 +118,8 @@ def page(board: "Board", path: str, at: datetime, only: str = "") -> str | None:
                 return None
         if route == "boards":
             values = _boards(board)
+        elif route == "competitions":
+            values = _competitions(board)
         elif route == "feed":
             values = _feed(board)
         elif route == "board":
@@ -140,7 +142,20 @@ def _boards(board: "Board") -> dict[str, Any]:
     others = [task for task in tasks if not leaders[task.name]]
     count = sum(map(len, leaders.values()))
     about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
-    return {"title": "Leaderboards", "about": about, "played": played, "leaders": leaders, "others": others}
+    names = [one_line(name) for name in board.standings.competitions()]
+    return {
+        "title": "Leaderboards",
+        "about": about,
+        "played": played,
+        "leaders": leaders,
+        "others": others,
+        "competitions": names,
+    }
+
+
+def _competitions(board: "Board") -> dict[str, Any]:
+    tables = [OverallTable.of(board.standings.overall(name, limit=ROWS_MAX)) for name in board.standings.competitions()]
+    return {"title": "Competitions", "about": "Overall standings, over all boards of each", "competitions": tables}
 
 
 def _leaders(board: "Board", task: "Task") -> "Iterator[tuple[Activity, Page]]":

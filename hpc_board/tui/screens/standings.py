@@ -46,12 +46,13 @@ class StandingsScreen(RunScreen):
         binding("search", "Search the users and the files of the rows"),
         *bindings("next_match", "previous_match", "mark", "code", "trend"),
         binding("feed", "Show recent changes to this task's standings"),
+        binding("competition"),
         USER_KEY,
         binding("copy"),
         *(binding(name, show=False) for name in ("edit", "watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
-        "[reference] is the median time of the task's reference in all ranked runs; Speedup is relative to it. Runs: "
+        "[reference] is the time of the task's reference, the median over all users; Speedup is relative to it. Runs: "
         "the number of runs of the same code, whose median is the score. Names in brackets have no rank. self-run: "
         "the job ran under the user's account. verified: the job ran under the board's account. emulated: the kernel "
         "ran on a CPU, not on the GPU of the board's name. own eval: the task's own harness judged, in the kernel's "
@@ -71,6 +72,8 @@ class StandingsScreen(RunScreen):
         self._own = False
         self._words = ""
         """The words of the last search."""
+        self._competition = ""
+        """The competition of the board, if it is in one."""
 
     def compose_body(self) -> ComposeResult:
         yield Tabs(id="gpus")
@@ -81,6 +84,7 @@ class StandingsScreen(RunScreen):
         self._show_place()
         task = self._task_name
         self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
+        self.ask("competition", self.board.standings.competitions, self._set_competition)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -90,7 +94,9 @@ class StandingsScreen(RunScreen):
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the search key while the field is open; disable the actions that a board without rows has no use for."""
+        """Hide the search key beside its field, and the competition's without one; disable actions without rows."""
+        if action == "competition" and not self._competition:
+            return False
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
         is_empty = self._active is not None and self._active.is_empty
@@ -145,6 +151,13 @@ class StandingsScreen(RunScreen):
 
     def action_feed(self) -> None:
         self.post_message(Open(targets.Feed(self._task_name)))
+
+    def action_competition(self) -> None:
+        self.post_message(Open(targets.Competition(self._competition)))
+
+    def _set_competition(self, competitions: Mapping[str, Sequence[str]]) -> None:
+        self._competition = next((name for name, tasks in competitions.items() if self._task_name in tasks), "")
+        self.refresh_bindings()
 
     @property
     def _panes(self) -> Sequence[BoardPane]:

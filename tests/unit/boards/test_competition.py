@@ -1,5 +1,7 @@
 """Competitions: the rules of their files, and the overall standings over their boards."""
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +11,16 @@ import pytest
 import yaml
 from click.testing import Result
 
+from hpc_board.agents.tools import called
+from hpc_board.board import Board
+from hpc_board.board.context import PublicContext
 from hpc_board.scripting import Board as ScriptBoard
+from hpc_board.service.page import pages
 from tests.unit.boards.test_course import call, measured
-from tests.unit.recorded import Recorded, recorded
+from tests.unit.recorded import AT, Recorded, recorded
 
 ADMIN = "admin"
+EXPORT = ("admin", "export", "--format")
 
 
 @pytest.fixture
@@ -71,6 +78,53 @@ def test_a_competition_ranks_its_users_over_all_boards_by_its_own_score(place: R
         ["2", "ada", "50", "3.30x"],
     ]
     assert "cup, 1: 25, 2: 15" in call(place, "ada", "update", "a", "--history").stdout
+
+
+def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_path: Path) -> None:
+    synced(place, points="1x: 20, 2x: 50")
+    fill(place)
+    call(place, ADMIN, "update", "c", "--closed", "--member", "bob")
+    (row, other) = csv.DictReader(io.StringIO(call(place, ADMIN, *EXPORT, "csv", "--what", "overall").stdout))
+    assert [row[name] for name in ("competition", "scoring", "rank", "user", "score", "passed", "tasks")] == [
+        *("cup", "points", "1", "ada", "100.0", "2", "3")
+    ]
+    assert (other["score_low"], other["score_high"]) == ("70.0", "100.0")
+    file = tmp_path / "overall.csv"
+    assert call(place, ADMIN, *EXPORT, "csv", "--what", "overall", "-o", file).stderr == f"{file} has 2 rows.\n"
+    own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
+    assert [json.loads(line)["user"] for line in own.splitlines()] == ["bob"]
+    anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
+    assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "user-2"}
+    (found,) = json.loads(call(place, ADMIN, *EXPORT, "json").stdout)["competitions"]
+    assert found == overall(place, ADMIN)
+    page = call(place, ADMIN, *EXPORT, "html").stdout
+    assert "<h2>The Cup: 2 tasks</h2>" in page, "a closed board is not on a public page"
+    assert '<td class="number">100 (70 to 100)</td>' in page
+    assert "<h2>The Cup" not in call(place, ADMIN, *EXPORT, "html", "--task", "a").stdout
+
+    installation = place.board.context.installation
+    shown = pages.page(Board.within(PublicContext(installation, print)), "competitions", AT)
+    assert shown is not None
+    assert "<h2>The Cup: 2 tasks</h2>" in shown
+
+    answer = called(place.board, "standings", {"competition": "cup", "top": 1})
+    assert json.loads(answer.text) == {
+        "scoring": {"name": "points"},
+        "tasks": ["a", "b", "c"],
+        "total": 2,
+        "rows": [{"rank": 1, "user": "ada", "score": {"value": 100, "low": 100, "high": 100}, "passed": 2}],
+    }
+
+
+def test_overall_standings_are_cut_like_those_of_a_board(place: Recorded) -> None:
+    synced(place)
+    for number in range(25):
+        measured(place, "a", f"user{number}", 2.0 + number)
+    lines = {
+        words: call(place, "ada", "show", "--competition", "cup", *words.split()).stdout.count("user")
+        for words in ("", "--top 3", "--all")
+    }
+    assert lines == {"": 20 + 1, "--top 3": 3 + 1, "--all": 25}
 
 
 def test_a_problem_that_leaves_the_competition_leaves_its_standings(place: Recorded) -> None:
