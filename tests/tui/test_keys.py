@@ -15,6 +15,7 @@ from hpc_board import tui
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.admin import AdminScreen
+from hpc_board.tui.screens.competition import CompetitionScreen
 from hpc_board.tui.screens.dialogs import AskLines, AskPath, Confirm, HelpScreen, Line
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
@@ -97,7 +98,8 @@ def test_every_key_of_a_screen_widget_or_dialog_is_that_of_its_verb() -> None:
 
 def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> None:
     words = {place: binding.description for place in places() for key, binding in bound(place) if key == "slash"}
-    assert {place for place, word in words.items() if word == "Filter"} == {TasksScreen, RunsScreen, AdminScreen}
+    filtered = {TasksScreen, RunsScreen, AdminScreen, CompetitionScreen}
+    assert {place for place, word in words.items() if word == "Filter"} == filtered
     assert {place for place, word in words.items() if word == "Search"} == {StandingsScreen, ReportScreen, TextPane}
 
 
