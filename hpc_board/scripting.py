@@ -112,6 +112,7 @@ class Run(msgspec.Struct, frozen=True):
     stdout: str = ""
     stderr: str = ""
     profile: str = ""
+    means: str = ""
     provenance: Mapping[str, Any] = {}
     usage: Mapping[str, Any] = {}
 
@@ -750,6 +751,7 @@ def _run(found: "WholeRun") -> Run:
     from hpc_board.domain.reference import speedup_keys
     from hpc_board.domain.run import RunState
     from hpc_board.domain.usage import usage_of
+    from hpc_board.model.means import means_text
     from hpc_board.report.times import result_advice
 
     run, result = found.run, found.result
@@ -777,6 +779,7 @@ def _run(found: "WholeRun") -> Run:
         cases=tuple(map(_case, result.cases)) if result else (),
         started_at=started[-1] if started else None,
         advice=tuple(Advice(each.kind, each.text) for each in result_advice(result)) if result else (),
+        means=means_text(result.means) if result else "",
         provenance=dict(result.provenance) if result else {},
         usage=msgspec.structs.asdict(usage) if usage else {},
         **{name: getattr(result, name).text if result else "" for name in _LOGS},

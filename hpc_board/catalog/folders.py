@@ -25,12 +25,14 @@ from hpc_board.domain.task_rules import (
 )
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
+from hpc_board.model.means import KINDS
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
     SUBMISSION,
     CaseValue,
     Language,
+    MeansRule,
     Milestone,
     Ranking,
     Task,
@@ -85,6 +87,15 @@ class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The GPUs on whose boards it is not shown."""
 
 
+class MeansSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`hpc_board.means:`, each a name or a list of names."""
+
+    require: str | list[str] = []
+    """Each of them is used."""
+    forbid: str | list[str] = []
+    """None of them is used."""
+
+
 class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`hpc_board:`, the keys that KernelBot does not have."""
 
@@ -114,6 +125,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same for further benchmark cases; they count in the score behind the others."""
     adapter: str = ""
     """The file of the task that calls submissions in Python of another form; it is imported in their place."""
+    means: MeansSection = MeansSection()
+    """The kernels and libraries that a submission must or must not use."""
     prepare: list[str | int] = []
     """The keys or the positions of the inputs that are the same for all calls of a case in a process."""
     start_here: bool = False
@@ -213,6 +226,7 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
     if own.adapter:
         _check_adapter(document, own.adapter, [file.name for file in files if file.text is not None])
     _check_limits(document, own)
+    means = _means(document, own.means)
     _check_compiled(document, own)
     generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
     cases: dict[str, Any] = {
@@ -250,9 +264,10 @@ def read_task(folder: Path, root: Path | None = None, texts: dict[Path, str] | N
         start_here=own.start_here,
         adapter=own.adapter,
         prepare=tuple(own.prepare),
+        means=means,
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
-    _check_own_eval(document, task)
+    _check_own_eval(document, task, own)
     document.check()
     return task
 
@@ -264,15 +279,15 @@ def _name(document: Document, section: TaskDocument, folder: Path) -> str:
     return name
 
 
-def _check_own_eval(document: Document, task: Task) -> None:
+def _check_own_eval(document: Document, task: Task, section: OwnSection) -> None:
     main, names = task.config.get("main"), {file.name for file in task.files}
     if task.harness == OWN:
         from hpc_board.model.eval_program import eval_program
 
         for key, message in eval_program(task)[1]:
             document.fault(tuple(key.split(".")), message)
-        for key in ("hidden_tests", "hidden_benchmarks", "prepare"):
-            if getattr(task, key):
+        for key in ("hidden_tests", "hidden_benchmarks", "prepare", "means"):
+            if getattr(section, key) != getattr(OwnSection(), key):
                 document.fault(("hpc_board", key), "needs the isolated judge, not an eval of the task's own")
     elif isinstance(main, str) and main not in names:
         # With a wrong name, the judge would take the place of the task's own eval.
@@ -306,6 +321,22 @@ def _check_limits(document: Document, own: OwnSection) -> None:
 
     for key, message in limit_faults(own.limits).items():
         document.fault(("hpc_board", "limits", key), message)
+
+
+def _means(document: Document, section: MeansSection) -> MeansRule:
+    """Return a task's rule on means; note a fault for each unknown name, and for one that is in both lists."""
+    found: dict[str, tuple[str, ...]] = {}
+    for verb in MeansSection.__struct_fields__:
+        words = getattr(section, verb)
+        found[verb] = (words,) if isinstance(words, str) else tuple(words)
+        for index, name in enumerate(found[verb]):
+            place = ("hpc_board", "means", verb) if isinstance(words, str) else ("hpc_board", "means", verb, index)
+            if name not in KINDS:
+                near, known = suggestion(name, KINDS), ", ".join(KINDS)
+                document.fault(place, f'unknown means "{one_line(name, 80)}".{near} Known: {known}.')
+            elif verb == "forbid" and name in found["require"]:
+                document.fault(place, f'"{name}" is required, too')
+    return MeansRule(**found)
 
 
 def _check_compiled(document: Document, own: OwnSection) -> None:

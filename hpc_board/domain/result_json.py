@@ -6,7 +6,15 @@ from typing import Any
 
 import msgspec
 
-from hpc_board.model.kernels import KERNELS_MAX, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
+from hpc_board.model.kernels import (
+    KERNELS_MAX,
+    MEANS_CHARACTERS_MAX,
+    MEANS_MAX,
+    NAME_CHARACTERS_MAX,
+    STALLS_MAX,
+    Kernel,
+    Used,
+)
 from hpc_board.model.loops import LOOPS_MAX, REMARKS_MAX, Loop, Remark
 from hpc_board.model.loops import TEXT_CHARACTERS_MAX as LOOP_CHARACTERS_MAX
 from hpc_board.model.mismatch import Mismatch
@@ -57,12 +65,14 @@ _LISTS = {
     "stalls": STALLS_MAX,
     "loops": LOOPS_MAX,
     "remarks": REMARKS_MAX,
+    "means": MEANS_MAX,
 }
 _TEXTS: Mapping[type[Value], int] = {
     Kernel: NAME_CHARACTERS_MAX,
     SanitizerFinding: TEXT_CHARACTERS_MAX,
     Loop: LOOP_CHARACTERS_MAX,
     Remark: LOOP_CHARACTERS_MAX,
+    Used: MEANS_CHARACTERS_MAX,
 }
 
 

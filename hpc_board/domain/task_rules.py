@@ -11,7 +11,7 @@ from typing import Any
 
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN
 from hpc_board.model.names import NAME, NAME_WORDS
-from hpc_board.model.task import ISOLATED, OWN, CaseValue, Language, Milestone, Task, TaskFile
+from hpc_board.model.task import ISOLATED, OWN, CaseValue, Language, MeansRule, Milestone, Task, TaskFile
 from hpc_board.model.text import one_line
 
 FILE_BYTES_MAX = 1_000_000
@@ -125,6 +125,7 @@ def task_faults(task: Task) -> Iterator[str]:
 
         yield from (f"the flag {_shown(flag)} {fault}" for flag in task.flags if (fault := flag_fault(flag)))
     yield from _milestone_faults(task.milestones)
+    yield from _means_faults(task.means)
     if task.harness == OWN:
         from hpc_board.model.eval_program import eval_program
 
@@ -176,6 +177,13 @@ def _milestone_faults(milestones: Sequence[Milestone]) -> Iterator[str]:
         for gpu in milestone.exclude_gpus:
             if not _is_name(gpu):
                 yield f"the GPU {_shown(gpu)} of a milestone is not {NAME_WORDS}"
+
+
+def _means_faults(rule: MeansRule) -> Iterator[str]:
+    if names := (*rule.require, *rule.forbid):
+        from hpc_board.model.means import KINDS
+
+        yield from (f"the means {_shown(name)} is unknown" for name in names if name not in KINDS)
 
 
 def _is_name(name: str) -> bool:

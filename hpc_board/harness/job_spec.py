@@ -12,7 +12,7 @@ from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.limits import NORMAL, Limits
 from hpc_board.model.sanitizer import SLOWDOWN
-from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, case_of
+from hpc_board.model.task import ISOLATED, CaseValue, Language, MeansRule, Mode, Ranking, case_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class JobSpec:
     which it has asked. `data` are folders that the task's functions may read, in addition to those of a submission. If
     the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is
     KernelBot's public one, and `world_size` the largest number of ranks of a case. `shows_hidden`: the task's author
-    tries a submission, and sees hidden cases as any other.
+    tries a submission, and sees hidden cases as any other. `means` is the task's rule on kernels and libraries.
     """
 
     run: int
@@ -71,6 +71,7 @@ class JobSpec:
     hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     shows_hidden: bool = False
+    means: MeansRule = field(default_factory=MeansRule)
     job_environment: JobEnvironment = field(default_factory=JobEnvironment)
     request_environment: RequestEnvironment = field(default_factory=RequestEnvironment)
 
@@ -104,6 +105,7 @@ def facts(path: Path) -> JobSpec:
                 fresh_output=task["fresh_output"],
                 prepare=tuple(task.get("prepare", ())),
             ),
+            "means": MeansRule(**{verb: tuple(names) for verb, names in task.get("means", {}).items()}),
             "minimum_isolation": value.get("minimum_isolation", ""),
             "minimum_clock": value.get("minimum_clock", ""),
             "tests": tuple(case_of(case) for case in task["tests"]),

@@ -30,6 +30,7 @@ from hpc_board.harness.measure.usage import Usage
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child, Prepared
 from hpc_board.harness.processes.crashes import Crash, native_offsets, python_frames
+from hpc_board.harness.processes.libraries import clear_use, mapped_by, used_by
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import Program, Room
 from hpc_board.harness.processes.spawn import NotForked, Zygote, started
@@ -53,6 +54,8 @@ WORKER_HOME = "worker"
 
 _TRUSTED_PRINTED_BYTES = 2**30
 _SPARED_PROCESSES = 32
+_OBSERVED_MAX = 64
+"""Largest number of processes of a worker whose libraries are noted."""
 
 
 def _spared_processes() -> int:
@@ -80,7 +83,8 @@ class Processes:
 
     A compiled submission runs from `library` once it exists, and all workers in the `container` if the settings ask for
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
-    release. `prepared` has the most that preparing fixed inputs took. `usage` measures their memory and processor time.
+    release. `prepared` has the most that preparing fixed inputs took, and `libraries` are the files whose code the
+    submission's ended processes have run, or loaded on a GPU. `usage` measures their memory and processor time.
     `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the reason. `other_python`
     says how to select another Python if this one lacks a library of the task. `native_frames` returns the frames at
     places in the library. No load lasts beyond `latest` on the monotonic clock.
@@ -101,6 +105,7 @@ class Processes:
         self.isolation = ""
         self.left_processes = 0
         self.prepared = Prepared()
+        self.libraries: frozenset[str] = frozenset()
         self.usage = Usage()
         self.zygote_failed = False
         self.latest = math.inf
@@ -264,6 +269,20 @@ class Processes:
             if reached is not None:
                 reached(answer.isolation)
         worker_answer(worker, ("device_ready", "raised"), deadline, late)
+        if self.device == "cpu":
+            clear_use(worker.worker_pid)
+        else:
+            worker.mapped = mapped_by(worker.worker_pid)
+
+    def _note_libraries(self, worker: Child) -> None:
+        """Note the libraries of a worker and of the processes that it has started.
+
+        On a CPU the pages of code tell those that ran. A GPU's library is used by its kernels, too, so there they are
+        those that the submission has loaded itself.
+        """
+        for pid in [worker.worker_pid, *self.siblings(worker)][:_OBSERVED_MAX]:
+            found = used_by(pid) if self.device == "cpu" else mapped_by(pid) - worker.mapped
+            self.libraries |= found
 
     def _loading(self, what: str) -> tuple[str, float]:
         """Return the message for an import of `what` that takes too long, and its deadline.
@@ -332,6 +351,8 @@ class Processes:
     def dismiss(self, child: Child | Program) -> None:
         """End a process, and all processes that it has left."""
         self.usage.sample()
+        if isinstance(child, Child) and child.imports_submission:
+            self._note_libraries(child)
         child.end()
         self._children.remove(child)
         if isinstance(child, Child):

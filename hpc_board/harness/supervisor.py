@@ -36,14 +36,15 @@ from hpc_board.harness.node import (
     node_facts,
     oom_kills,
 )
-from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
+from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil, public_seed
 from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.libraries import use_is_known
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.spawn import Zygote
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import Profile, Workers
-from hpc_board.harness.profile.profilers import Unusable, absent, available
+from hpc_board.harness.profile.profilers import Unusable, absent, available, kernels_in
 from hpc_board.harness.profile.sanitize import Sanitize
 from hpc_board.harness.profile.sanitizers import cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
@@ -51,9 +52,10 @@ from hpc_board.harness.result_file import judged_before, provenance_of, result_o
 from hpc_board.harness.wire.channel import Channel
 from hpc_board.model.device_faults import device_fault, with_words
 from hpc_board.model.files import open_regular
-from hpc_board.model.kernels import KERNELS_MAX, Kernel
+from hpc_board.model.kernels import KERNELS_MAX, Kernel, Used
 from hpc_board.model.limits import Limits
 from hpc_board.model.loops import Loop, Remark
+from hpc_board.model.means import KINDS, kernel_means, library_means, rule_fault
 from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, Peak, cpu_peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import (
@@ -85,6 +87,9 @@ _OF_LOST_GPUS = (Verdict.CRASH, Verdict.EXCEPTION, Verdict.TIMEOUT, Verdict.LOAD
 _JUDGE_SAID_MAX = 4000
 _KILLED = "signal 9"
 _EVALUATIONS_MAX = 3
+_TRACE_SECONDS = 60.0
+_TRACED_CALLS = 2
+"""Number of calls after which kernels are traced: the profiler leaves the first one out, which may compile."""
 _OF_TIME = frozenset(
     {
         Verdict.TIMEOUT,
@@ -196,6 +201,8 @@ class Supervisor:
         self._memory_before_hidden: dict[str, int | float] = {}
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
+        self._launched: tuple[Used, ...] = ()
+        self._means: tuple[Used, ...] = ()
         self._findings: list[SanitizerFinding] = []
         self._loops: list[Loop] = []
         self._remarks: list[Remark] = []
@@ -273,6 +280,7 @@ class Supervisor:
                 findings=tuple(self._findings),
                 loops=tuple(self._loops),
                 remarks=tuple(self._remarks),
+                means=self._means,
             )
         )
 
@@ -424,9 +432,31 @@ class Supervisor:
         elif job.mode is Mode.BENCHMARK:
             self._benchmark(judge, worker, self._timed_phase(job.phase_seconds["benchmark"]), 1)
         elif self._test(judge, worker) and job.mode is Mode.RANKED:
+            self._check_means()
             self._benchmark(judge, None, self._timed_phase(job.phase_seconds["ranked"]), job.limits.workers)
+            self._check_means()
             if all(case.verdict is Verdict.PASS for case in self._cases_by_now()):
                 self._judge_hidden(judge)
+        self._check_means()
+
+    def _check_means(self) -> None:
+        """Check that the kernels and libraries that a right submission has used by now keep the task's rule.
+
+        Those that it uses for hidden cases alone are not told.
+        """
+        if any(case.verdict is not Verdict.PASS for case in self._cases_by_now()):
+            return
+        used = (*self._launched, *library_means(self._processes.libraries))
+        if self._printed is None:
+            self._means = used
+        rule = self._job.means
+        libraries = [name for name in (*rule.require, *rule.forbid) if KINDS[name].library]
+        if libraries and self._job.device == "cpu" and not use_is_known():
+            message = f"this node's kernel has no /proc/PID/smaps, by which the rule on {libraries[0]} is checked"
+            raise CallFailed(Verdict.INFRA_ERROR, message)
+        fault = rule_fault(rule, used, traced=bool(self._launched))
+        if fault:
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, fault)
 
     def _judge_hidden(self, judge: Child) -> None:
         """Judge the hidden cases in new processes, after all others.
@@ -478,17 +508,47 @@ class Supervisor:
         phase = Phase("test", job.tests, seconds, follows, job.only, usual_seconds=self._usual_seconds)
         worker = self._worker(child, TimeBudget(seconds))
         passed = self._tested(Bench(judge, phase, job.limits, job.rules), worker, secret=job.mode is Mode.RANKED)
+        if passed and job.device != "cpu" and (job.means.words() or job.mode is Mode.RANKED):
+            self._trace(judge, child)
         self._processes.dismiss(child)
         if job.mode is Mode.TEST and worker.longest_call_ns:
             self._provenance[LONGEST_CALL] = worker.longest_call_ns / 1e9
         return passed
 
+    def _trace(self, judge: Child, child: Child) -> None:
+        """Note the kernels that a call of the last test launches; a rule on kernels needs to know them.
+
+        PyTorch's profiler tells them from within the worker.
+        """
+        job, seconds, home = self._job, _TRACE_SECONDS, self._processes.scratch / WORKER_HOME
+        limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+        worker = self._worker(child, TimeBudget(seconds), limits)
+        bench = Bench(judge, Phase("test", job.tests, seconds, only=job.only), limits, job.rules)
+        index = bench.phase.indices[-1]
+        try:
+            worker.trace_kernels(home)
+            for _ in range(_TRACED_CALLS):
+                bench.call(worker, index, [public_seed(bench.phase.cases[index])])
+            self._note_kernels(kernels_in(home))
+        except CallFailed as error:
+            fault = error.message
+        else:
+            fault = "" if self._launched else "the profiler of PyTorch saw no kernel of a call"
+        if fault and any(KINDS[name].has_kernels for name in (*job.means.require, *job.means.forbid)):
+            message = f"the task's rule on kernels cannot be checked: {fault}"
+            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
+
+    def _note_kernels(self, kernels: Sequence[Kernel]) -> None:
+        self._launched = kernel_means([each.name for each in kernels], self._source())
+
+    def _source(self) -> str:
+        """Return the text of the submission."""
+        source = (self._folder / "submission" / self._job.submission).read_bytes()
+        return source.decode("utf-8", "replace")
+
     def _compiles_in_calls(self) -> bool:
         """Return whether a call of the submission may compile code, which takes as long as it takes."""
-        if self._job.language.compiled:
-            return False
-        source = (self._folder / "submission" / self._job.submission).read_bytes()
-        return compiles_in_calls(source.decode("utf-8", "replace"))
+        return not self._job.language.compiled and compiles_in_calls(self._source())
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
         for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):
@@ -612,6 +672,8 @@ class Supervisor:
             self._say("profile", index + 1, len(self._cases), self._cases[index].spec)
             profile.case(index)
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
+        if job.device != "cpu":
+            self._note_kernels(self._kernels)
         if job.device == "cuda":
             profile.note(self._listings(deadline))
         if job.device == "cpu" and job.language is Language.CPP:
@@ -672,9 +734,9 @@ class Supervisor:
             self._processes.isolation = str(self._provenance.get("profiler_isolation", ""))
         evaluation.check()
 
-    def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
+    def _worker(self, child: Child, allowance: TimeBudget, limits: Limits | None = None) -> Worker:
         siblings = partial(self._processes.siblings, child)
-        return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
+        return Worker(child, limits or self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
         return Bench(judge, self._timed_phase(seconds), limits or self._job.limits, self._job.rules)

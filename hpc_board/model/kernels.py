@@ -11,6 +11,11 @@ KERNELS_OF_CASE_MAX = 20
 NAME_CHARACTERS_MAX = 200
 STALLS_MAX = 3
 
+MEANS_MAX = 40
+"""Largest number of means in a result."""
+
+MEANS_CHARACTERS_MAX = 40
+
 
 class Kernel(Value):
     """A kernel of a profiled case; on a CPU an operator or a function. A number that was not measured is None.
@@ -40,3 +45,10 @@ class Kernel(Value):
 
 METRICS = Kernel.__match_args__[3:-1]
 """The names of a kernel's numbers besides the count of its launches."""
+
+
+class Used(Value):
+    """A kind of kernels with the number of kernels that a call launched, or a library with None."""
+
+    name: str
+    kernels: int | None = None

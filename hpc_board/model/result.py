@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from hpc_board.model.kernels import Kernel
+from hpc_board.model.kernels import Kernel, Used
 from hpc_board.model.loops import Loop, Remark
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Peak, Share, Work, measured_peak, own_peak_of, share_of_peak
@@ -264,7 +264,8 @@ class Result(Value):
     `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
     machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, `kernels` are
     the numbers in it, and `loops` and `remarks` tell the vectorization of a C++ submission on a CPU; in mode `sanitize`
-    it is the output of the tools, and `findings` are the faults in it. All are empty in any other mode.
+    it is the output of the tools, and `findings` are the faults in it. All are empty in any other mode. `means` are the
+    kinds of kernels and the libraries that the submission used, as far as they are known.
     """
 
     run: int
@@ -287,6 +288,7 @@ class Result(Value):
     findings: tuple[SanitizerFinding, ...] = ()
     loops: tuple[Loop, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    means: tuple[Used, ...] = ()
 
     @property
     def interrupted(self) -> bool:

@@ -183,6 +183,18 @@ class Milestone(Value):
         return gpu.casefold() not in {name.casefold() for name in self.exclude_gpus}
 
 
+class MeansRule(Value):
+    """The means that a submission must use, and those that it must not use."""
+
+    require: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """Return the rule in words; "" without one."""
+        parts = (("requires", self.require), ("forbids", self.forbid))
+        return "; ".join(f"{verb} {', '.join(names)}" for verb, names in parts if names)
+
+
 class Task(Value):
     """A task to implement: the files, the cases and the rules.
 
@@ -193,7 +205,8 @@ class Task(Value):
     languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
     ones. `hidden_tests` and `hidden_benchmarks` are further cases, which only ranked runs judge, after the others; a
     published task has empty ones in their place. `prepare` are the keys or the positions of those inputs that are the
-    same for all calls of a case in a process, and that a submission may get before. `milestones` are shown on boards
+    same for all calls of a case in a process, and that a submission may get before. `means` is the rule on the kernels
+    and libraries that submissions use. `milestones` are shown on boards
     and change no result. `accepts` are the bogus answers that the task deliberately lets pass, for the task's lint.
     `start_here` marks the first task of a newcomer. `adapter` is the file that calls submissions in Python of another
     form. `published_version` is the version of a task whose files and milestones came without their texts; empty for a
@@ -229,6 +242,7 @@ class Task(Value):
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     adapter: str = ""
     prepare: tuple[str | int, ...] = ()
+    means: MeansRule = MeansRule()
     published_version: str = ""
 
     @property
@@ -295,6 +309,8 @@ class Task(Value):
             facts["hidden"] = {phase: [dict(case) for case in cases] for phase, cases in hidden.items()}
         if self.prepare:
             facts["prepare"] = list(self.prepare)
+        if self.means != MeansRule():
+            facts["means"] = {"require": list(self.means.require), "forbid": list(self.means.forbid)}
         if self.harness == OWN:
             facts.update(libraries=list(self.libraries), multi_gpu=self.multi_gpu, seed=self.seed)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -42,7 +42,7 @@ def verdict_meaning(
     meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, stored=stored)
     if meaning is _VERDICTS[Verdict.CRASH] and on_cpu and language_of(file_name) is Language.CPP:
         return _SANITIZABLE
-    return replace(meaning, next=meaning.next.replace("hpc-board template TASK", f"hpc-board template {task}"))
+    return replace(meaning, next=re.sub(r"(hpc-board (?:template|task)) TASK", rf"\1 {task}", meaning.next))
 
 
 def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, stored: bool) -> Meaning:
@@ -131,6 +131,13 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
             "Add it; `hpc-board template TASK --language NAME` shows the signature.",
         ),
     },
+    Verdict.PROTOCOL_VIOLATION: dict.fromkeys(
+        ("the task forbids ", "the task requires "),
+        Meaning(
+            "The submission breaks the task's rule on the kernels and libraries that it may use.",
+            "Compute the answer by other means; `hpc-board task TASK` shows the rule.",
+        ),
+    ),
     Verdict.INFRA_ERROR: {
         "cannot be used: ": Meaning(
             "The node's compiler does not accept the settings of this GPU; your kernel was not judged.",

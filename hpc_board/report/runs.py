@@ -14,6 +14,7 @@ from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.domain.usage import Usage, usage_of
+from hpc_board.model.means import means_text
 from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import (
@@ -249,6 +250,8 @@ def _result_blocks(
 ) -> Iterator[Block]:
     yield Paragraph(_outcome_text(run, result, placing, reader), run_tone(run))
     yield from _of_tolerance_blocks(result)
+    if used := means_text(result.means):
+        yield Paragraph(f"{one_line(used)}.")
     yield from kernel_lines(result.kernels, json_command(run))
     yield from loop_lines(result.loops, result.remarks, run.file_name)
     yield from finding_lines(result.findings, json_command(run))

@@ -138,6 +138,7 @@ def draft(
     _check_deadline(task, closes_at(task), now)
     check_support(task)
     language = _language(source, task)
+    _check_means(source, task, language)
     chosen = _chosen_gpus(task, request.gpus, asked, gpus)
     _check_devices(source, language, chosen)
     for each in chosen:
@@ -259,11 +260,20 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
     """
     check_support(task)
     language = _language(source, task)
+    _check_means(source, task, language)
     _check_devices(source, language, gpus)
     for each in gpus:
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
     _check_tools(task, mode, language, gpus, NO_OPTIONS)
+
+
+def _check_means(source: Source, task: Task, language: Language) -> None:
+    """Require that a file keeps its task's rule on means, if it has one, as far as its text tells."""
+    if task.means.words():
+        from hpc_board.runs.file_means import check_means
+
+        check_means(source, task, language)
 
 
 def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:

@@ -387,6 +387,7 @@ def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
         "benchmarks": [dict(case) for case in task.benchmarks],
         **(_hidden_cases(task) if run.mode is Mode.RANKED or not run.stored else {}),
         **({"prepare": list(task.prepare)} if task.prepare else {}),
+        **({"means": asdict(task.means)} if task.means.words() else {}),
         "ranking_by": str(task.ranking_by),
         "timeouts": {
             "test": task.timeouts.test_seconds,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.processes.calls import (
@@ -150,6 +151,12 @@ class Worker:
         pids = [self.child.worker_pid, *self._siblings()]
         values = [status_value(pid, key) for pid in pids for key in (b"RssAnon", b"RssShmem")]
         return 1024 * sum(int(value) for value in values if value)
+
+    def trace_kernels(self, folder: Path) -> None:
+        """Have PyTorch's profiler write the kernels of each call but the next one into a folder."""
+        self.child.send({"type": "trace", "folder": str(folder)})
+        seconds = self._limits.call_seconds
+        self.answer(("device_ready", "raised"), seconds, f"it was not ready to trace kernels within {seconds:g} s")
 
     def begin_prepare_device(self) -> None:
         """Have the device prepared for a timed call, while the judge makes inputs that are not shown yet."""

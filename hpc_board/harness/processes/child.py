@@ -171,7 +171,7 @@ class Child(Process):
     down to the worker's parent. `lacking` has a message for each library that a worker's Python lacks, as it said
     before it imported anything of the submission; once it `imports_submission`, its word may be the submission's. The
     handlers of a worker report its `crash`. A submission that `prepares` gets fixed inputs before its calls; `prepared`
-    has the most that this took.
+    has the most that this took. `mapped` are the files in its memory before it imported anything of the submission.
     """
 
     def __init__(
@@ -192,6 +192,7 @@ class Child(Process):
         self.imports_submission = False
         self.prepares = False
         self.prepared = Prepared()
+        self.mapped: frozenset[str] = frozenset()
         self._channel = channel
         self._reads = True
         self._printed = [printed for _, printed in streams]

@@ -270,7 +270,12 @@ def _by_torch(session: Session) -> Profiled:
     text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
     if not text:
         raise Unusable("it wrote no report")
-    return Profiled(squeezed(text), of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
+    return Profiled(squeezed(text), kernels_in(session.home))
+
+
+def kernels_in(home: Path) -> tuple[Kernel, ...]:
+    """Return the kernels of the last call under PyTorch's profiler, which the worker has written into its home."""
+    return of_torch(head_of(home / "kernels.json", _TEXT_BYTES_MAX))
 
 
 def _by_perf(session: Session) -> Profiled:

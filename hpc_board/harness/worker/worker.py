@@ -7,9 +7,10 @@ worker gives up fewer privileges, see profile.py.
 
 Frames: `load` -> `confined`, then `device_ready` or `raised`, then `loaded` or `raised`; a load that `waits` has
 answers to others, and `import` before that. `keep_state` (with fixed inputs) -> `kept_state` or `raised`.
-`prepare_device` -> `device_ready`; `map` (with memory for inputs and for the description of outputs) -> `mapped`; `run`
--> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the process is stopped;
-between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at `map`.
+`prepare_device` and `trace` (with a folder for the names of kernels) -> `device_ready`; `map` (with memory for inputs
+and for the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are
+written, between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so
+all work that can be done before is done at `map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
 GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
@@ -190,6 +191,9 @@ class _Worker:
                 return self._run(frame["call"], fds)
             if frame["type"] == "prepare_device":
                 self._device.prepare()
+                return {"type": "device_ready"}
+            if frame["type"] == "trace":
+                self._device = ProfiledDevice(self._device, "torch", Path(frame["folder"]))
                 return {"type": "device_ready"}
             if frame["type"] in self._with_memory:
                 return self._with_memory[frame["type"]](frame, fds)

@@ -217,6 +217,15 @@ class RemarkView(View, frozen=True):
     """the width of its vectors, or the reason why it has none"""
 
 
+class UsedView(View, frozen=True):
+    """A kind of kernels or a library that a submission used."""
+
+    name: str
+    """its [name](tasks.md#means)"""
+    kernels: int | None
+    """the number of kernels of this kind that a call launched; `null` for a library"""
+
+
 class SanitizerFindingView(View, frozen=True):
     """A fault that a tool of mode sanitize found; each text may be empty."""
 

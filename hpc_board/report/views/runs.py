@@ -31,6 +31,7 @@ from hpc_board.report.views.results import (
     LoopView,
     RemarkView,
     SanitizerFindingView,
+    UsedView,
     advice_of,
     cases_of,
     dense_text,
@@ -272,6 +273,8 @@ class WholeRunView(RunView, frozen=True):
     findings: list[SanitizerFindingView]
     loops: list[LoopView]
     remarks: list[RemarkView]
+    means: list[UsedView]
+    """the kernels of a call and the libraries that it used, where they are known"""
     advice: list[AdviceView]
     """remarks on its times, those of the report"""
     history: list[StatusView]
@@ -517,6 +520,8 @@ class TrialView(View, frozen=True):
     findings: list[SanitizerFindingView]
     loops: list[LoopView]
     remarks: list[RemarkView]
+    means: list[UsedView]
+    """the kernels of a call and the libraries that it used, where they are known"""
     build: str
     stdout: str
     stderr: str
@@ -546,5 +551,6 @@ def _output_keys(result: Result | None) -> dict[str, Any]:
         "findings": views_of(SanitizerFindingView, result.findings if result else ()),
         "loops": views_of(LoopView, result.loops if result else ()),
         "remarks": views_of(RemarkView, result.remarks if result else ()),
+        "means": views_of(UsedView, result.means if result else ()),
         "provenance": safe(dict(result.provenance)) if result else {},
     }

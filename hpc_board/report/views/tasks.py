@@ -147,6 +147,15 @@ class MilestoneView(View, frozen=True):
     """the GPUs on which it is not run"""
 
 
+class MeansRuleView(View, frozen=True):
+    """A task's [rule on means](tasks.md#means)."""
+
+    require: list[str]
+    """the kinds of kernels and the libraries that a submission must use"""
+    forbid: list[str]
+    """those that it must not use"""
+
+
 class WholeTaskView(TaskView, frozen=True):
     """A task with its rules and cases."""
 
@@ -168,6 +177,8 @@ class WholeTaskView(TaskView, frozen=True):
     """the compiler's options"""
     libraries: list[str]
     """the libraries that submissions may be linked with"""
+    means: MeansRuleView
+    """the rule on kernels and libraries; empty lists without one"""
     tests: list[dict[str, Any]]
     """the test cases"""
     benchmarks: list[dict[str, Any]]

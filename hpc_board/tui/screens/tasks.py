@@ -493,6 +493,7 @@ class TasksScreen(BoardScreen):
         ranked_by = RANKING_WORDS[task.ranking_by].removesuffix(" of the benchmarks")
         tests, benchmarks = count_text(len(task.tests), "test"), count_text(len(task.benchmarks), "benchmark")
         hidden = [("Hidden cases", f"{text}, in ranked runs")] if (text := hidden_text(task)) else []
+        hidden += [("Means", rule)] if (rule := task.means.words()) else []
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [

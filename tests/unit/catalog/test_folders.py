@@ -16,7 +16,8 @@ from hpc_board.catalog.known_tasks import TaskCache, task_called, tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
-from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
+from hpc_board.model.task import Language, MeansRule, Ranking, TaskFile, Timeouts
+from hpc_board.store.row_values import UndecodableError
 from hpc_board.store.task_rows import task_definition, task_value
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
@@ -242,6 +243,15 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
     [
         ("hpc_board: {harnes: task}", 'hpc_board.harnes: is not a known key. Did you mean "harness"?'),
         ("hpc_board: {harness: judge}", "hpc_board.harness: expected one of isolated, task"),
+        (
+            "hpc_board: {means: {require: tritn}}",
+            'hpc_board.means.require: unknown means "tritn". Did you mean "triton"? Known',
+        ),
+        (
+            "hpc_board: {means: {forbid: [cuda, x]}}",
+            'hpc_board.means.forbid[1]: unknown means "x". Known: cudnn, cublas',
+        ),
+        ("hpc_board: {means: {require: mkl, forbid: [mkl]}}", 'hpc_board.means.forbid[0]: "mkl" is required, too'),
         ("hpc_board: {deadline: tomorrow}", "hpc_board.deadline: expected an ISO date or time"),
         ("hpc_board: {deadline: 0001-01-01T00:00+14:00}", "hpc_board.deadline: expected an ISO date"),
         ("hpc_board: {deadline: '9999-12-31'}", "hpc_board.deadline: expected an ISO date"),
@@ -365,14 +375,30 @@ def test_the_files_of_a_task_have_a_common_limit(tmp_path: Path) -> None:
     assert faults(folder) == ["line 11: files[9].source: the files of the task exceed the limit of 8,000,000 bytes"]
 
 
-HIDING = "hpc_board: {hidden_tests: [{size: 1}]}\n"
+def test_a_rule_on_means_is_a_name_or_several_and_makes_another_version(tmp_path: Path) -> None:
+    text = f"{MINIMAL}hpc_board: {{means: {{require: triton, forbid: [cublas, cudnn]}}}}\n"
+    task = read_task(folder_with(tmp_path, text))
+    plain = read_task(folder_with(tmp_path, MINIMAL, name="plain"))
+
+    assert task.means == MeansRule(("triton",), ("cublas", "cudnn"))
+    assert replace(task, name=plain.name, means=MeansRule()).version == plain.version != task.version
+    stored = {"name": task.name, "version": task.version, "definition": task_definition(task)}
+    assert task_value(stored) == task
+    with pytest.raises(UndecodableError, match='the means "x" is unknown'):
+        task_value({**stored, "definition": task_definition(task).replace('"cudnn"', '"x"')})
+
+
+HIDING = "hpc_board: {hidden_tests: [{size: 1}], means: {forbid: mkl}}\n"
 
 
 def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
     text = MINIMAL.replace("name: reference.py", "name: other.py")
     assert read_task(folder_with(tmp_path, text + "config: {main: other.py}\n")).harness == "task"
     hidden = faults(folder_with(tmp_path, f"{text}config: {{main: other.py}}\n{HIDING}", name="hidden"))
-    assert hidden == ["line 7: hpc_board.hidden_tests: needs the isolated judge, not an eval of the task's own"]
+    assert hidden == [
+        f"line 7: hpc_board.{key}: needs the isolated judge, not an eval of the task's own"
+        for key in ("hidden_tests", "means")
+    ]
     text += "hpc_board: {harness: isolated}\n"
     assert faults(folder_with(tmp_path, text, name="other")) == [
         "line 6: hpc_board.harness: isolated needs a file named reference.py"

@@ -15,7 +15,7 @@ from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.harness.progress import Step
 from hpc_board.harness.result_file import killed
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
-from hpc_board.model.kernels import Kernel
+from hpc_board.model.kernels import Kernel, Used
 from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import (
@@ -862,3 +862,15 @@ def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
     assert "Measured again: benchmark 2, by up to 3 more processes, since other work used the machine." in text
     assert [case.noisy for case in cases_of(result)] == [True, True, True, True, False]
     assert [advice.text for advice in advice_of(result)] == [each.text for each in found]
+
+
+def test_the_means_of_a_run_are_a_line_of_its_report() -> None:
+    used = (Used("triton", 2), Used("cublas", 1), Used("openblas"))
+    result = replace(result_of(Verdict.PASS), means=used)
+
+    for blocks in (run_report(finished(result), result), run_summary(finished(result), result)):
+        assert "\n3 kernels: 2 triton, 1 cublas; 1 library: openblas.\n" in text_of(blocks)
+
+    broken = result_of(Verdict.PROTOCOL_VIOLATION, message="the task forbids cublas: its processes used the library")
+    text = text_of(run_report(finished(broken), broken))
+    assert "The submission breaks the task's rule on the kernels and libraries that it may use." in text

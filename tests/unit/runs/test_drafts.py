@@ -17,7 +17,7 @@ from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox, SandboxRuntime
-from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.model.task import Language, MeansRule, Mode, Task, TaskFile
 from hpc_board.runs.drafts import check_owner, draft, read_source
 from tests.values import replace
 
@@ -425,3 +425,45 @@ def test_any_input_is_a_draft_or_an_error_that_is_safe_to_print(
         assert error.hint  # noqa: PT017
     else:
         assert found.gpus
+
+
+TRITON = "import triton\n\n@triton.autotune([])\n@triton.jit\ndef k():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("file_name", "text", "message"),
+    [
+        ("k.py", TRITON, ""),
+        ("k.py", "def k(:", ""),
+        ("k.py", "pass\n", "k.py does not import triton, which add_py requires."),
+        ("k.cu", "void k() {}\n", "k.cu: add_py requires triton, which needs Python."),
+        ("k.py", "import triton\n", "k.py has no function with the decorator @triton.jit, but add_py requires triton."),
+        ("k.py", TRITON + "from cupy.cuda import x\n", "k.py, line 7 imports cupy, but add_py forbids cupy."),
+        (
+            "k.py",
+            TRITON + "load_inline(extra_ldflags=['-lcublas'])\n",
+            'k.py, line 7 names "-lcublas", but add_py forbids cublas.',
+        ),
+        (
+            "k.py",
+            TRITON + "ctypes.CDLL('/opt/lib/libcublas.so.12')\n",
+            'k.py, line 7 names "/opt/lib/libcublas.so.12", but add_py forbids cublas.',
+        ),
+        ("k.py", TRITON + "find_library('cublas')\n", 'k.py, line 7 loads "cublas", but add_py forbids cublas.'),
+        ("k.py", TRITON + "'''Faster than libcublas here.'''\n", ""),
+    ],
+)
+def test_a_file_that_breaks_the_rule_on_means_by_its_text_is_refused(file_name: str, text: str, message: str) -> None:
+    rule = MeansRule(require=("triton",), forbid=("cublas", "cupy"))
+    task = replace(ADD, languages=(Language.PY, Language.CU), means=rule)
+
+    def sent() -> Draft:
+        return drafted(text, task="add_py", gpus=("H100",), catalog=Catalog((task,)), file_name=file_name)
+
+    if not message:
+        assert sent().task.means == rule
+        return
+    with pytest.raises(InputError) as caught:
+        sent()
+    assert caught.value.message == message
+    assert caught.value.hint == "`hpc-board task add_py` shows the rule on means."

@@ -1,0 +1,194 @@
+"""A task's rule on means: proved by the pages of code that ran, and by the kernels that a call launched."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpc_board.model.gpu import Device
+from hpc_board.model.kernels import Used
+from hpc_board.model.means import KINDS, kernel_means, library_means, means_text, rule_fault
+from hpc_board.model.result import HIDDEN_MESSAGE, Result, Verdict
+from hpc_board.model.task import MeansRule, Mode
+from tests.harness.compiling import BODY, compiled, kernel, needs_gcc
+from tests.harness.evaluations import ARRAYS, Evaluation, a_task, evaluate
+from tests.harness.harness_file import Edit, edited
+from tests.harness.simulated_gpu import simulating
+from tests.harness.test_windows import REFERENCE as TENSORS
+
+ELEMENTWISE = "def custom_kernel(data):\n    return data + data\n"
+
+PRODUCT = """
+import numpy as np
+def custom_kernel(data):
+    return data * (np.ones((8, 8)) @ np.ones((8, 8)))[0, 0] / 4
+"""
+
+
+def judged(folder: Path, submission: str, mode: Mode = Mode.TEST, **changes: Any) -> Evaluation:
+    return evaluate(folder, submission, a_task(ARRAYS, **changes), mode)
+
+
+def test_only_code_that_ran_counts_as_used(tmp_path: Path) -> None:
+    # Both have OpenBLAS in their memory: NumPy brings it along.
+    rule = MeansRule(forbid=("openblas",))
+
+    kept = judged(tmp_path / "kept", ELEMENTWISE, Mode.RANKED, means=rule).result
+    broken = judged(tmp_path / "broken", PRODUCT, Mode.RANKED, means=rule).result
+    unruled = judged(tmp_path / "unruled", PRODUCT, Mode.BENCHMARK).result
+
+    assert (kept.verdict, kept.means) == (Verdict.PASS, ()), kept.message
+    assert broken.verdict is Verdict.PROTOCOL_VIOLATION
+    assert broken.message.startswith("the task forbids openblas: its processes used the library")
+    assert broken.score_s is None
+    assert not [case for case in broken.cases if case.phase == "benchmark"]
+    assert (unruled.verdict, unruled.means) == (Verdict.PASS, (Used("openblas"),)), unruled.message
+
+
+def test_a_required_library_has_to_be_used(tmp_path: Path) -> None:
+    rule = MeansRule(require=("openblas",))
+
+    lacking = judged(tmp_path / "lacking", ELEMENTWISE, means=rule).result
+    kept = judged(tmp_path / "kept", PRODUCT, means=rule).result
+
+    assert lacking.verdict is Verdict.PROTOCOL_VIOLATION
+    assert "the task requires openblas, but the submission used no known library" in lacking.message
+    assert kept.verdict is Verdict.PASS, kept.message
+
+
+def test_a_node_that_tells_no_libraries_blames_no_submission(tmp_path: Path) -> None:
+    harness = edited((Edit("processes/libraries.py", 'Path("/proc/self/smaps")', 'Path("/proc/self/nothing")'),))
+    task = a_task(ARRAYS, means=MeansRule(require=("openblas",)))
+
+    done = evaluate(tmp_path, PRODUCT, task, harness=harness).result
+
+    assert done.verdict is Verdict.INFRA_ERROR
+    assert done.message == "this node's kernel has no /proc/PID/smaps, by which the rule on openblas is checked"
+
+
+def test_a_process_of_the_submission_counts_as_the_submission(tmp_path: Path) -> None:
+    forking = """
+import os, time
+import numpy as np
+def custom_kernel(data):
+    if not (pid := os.fork()):
+        np.ones((9, 9)) @ np.ones((9, 9))
+        while True:
+            time.sleep(9)
+    return data + data
+"""
+    done = judged(tmp_path, forking, means=MeansRule(forbid=("openblas",))).result
+
+    assert done.verdict is Verdict.PROTOCOL_VIOLATION
+    assert "openblas" in done.message
+
+
+@needs_gcc
+def test_a_compiled_submission_uses_a_library_by_running_its_code(tmp_path: Path) -> None:
+    (path,) = Path(np.__path__[0] + ".libs").glob("lib*openblas*")
+    load = f'void* library = dlopen("{path}", RTLD_NOW); if (!library) return 7;'
+    run = 'auto run = (char* (*)())dlsym(library, "scipy_openblas_get_config64_"); if (!run || !run()) return 8;'
+
+    loading, running = (
+        compiled(tmp_path / name, kernel(lines + BODY, "#include <dlfcn.h>"))
+        for name, lines in (("loading", load), ("running", load + run))
+    )
+
+    # NumPy has loaded it before.
+    assert (loading.verdict, loading.means) == (Verdict.PASS, ()), loading.message
+    assert (running.verdict, running.means) == (Verdict.PASS, (Used("openblas"),)), running.message
+
+
+def test_the_means_of_hidden_cases_are_not_told(tmp_path: Path) -> None:
+    secretive = PRODUCT.replace("    return ", "    return data + data if len(data) != 77 else ")
+    case = ({"size": 77, "seed": 1},)
+
+    unruled = judged(tmp_path / "unruled", secretive, Mode.RANKED, hidden_tests=case).result
+    rule = MeansRule(forbid=("openblas",))
+    ruled = judged(tmp_path / "ruled", secretive, Mode.RANKED, hidden_tests=case, means=rule).result
+
+    assert (unruled.verdict, unruled.means) == (Verdict.PASS, ()), unruled.message
+    assert (ruled.verdict, ruled.means, ruled.message) == (Verdict.PROTOCOL_VIOLATION, (), HIDDEN_MESSAGE)
+
+
+NAMES = {
+    "add_kernel": "triton",
+    "triton_poi_fused_add_0": "triton",
+    "ampere_sgemm_128x64_nn": "cublas",
+    "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_stage4_warpsize2x2x1_tensor16x8x16_kernel": "cublas",
+    "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT": "cublas",
+    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>(cutlass_80_...::Params)": "cublas",
+    "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>(cublasGemvParams)": "cublas",
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int> > >(Params)": "cutlass",
+    "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(cudnn::ops::nchw2nhwc_params_t)": "cudnn",
+    "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc": "cudnn",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float)": "torch",
+    "void at_cuda_detail::cub::DeviceScanKernel<int>(int*)": "torch",
+    "void cub::DeviceReduceKernel<float>(float*)": "cub",
+    "Cijk_Ailk_Bljk_SB_MT128x128x8": "rocblas",
+    "void my_gemv_kernel<c10::Half>(c10::Half const*, at::Tensor)": "cuda",
+    "(anonymous namespace)::scale(float*, int)": "cuda",
+}
+"""Names of kernels as profilers print them, with their kinds."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_is_of_the_library_that_has_its_name(name: str) -> None:
+    source = '@triton.jit\ndef add_kernel(x):\n    pass\nCUDA = """__global__ void scale(float*, int)"""'
+
+    assert kernel_means([name], source) == (Used(NAMES[name], 1),)
+
+
+def test_means_are_counted_in_words() -> None:
+    names = ["add_kernel", "mul_kernel", "ampere_sgemm_128x64_nn", "Memcpy DtoD (Device -> Device)", "add_kernel"]
+    kernels = kernel_means(names, "import triton\ndef add_kernel():\n    pass\ndef mul_kernel():\n    pass")
+    libraries = library_means(["/venv/numpy.libs/libscipy_openblas64_-32a4.so", "/usr/lib/libc.so.6"])
+
+    assert means_text((*kernels, *libraries)) == "3 kernels: 2 triton, 1 cublas; 1 library: openblas"
+    assert kernel_means(["k"], "") == (Used("other", 1),)
+    assert "other" not in KINDS
+
+
+ON_GPU = "import torch\ndef custom_kernel(data):\n    return data[0] * 2\n"
+
+
+def traced(folder: Path, simulated: str, names: list[str], rule: MeansRule) -> Result:
+    """The result of a kernel on a simulated GPU, whose profiler tells of kernels with these names."""
+    edits = (
+        Edit(
+            "profile/profilers.py",
+            "if gpu:\n                torch.cuda.synchronize()",
+            "if False:\n                pass",
+        ),
+        Edit(
+            "profile/profilers.py", "json.dumps(_kernels(rows, gpu=gpu))", f"json.dumps({[[x, 1, 9.0] for x in names]})"
+        ),
+    )
+    task = a_task(TENSORS, means=rule, benchmarks=({"size": 100, "seed": 5},))
+    return evaluate(folder, ON_GPU, task, Mode.TEST, Device.CUDA, harness=simulating(simulated, edits=edits)).result
+
+
+@pytest.mark.torch
+def test_kernels_that_a_call_launches_prove_a_rule(tmp_path: Path, simulated: str) -> None:
+    names = ["triton_poi_fused_mul_0", "ampere_sgemm_128x64_nn"]
+
+    plain = traced(tmp_path / "plain", simulated, names, MeansRule(require=("triton",)))
+    broken = traced(tmp_path / "broken", simulated, names, MeansRule(forbid=("cublas",)))
+    unseen = traced(tmp_path / "unseen", simulated, [], MeansRule(forbid=("cublas",)))
+
+    assert plain.verdict is Verdict.PASS, plain.message
+    assert means_text(plain.means) == "2 kernels: 1 cublas, 1 triton"
+    assert broken.verdict is Verdict.PROTOCOL_VIOLATION
+    assert broken.message.startswith("the task forbids cublas: a call launched 1 of its kernels")
+    assert unseen.verdict is Verdict.INFRA_ERROR
+    assert unseen.message.endswith("rule on kernels cannot be checked: the profiler of PyTorch saw no kernel of a call")
+
+
+def test_a_kind_of_kernels_is_required_only_where_kernels_are_known() -> None:
+    rule, used = MeansRule(require=("triton",)), (Used("cublas", 2),)
+
+    assert (
+        rule_fault(rule, used, traced=True) == "the task requires triton, but the submission used 2 kernels: 2 cublas"
+    )
+    assert not rule_fault(rule, (), traced=False)
