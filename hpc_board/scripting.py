@@ -694,6 +694,22 @@ class Board:
             found = self._board.standings.grades(members, tasks=tasks, gpus=names, points=points)
         return dict(msgspec.to_builtins(view_of(GradesView, found)))
 
+    def copies(self, tasks: Sequence[str] = (), *, share: float | None = None) -> list[dict[str, Any]]:
+        """Return similar ranked files of different users, by default on the boards that you manage: a hint.
+
+        These are the objects of `admin copies --json`. At least `share` of one file is in the other, 0.6 by default.
+
+        Raises:
+            InputError: a task or the share is invalid.
+            Refused: you do not manage one of the tasks.
+        """
+        from hpc_board.report.views import views_of
+        from hpc_board.report.views.moderation import NearCopyView
+
+        with self._session():
+            found = self._board.submissions.near_copies(tasks, share)
+        return list(msgspec.to_builtins(views_of(NearCopyView, found)))
+
     def ranks(self, user: str | None = None, *, by: str = "account") -> Standings:
         """Return the rows of a user, by default yours, on the leaderboards of all tasks and GPUs.
 

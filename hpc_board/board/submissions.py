@@ -44,6 +44,7 @@ from hpc_board.store.submissions import AlreadyStored, NewSubmission, Submission
 
 if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
+    from hpc_board.domain.near_copies import NearCopy
 
 
 REQUESTS_MAX = 1_000
@@ -257,6 +258,29 @@ class Submissions:
             for each in drafts
             for gpu, run in self._context.store.submissions.identical(self._context.user, each).items()
         }
+
+    def near_copies(self, tasks: Sequence[str] = (), share: float | None = None) -> "tuple[NearCopy, ...]":
+        """Return similar ranked files of different users on each of `tasks`, the most similar first: a hint.
+
+        Without `tasks`, they are the boards that users created and that this one manages. At least `share` of the
+        fingerprints of one file is in the other; those of the task's own files and templates do not count.
+
+        Raises:
+            InputError: no board is left, a task is unknown, or the share is not from 0 to 1.
+            Refused: the user does not manage one of the tasks.
+        """
+        from hpc_board.board.near_copies import copies_of
+        from hpc_board.domain.near_copies import SHARE
+
+        least = SHARE if share is None else share
+        if not 0 <= least <= 1:
+            raise InputError(f"invalid share {least:g}.", hint="Use a number from 0 to 1.")
+        created = (board.name for board in self._context.editor.visible())
+        chosen = dict.fromkeys(tasks or filter(self._context.manages, created))
+        if not chosen:
+            raise InputError("you have no boards with files to compare.", hint="Name a task of the settings.")
+        self._context.require_manager(chosen, "compare files of users")
+        return tuple(each for name in chosen for each in copies_of(self._tasks.get(name), self._context.store, least))
 
     def rerun_plan(
         self,

@@ -14,7 +14,7 @@ from hpc_board.board import Board
 from hpc_board.cli import moderation
 from hpc_board.cli.boards import milestones, sync
 from hpc_board.cli.exits import NO_VERDICT, Group
-from hpc_board.cli.export import Since, export, grades, stats
+from hpc_board.cli.export import Since, copies, export, grades, stats
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.init import init
 from hpc_board.cli.options import (
@@ -276,7 +276,7 @@ def admin() -> None:
 
 
 for each in (
-    *(check, detect, doctor, backup, restore, prune, export, grades, stats, init, milestones, sync),
+    *(check, detect, doctor, backup, restore, prune, export, grades, copies, stats, init, milestones, sync),
     *(moderation.limit, moderation.limits, moderation.link, moderation.unlink, moderation.links),
     *(moderation.ban, moderation.unban, moderation.bans, moderation.stop),
     *(moderation.start, moderation.remove, moderation.readmit, moderation.log, moderation.rerun),

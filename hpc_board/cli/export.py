@@ -1,7 +1,7 @@
 """`export`, `admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,10 +29,12 @@ from hpc_board.domain.origin import By
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
-from hpc_board.report.grading import grade_rows, grades_report
+from hpc_board.report.grading import Cell, grade_rows, grades_report
+from hpc_board.report.moderation import copies_table, copy_rows
 from hpc_board.report.usage import statistics_report
-from hpc_board.report.views import view_of
+from hpc_board.report.views import view_of, views_of
 from hpc_board.report.views.grading import GradesView
+from hpc_board.report.views.moderation import NearCopyView
 from hpc_board.report.views.usage import StatisticsView
 
 
@@ -159,6 +161,23 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
         remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")
 
 
+def _csv_option(noun: str) -> Callable[[Any], Any]:
+    return click.option("--format", "form", type=click.Choice([CSV]), help=f"A table with a row for each {noun}.")
+
+
+def _write_csv(output: str, rows: Iterable[Sequence[Cell]], noun: str, *, force: bool) -> None:
+    """Write lines as CSV to a new file, or to standard output for `-`."""
+    from hpc_board.admin.export import write_csv
+
+    if output == "-":
+        write_csv(sys.stdout.buffer, rows)
+        sys.stdout.buffer.flush()
+        return
+    with new_file(Path(output), force=force, most=0o600) as sink:
+        count = write_csv(sink, rows)
+    remark(f"{output} has {count_text(count, noun)}.")
+
+
 @command(
     "hpc-board admin grades --member @course",
     "hpc-board admin grades --task week1 --task week2 --points '1x: 50, 2x: 80, 4x: 100'",
@@ -176,7 +195,7 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
 @click.option(
     "--points", metavar="RULE", default="", help="Points by speedup, '1x: 50, 2x: 80', or rank, '1: 25, 3: 15'."
 )
-@click.option("--format", "form", type=click.Choice([CSV]), help="A table with a row for each user.")
+@_csv_option("user")
 @_output
 @force_option
 def grades(
@@ -198,20 +217,41 @@ def grades(
     gives points for the last threshold that the speedup reaches, '1: 25, 3: 15' for the rank; 'pass: 20' is the least
     for a passing run. Points that depend on noise are marked. Creators may grade their own boards.
     """
-    from hpc_board.admin.export import write_csv
-
     board = open_()
     refresh(board)
     found = board.standings.grades(members, tasks=tasks, gpus=listed(gpus), points=points)
     if form is None and output == "-":
         print_found(view_of(GradesView, found), *grades_report(found), as_json=as_json)
-    elif output == "-":
-        write_csv(sys.stdout.buffer, grade_rows(found))
-        sys.stdout.buffer.flush()
     else:
-        with new_file(Path(output), force=force, most=0o600) as sink:
-            count = write_csv(sink, grade_rows(found))
-        remark(f"{output} has {count_text(count, 'user')}.")
+        _write_csv(output, grade_rows(found), "user", force=force)
+
+
+@command(
+    "hpc-board admin copies matmul",
+    "hpc-board admin copies matmul --share 80 --format csv -o copies.csv",
+)
+@click.argument("tasks", metavar="[TASK]...", nargs=-1, shell_complete=task_names)
+@click.option(
+    "--share", metavar="PERCENT", type=click.IntRange(0, 100), default=60, help="Least share in common; default: 60."
+)
+@_csv_option("pair")
+@_output
+@force_option
+def copies(
+    open_: Open, *, tasks: tuple[str, ...], share: int, form: str | None, output: str, force: bool, as_json: bool
+) -> None:
+    """List similar files of different users on each TASK: a hint, and no verdict.
+
+    Compared are the newest 10 different files that each user sent in mode ranked, by fingerprints of their tokens:
+    names, numbers, comments and layout do not matter, and the task's own files and templates are left out. COMMON is
+    the share of the shorter file that is in the other. By default the boards that you manage; creators may compare
+    files on their own boards. `compare OLDER NEWER --diff` prints the difference of two.
+    """
+    found = open_().submissions.near_copies(tasks, share / 100)
+    if form is None and output == "-":
+        print_found(views_of(NearCopyView, found), copies_table(found), as_json=as_json)
+    else:
+        _write_csv(output, copy_rows(found), "pair", force=force)
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

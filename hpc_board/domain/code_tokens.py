@@ -11,6 +11,7 @@ from hpc_board.model.task import Language
 
 _PYTHON_BYTES_MAX = 100_000
 _LEFT_OUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
+_NO_TOKENS = (tokenize.TokenError, SyntaxError, ValueError)
 _LAYOUT = {tokenize.NEWLINE: b"\n", tokenize.INDENT: b"\x01", tokenize.DEDENT: b"\x02"}
 
 # A file is hostile: no alternative reads the rest of it twice, also where a comment or a string has no end.
@@ -36,9 +37,18 @@ def tokens_sha256(code: bytes, language: Language) -> str:
     if language is not Language.PY:
         tokens = list(_c_tokens(code))
     elif len(code) <= _PYTHON_BYTES_MAX:
-        with suppress(tokenize.TokenError, SyntaxError, ValueError):
+        with suppress(*_NO_TOKENS):
             tokens = list(_python_tokens(code))
     return hashlib.sha256(b"\0".join(tokens)).hexdigest()
+
+
+def first_tokens(code: bytes, language: Language) -> list[bytes]:
+    """Return the tokens of the beginning of a file, up to a place that Python cannot split."""
+    tokens: list[bytes] = []
+    with suppress(*_NO_TOKENS):
+        of_language = _python_tokens if language is Language.PY else _c_tokens
+        tokens.extend(of_language(code[:_PYTHON_BYTES_MAX]))
+    return tokens
 
 
 def _python_tokens(code: bytes) -> Iterator[bytes]:

@@ -112,6 +112,7 @@ ROUTES: Mapping[str, Route] = {
     "submissions.preview": _PARTICIPANT,
     "submissions.submit": _PARTICIPANT_WRITES,
     "submissions.submit_milestones": _CREATOR_WRITES,
+    "submissions.near_copies": structs.replace(_MANAGER, types=("hpc_board.domain.near_copies",)),
     "submissions.rerun_plan": _MANAGER,
     "submissions.rerun": _MANAGER_WRITES,
     "submissions.entrants": _ANYONE,

@@ -73,6 +73,18 @@ _ENTRANTS = "SELECT DISTINCT entrant FROM submissions WHERE user = ? AND entrant
 
 _ON_KERNEL = json.dumps([verdict for verdict in Verdict if verdict is Verdict.PASS or verdict.blames_kernel])
 
+_NEWEST_FILES = """
+SELECT submissions.*, codes.code
+  FROM (SELECT MIN(id) AS id, ROW_NUMBER() OVER (PARTITION BY user ORDER BY MIN(id) DESC) AS place
+          FROM submissions
+         WHERE task = ? AND tokens_sha256 IS NOT NULL AND milestone = ''
+         GROUP BY user, tokens_sha256) AS files
+  JOIN submissions ON submissions.id = files.id
+  JOIN codes ON codes.sha256 = submissions.code_sha256
+ WHERE files.place <= ?
+ ORDER BY submissions.id
+"""
+
 _RANKED_RUN = f"SELECT emulated FROM runs WHERE id = (SELECT run FROM bests WHERE {ON_BOARD} LIMIT 1)"  # noqa: S608
 
 
@@ -243,6 +255,12 @@ class SubmissionGateway:
         """
         with self._file.reading() as db:
             return stored_submission(db, number)
+
+    def newest_files(self, task: str, of_user: int) -> Iterator[tuple[Submission, bytes]]:
+        """Yield the newest different files that each user sent for a task in mode ranked, at most `of_user` of each."""
+        with self._file.reading() as db:
+            for row in db.query(_NEWEST_FILES, [task, of_user]):
+                yield decoded(Submission, row), row["code"]
 
     def budget_left(self, budget: Budget, user: str, entrant: str, now: datetime) -> BudgetLeft:
         """Return the rest of a budget of a user, or of one of its entrants, at the time `now`."""

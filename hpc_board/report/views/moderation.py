@@ -121,6 +121,34 @@ class DecisionView(View, frozen=True):
     reason: str
 
 
+class CodeFileView(View, frozen=True):
+    """A file of a near copy."""
+
+    ATTRIBUTES: ClassVar = {"submission": "id"}
+    submission: int
+    """the first submission of the file by its user"""
+    user: str
+    """its user"""
+    file_name: str
+    """the name of the file"""
+    submitted_at: Moment
+
+
+class NearCopyView(View, frozen=True):
+    """Two similar files of different users on a task: a hint, and no verdict."""
+
+    ATTRIBUTES: ClassVar = {"task": "older.task"}
+    task: str
+    older: CodeFileView
+    """the file that was submitted first"""
+    newer: CodeFileView
+    """the other one"""
+    share: float
+    """the share of the fingerprints of the file with fewer that is in the other, from 0 to 1"""
+    common: int
+    """the number of these fingerprints"""
+
+
 class RerunCandidateView(View, frozen=True):
     """A submission that is to be sent again."""
 

@@ -74,6 +74,7 @@ PRINTED = (
     (("admin ban", "admin unban", "admin stop", "admin start"), moderation.SwitchView, ""),
     (("admin remove", "admin readmit"), moderation.RemovalsView, ""),
     (("admin bans", "admin log"), list[moderation.DecisionView], ""),
+    (("admin copies",), list[moderation.NearCopyView], ""),
     (("admin rerun",), moderation.RerunsView, ""),
     (("admin rerun",), list[moderation.RerunCandidateView], "with `--dry-run`"),
     (("admin grades",), grading.GradesView, ""),

@@ -3,6 +3,7 @@
 import csv
 import grp
 import io
+import json
 import pwd
 import re
 from collections.abc import Mapping
@@ -123,3 +124,32 @@ def test_members_are_users_and_groups_and_no_cell_is_a_formula(course: Recorded)
         assert (done.exit_code, fault in done.stderr, "\x1b" in done.stderr) == (2, True, False)
     done = call(course, "s01", "admin", "grades", "--task", "week1")
     assert done.exit_code == Refused.exit_code
+
+
+COPIED = b"""
+import numpy as np
+
+def custom_kernel(data):
+    left, right = data
+    total = np.empty_like(left)
+    for begin in range(0, left.size, 4096):
+        part = slice(begin, min(begin + 4096, left.size))
+        np.add(left[part], right[part], out=total[part])
+    return total * 1.0 if total.ndim > 1 else total
+"""
+
+
+def test_a_tutor_finds_near_copies_on_an_own_board_as_a_table_json_and_csv(course: Recorded) -> None:
+    for days, (user, code) in enumerate(
+        (("s04", COPIED), ("s02", COPIED.replace(b"part", b"rows")), ("s03", b"x = 1\n"))
+    ):
+        course.add(task="week1", user=user, code=code, at=AT + timedelta(days=days), file_name="k.py")
+
+    table = call(course, "tutor", "admin", "copies").stdout.splitlines()
+    (pair,) = json.loads(call(course, "tutor", "admin", "copies", "week1", "--json").stdout)
+    (row,) = csv.DictReader(io.StringIO(call(course, "tutor", "admin", "copies", "--csv", "-").stdout))
+
+    assert table[1].split()[:5] == ["week1", "100", "%", "1", "s04"]
+    assert (pair["older"]["user"], pair["newer"]["user"], pair["share"]) == ("s04", "s02", 1)
+    assert (row["older_submission"], row["newer_submission"], row["newer_user"]) == ("1", "2", "s02")
+    assert call(course, "tutor", "admin", "copies", "week2").stdout == "No near copies.\n"

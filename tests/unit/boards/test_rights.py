@@ -50,6 +50,8 @@ RIGHTS: Sequence[tuple[str, Sequence[str]]] = (
     ("admin grades --task double", ADMINS),
     ("admin grades --task mine --task double", ADMINS),
     ("admin grades --task mine", MANAGERS),
+    ("admin copies mine double", ADMINS),
+    ("admin copies mine", MANAGERS),
     ("admin stats", ADMINS),
     ("admin stats --task mine", MANAGERS),
     ("update mine --deadline +3d", MANAGERS),
