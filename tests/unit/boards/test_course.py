@@ -147,7 +147,7 @@ def test_a_tutor_finds_near_copies_on_an_own_board_as_a_table_json_and_csv(cours
 
     table = call(course, "tutor", "admin", "copies").stdout.splitlines()
     (pair,) = json.loads(call(course, "tutor", "admin", "copies", "week1", "--json").stdout)
-    (row,) = csv.DictReader(io.StringIO(call(course, "tutor", "admin", "copies", "--csv", "-").stdout))
+    (row,) = csv.DictReader(io.StringIO(call(course, "tutor", "admin", "copies", "--format", "csv").stdout))
 
     assert table[1].split()[:5] == ["week1", "100", "%", "1", "s04"]
     assert (pair["older"]["user"], pair["newer"]["user"], pair["share"]) == ("s04", "s02", 1)
