@@ -128,7 +128,8 @@ def test_no_command_and_no_answer_of_a_service_tells_a_hidden_case(
             service.close()
 
     assert re.search("hidden cases +1 test and 1 benchmark, in ranked runs", told["task scan"])
-    # The author checks a folder of their own.
-    assert [argv for argv, text in told.items() if _NUMBERS.search(text)] == ["task check drafts/course --json"]
+    # The author checks a folder of their own, as far as a busy machine comes in the time of a check.
+    own = "task check drafts/course --json"
+    assert _leaks(text for argv, text in told.items() if argv != own) == []
     assert bool(sent) == served
     assert _leaks(sent) == []
