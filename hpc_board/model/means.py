@@ -8,56 +8,57 @@ from hpc_board.model.task import MeansRule
 from hpc_board.model.value import Value
 
 
-class Kind(Value):
+class Marks(Value):
     """The marks of a means; "" stands for none.
 
     `kernel` is a regular expression of the beginning of a kernel's name, `library` one of that of a file's name, and
-    `modules` are modules of Python. A means without any is proved by the submission's own code.
+    `modules` are modules of Python. Kernels of the submission's `own_code` have names of its own.
     """
 
     kernel: str = ""
     library: str = ""
     modules: tuple[str, ...] = ()
+    own_code: bool = False
 
     @property
     def has_kernels(self) -> bool:
         """Return whether kernels prove it."""
-        return bool(self.kernel) or self == Kind()
+        return bool(self.kernel) or self.own_code
 
     @property
-    def is_library(self) -> bool:
+    def is_only_library(self) -> bool:
         """Return whether only a loaded library proves it."""
         return bool(self.library) and not self.kernel
 
 
 # In this order, since cuDNN, cuBLAS and PyTorch contain kernels made with CUTLASS and CUB.
-KINDS: Mapping[str, Kind] = {
-    "cudnn": Kind(r"cudnn|xmma_(?:fprop|dgrad|wgrad)|implicit_convolve", r"libcudnn"),
-    "cublas": Kind(
+KINDS: Mapping[str, Marks] = {
+    "cudnn": Marks(r"cudnn|xmma_(?:fprop|dgrad|wgrad)|implicit_convolve", r"libcudnn"),
+    "cublas": Marks(
         r"cublas|^nvjet_|xmma_gemm|^(?:maxwell|volta|turing|ampere|hopper)_\w*gemm|^gemv2[NT]_|^gemvNSP_|^gemmSN_"
         r"|^splitKreduce_kernel|^cutlass::Kernel2?<cutlass_\d",
         r"libcublas",
     ),
-    "cufft": Kind(r"^(?:vector|regular|multi_bluestein|composite_\w+)_fft", r"libcufft"),
-    "cusparse": Kind("^cusparse::", "libcusparse"),
-    "cusolver": Kind("cusolver", "libcusolver"),
-    "rocblas": Kind("^Cijk_|^rocblas_", "lib(?:rocblas|hipblas|Tensile)"),
-    "miopen": Kind("^miopen|^igemm_", "libMIOpen"),
-    "torch": Kind(r"^at::|^at_cuda_detail::|^c10::|^pytorch_flash::|^fmha_|^PyTorchMemEffAttention::"),
-    "cutlass": Kind("^cutlass::|^cute::|^kernel_cutlass_", "", ("cutlass",)),
-    "cub": Kind("^cub::|^thrust::|^hipcub::|^rocprim::"),
-    "numba": Kind("^cudapy::|^_ZN6cudapy", "", ("numba",)),
-    "cupy": Kind("^cupy_", "", ("cupy",)),
-    "triton": Kind("^triton_|^_helion_", "", ("triton", "helion")),
-    "jax": Kind("", "", ("jax", "jaxlib")),
-    "openblas": Kind("", r"lib(?:scipy_)?openblas"),
-    "mkl": Kind("", "libmkl_"),
-    "blis": Kind("", "libblis"),
-    "blas": Kind("", r"lib(?:c?blas|gslcblas|atlas|satlas|tatlas)\.so"),
-    "onednn": Kind("", "libdnnl"),
-    "fftw": Kind("", "libfftw3"),
-    "cuda": Kind(),
-    "hip": Kind(),
+    "cufft": Marks(r"^(?:vector|regular|multi_bluestein|composite_\w+)_fft", r"libcufft"),
+    "cusparse": Marks("^cusparse::", "libcusparse"),
+    "cusolver": Marks("cusolver", "libcusolver"),
+    "rocblas": Marks("^Cijk_|^rocblas_", "lib(?:rocblas|hipblas|Tensile)"),
+    "miopen": Marks("^miopen|^igemm_", "libMIOpen"),
+    "torch": Marks(r"^at::|^at_cuda_detail::|^c10::|^pytorch_flash::|^fmha_|^PyTorchMemEffAttention::"),
+    "cutlass": Marks("^cutlass::|^cute::|^kernel_cutlass_", "", ("cutlass",)),
+    "cub": Marks("^cub::|^thrust::|^hipcub::|^rocprim::"),
+    "numba": Marks("^cudapy::|^_ZN6cudapy", "", ("numba",)),
+    "cupy": Marks("^cupy_", "", ("cupy",)),
+    "triton": Marks("^triton_|^_helion_", "", ("triton", "helion")),
+    "jax": Marks("", "", ("jax", "jaxlib")),
+    "openblas": Marks("", r"lib(?:scipy_)?openblas"),
+    "mkl": Marks("", "libmkl_"),
+    "blis": Marks("", "libblis"),
+    "blas": Marks("", r"lib(?:c?blas|gslcblas|atlas|satlas|tatlas)\.so"),
+    "onednn": Marks("", "libdnnl"),
+    "fftw": Marks("", "libfftw3"),
+    "cuda": Marks(own_code=True),
+    "hip": Marks(own_code=True),
 }
 """The means by name; `cuda` and `hip` are the other kernels of a submission in CUDA or HIP, or of such code in it."""
 
@@ -126,10 +127,11 @@ def rule_fault(rule: MeansRule, used: Sequence[Used], *, traced: bool) -> str:
     """
     for each in used:
         if each.name in rule.forbid:
-            where = "its processes used the library" if each.kernels is None else f"a call launched {each.kernels}"
-            return f"the task forbids {each.name}: {where}{'' if each.kernels is None else ' of its kernels'}"
+            launched = f"a call launched {each.kernels} of its kernels"
+            where = "its processes used the library" if each.kernels is None else launched
+            return f"the task forbids {each.name}: {where}"
     names = {each.name for each in used}
     for name in rule.require:
-        if name not in names and (KINDS[name].is_library or (traced and KINDS[name].has_kernels)):
+        if name not in names and (KINDS[name].is_only_library or (traced and KINDS[name].has_kernels)):
             return f"the task requires {name}, but the submission used {means_text(used) or 'no known library'}"
     return ""

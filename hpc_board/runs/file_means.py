@@ -59,7 +59,7 @@ def _named(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
                 )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from ((node.lineno, name, f'names "{one_line(node.value, 80)}"') for name in _libraries(node.value))
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "find_library":
+        elif isinstance(node, ast.Call) and _name_of(node.func) == "find_library":
             for each in node.args:
                 value = each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else ""
                 words = f'loads "{one_line(value, 80)}"'
@@ -76,6 +76,11 @@ def _libraries(text: str) -> Iterator[str]:
 def _is_kernel(node: ast.AST) -> bool:
     for each in getattr(node, "decorator_list", ()):
         called = each.func if isinstance(each, ast.Call) else each
-        if getattr(called, "attr", getattr(called, "id", "")) in _JIT:
+        if _name_of(called) in _JIT:
             return True
     return False
+
+
+def _name_of(function: ast.expr) -> str:
+    """Return the last name of a function that is called or decorates."""
+    return getattr(function, "attr", getattr(function, "id", ""))
