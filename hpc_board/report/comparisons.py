@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.comparison import Comparison, kernel_pairs
+from hpc_board.domain.comparison import Comparison, Difference, kernel_pairs
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FACTOR_MIN
 from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Bar, Bars, Block, Column, Heading, Paragraph, Tone, table
-from hpc_board.report.formatting import speedup_tone
 from hpc_board.report.kernels import kernel_table
 from hpc_board.report.plots import Axis, Kind, Plot, Series
 from hpc_board.report.run_words import short_specs
@@ -37,7 +36,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         (Column(titles[1], right=True, stays=True), lambda row: duration_text(row[1].other_ns)),
         (Column("CHANGE", flexible=True, least=14, toned=True, wraps=True), lambda row: row[1].text),
         empty="No common benchmark case.",
-        tones=tuple(speedup_tone(each.speedup if each.shown else None) for _, each in rows),
+        tones=tuple(_change_tone(each) for _, each in rows),
     )
     cases = f" (case: {specs.names})" if specs.names else ""
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
@@ -45,10 +44,17 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         *([] if pairs and not rows else [differences]),
+        *_caveats(runs, results, comparison),
         *_bars(files, comparison, specs.texts),
         *kernel_table(pairs, titles),
-        *_remarks(runs, results, comparison),
+        *_confidence(comparison),
     )
+
+
+def _change_tone(difference: Difference) -> Tone:
+    if not difference.shown:
+        return Tone.PLAIN
+    return Tone.GOOD if difference.speedup > 1 else Tone.BAD
 
 
 def _file_names(runs: Sequence[Run]) -> tuple[str, str]:
@@ -135,8 +141,7 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     yield Paragraph(f"{interval}, from the scatter {within} and the usual difference of two runs.", Tone.QUIET)
 
 
-def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
-    yield from _confidence(comparison)
+def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
             yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)

@@ -150,6 +150,39 @@ async def test_a_huge_screen_has_bars_of_the_times_beside_all_lines_of_files_tha
         assert " import torch" in text
 
 
+class Disturbed(Timed):
+    """Has runs beside other work, at different conditions, with enough cases for more than half a screen."""
+
+    def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
+        (found,) = super().compare(one, other, gpus)
+        steady = Difference(12.3e3, 9.84e3, 1.02, repeated=True)
+        cases = tuple(CaseDifference(index, f"size: {1024 + index}", steady) for index in range(8))
+        busy = [
+            replace(case, timing=replace(case.timing, busy_processors=4.2)) if case.timing else case
+            for case in found.results[1].cases
+        ]
+        results = found.results[0], replace(found.results[1], cases=tuple(busy))
+        return [replace(found, results=results, comparison=Comparison(cases, steady, 2.1))]
+
+
+async def test_the_caveats_are_below_the_changes_and_the_times_take_the_lines_that_a_short_diff_leaves() -> None:
+    async with app_on(Disturbed()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        lines = [line.strip() for line in text_of(pilot.app).splitlines()]
+        changes = [number for number, line in enumerate(lines) if "25.0 % faster" in line]
+        (busy,) = (number for number, line in enumerate(lines) if line.startswith("Busy machine: other work used 4.2"))
+        assert len(changes) == 9
+        assert busy == changes[-1] + 2
+        assert any(line.startswith("Conditions differed") for line in lines)
+        screen = pilot.app.screen
+        times, diff = screen.query_one("#times"), screen.query_one(SourceView)
+        assert times.size.height > diff.size.height == len(diff.text.splitlines())
+        await pilot.resize_terminal(120, 30)
+        await settled(pilot)
+        assert diff.size.height == len(diff.text.splitlines())
+
+
 async def test_times_are_shown_without_files_that_the_user_may_not_read() -> None:
     board = Timed(failures={"code": Refused("the owner is bob, not ada.", hint="")})
     async with app_on(board).run_test(size=(120, 40)) as pilot:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from textual import getters
+from textual import events, getters
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -25,6 +25,9 @@ from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 _BESIDE_LINES = 4
 """The lines of a screen that are not of the diff."""
+
+_EDGES = 2
+"""The lines of a panel's edges."""
 
 
 class CompareScreen(RunScreen):
@@ -95,3 +98,15 @@ class CompareScreen(RunScreen):
         if found.remark:
             self.code.border_title = toned(f"Diff: {found.remark}")
         self.code.show_source(found.text, DIFF)
+        self._share_height()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._share_height)
+
+    def _share_height(self) -> None:
+        """Let the times have the lines that the difference of the files leaves empty, but at least a half."""
+        height = self.query_one("#panes").size.height
+        is_shared = self.code.text and not self.has_class("-short") and not self.has_class("-huge")
+        used = len(self.code.text.splitlines()) + _EDGES
+        self.times.styles.max_height = max(height // 2, height - used) if is_shared else None

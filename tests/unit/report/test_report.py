@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.comparison import CaseDifference, Comparison, Difference, LeaderRun
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.result_json import decode_result
 from hpc_board.domain.run import Progress, Run, RunState
@@ -31,6 +31,7 @@ from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.task import Mode
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.next_steps import next_steps
@@ -617,6 +618,15 @@ def test_a_board_marks_the_speedups_below_1() -> None:
         lambda text, tone: f"<{tone}>{text}" if tone is Tone.BAD else text,
     )
     assert re.findall(r"(<bad>)?(\d\.\d\dx)", text) == [("", "2.00x"), ("", "1.00x"), ("<bad>", "0.50x")]
+
+
+def test_a_comparison_marks_gains_and_losses_beyond_the_noise() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    run, times_ns = finished(result), (500.0, 1010.0, 2000.0)
+    cases = tuple(CaseDifference(at, str(at), Difference(1e3, each, 1.05)) for at, each in enumerate(times_ns))
+    found = comparison_report((run, run), (result, result), Comparison(cases, None, None))
+    (table,) = (each for each in found if isinstance(each, Table))
+    assert table.tones == (Tone.GOOD, Tone.PLAIN, Tone.BAD)
 
 
 _SPEEDS = ((1, "ada", 1e-6), (2, "bob", 4e-6))
