@@ -1,7 +1,6 @@
 """Moderation of a board: bans, stops, limits, removals, and users' notes on their submissions."""
 
 import hashlib
-import hmac
 import re
 import secrets
 from collections.abc import Collection, Sequence
@@ -36,7 +35,6 @@ from hpc_board.domain.moderation import (
 from hpc_board.domain.origin import author_of, entrant_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission, unknown_submission
-from hpc_board.domain.user_board import Action
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
@@ -198,44 +196,39 @@ class Moderation:
         if end is None or end > now + timedelta(days=LINK_DAYS_MAX):
             raise InputError(f"a link ends within {LINK_DAYS_MAX} days.", hint="Give --until +30d, or another end.")
         secret = secrets.token_hex(LINK_SECRET_BYTES)
-        link = Link(name, _sha256(secret), end)
-        self._decisions.add(Decision(LINK, BOARD, board, self._context.user, now, detail=link.to_json()))
+        link = Link(board, name, _sha256(secret), end, self._context.user, now)
+        self._decisions.add(Decision(LINK, BOARD, board, link.by, now, detail=link.detail))
         return link, secret
 
-    def unlink(self, board: str, name: str) -> None:
-        """Revoke a link: its pages do not exist any more.
+    def unlink(self, board: str, name: str) -> Link:
+        """Revoke a link, whose pages do not exist any more, and return it.
 
         Raises:
             InputError: the leaderboard has no link of this name.
         """
         self._context.require_manager([board], "revoke links")
-        names = [link.name for decision, link in self.links() if decision.subject == board]
-        if name not in names:
+        links = {link.name: link for link in self.links() if link.board == board}
+        if name not in links:
             raise InputError(
-                f'no link "{one_line(name, 80)}" to {one_line(board, 80)}.{suggestion(name, names)}',
-                hint=f"Links: {', '.join(names) or 'none'}.",
+                f'no link "{one_line(name, 80)}" to {one_line(board, 80)}.{suggestion(name, links)}',
+                hint=f"Links: {', '.join(links) or 'none'}.",
             )
-        revoked = Link(name).to_json()
-        self._decisions.add(Decision(UNLINK, BOARD, board, self._context.user, utc_now(), detail=revoked))
+        self._decisions.add(Decision(UNLINK, BOARD, board, self._context.user, utc_now(), detail=name))
+        return links[name]
 
-    def links(self) -> tuple[tuple[Decision, Link], ...]:
+    def links(self) -> tuple[Link, ...]:
         """Return the links to the leaderboards that the user manages, expired ones too, without their secrets."""
         self._context.require(Role.CREATOR, "list links")
         if not self._context.has_database():
             return ()
-        return tuple(each for each in self._decisions.links() if self._context.manages(each[0].subject))
+        return tuple(link for link in self._decisions.links() if self._context.manages(link.board))
 
     def linked(self, secret: str) -> str | None:
         """Return the leaderboard to which the link with this secret leads; None without one that holds."""
         now, given = utc_now(), _sha256(secret)
-        for decision, link in self._decisions.links():
-            if hmac.compare_digest(link.secret_sha256, given) and link.until is not None and now < link.until:
-                board = decision.subject
-                changes = self._context.store.boards.changes(board)
-                # A deleted board has taken its links along.
-                ended = max((each.at for each in changes if each.action is Action.DELETE), default=None)
-                return board if ended is None or ended < decision.at else None
-        return None
+        # The time of a comparison of hashes tells nothing of a random secret.
+        found = (link.board for link in self._decisions.links() if link.secret_sha256 == given and now < link.until)
+        return next(found, None)
 
     # Submissions of others
 

@@ -26,13 +26,13 @@ from hpc_board.domain.moderation import (
     GPU_SECONDS_MAX,
     LIMIT_MAX,
     LINK_DAYS_MAX,
+    LINK_PATH,
     Category,
     Limits,
     Period,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.model.names import listed
-from hpc_board.model.text import one_line
 from hpc_board.report.moderation import (
     bans_table,
     decisions_table,
@@ -44,7 +44,7 @@ from hpc_board.report.moderation import (
     whose_text,
 )
 from hpc_board.report.run_table import runs_table
-from hpc_board.report.views import moment, views_of
+from hpc_board.report.views import views_of
 from hpc_board.report.views.moderation import (
     DecisionView,
     LimitsView,
@@ -205,9 +205,9 @@ def link(open_: Open, *, name: str, link_name: str, until: str, as_json: bool) -
     once. A link of the same name is replaced, `admin unlink` revokes it. Requires the rights of the board's creator.
     """
     made, secret = open_().moderation.link(name, link_name, until)
-    path = f"link/{secret}/"
+    path = LINK_PATH.format(secret)
     if as_json:
-        print_json(LinkView(board=one_line(name), name=made.name, until=moment(made.until), path=path))
+        print_json(LinkView.of(made, path))
         return
     click.echo(path)
     remark(f"This path is below the address of the live page, and holds until {moment_words(made.until)}.")
@@ -218,26 +218,15 @@ def link(open_: Open, *, name: str, link_name: str, until: str, as_json: bool) -
 @click.argument("link_name", metavar="LINK")
 def unlink(open_: Open, name: str, link_name: str, as_json: bool) -> None:
     """Revoke a link to the live page of a board."""
-    open_().moderation.unlink(name, link_name)
-    view = LinkView(board=one_line(name), name=link_name, until=None)
-    print_done(view, f"Link {link_name} to {name} revoked.", as_json=as_json)
+    revoked = open_().moderation.unlink(name, link_name)
+    print_done(LinkView.of(revoked), f"Link {link_name} to {name} revoked.", as_json=as_json)
 
 
 @command("hpc-board admin links", "hpc-board admin links --json")
 def links(open_: Open, as_json: bool) -> None:
     """List the links to your boards, also the expired ones, without their secrets."""
     found = open_().moderation.links()
-    views = [
-        LinkView(
-            board=one_line(decision.subject),
-            name=one_line(each.name),
-            until=moment(each.until),
-            by=one_line(decision.by_user),
-            at=moment(decision.at),
-        )
-        for decision, each in found
-    ]
-    print_found(views, links_table(found), as_json=as_json)
+    print_found(list(map(LinkView.of, found)), links_table(found), as_json=as_json)
 
 
 # Users and the whole board

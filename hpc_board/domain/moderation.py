@@ -24,6 +24,9 @@ _NEVER_FREE = "This limit does not reset; an admin can raise it."
 LINK_DAYS_MAX = 366
 """The longest time for which a link holds."""
 
+LINK_PATH = "link/{}/"
+"""The path of a link with its secret, below the address of the live page."""
+
 NOTES_MAX = 50
 """The maximum number of notes on a submission, besides the one that it was sent with."""
 
@@ -270,27 +273,30 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link to the page of a leaderboard: its name there, the hash of its secret, and its end.
+    """A link to the page of a leaderboard: its name there, the hash of its secret, its end, and its maker."""
 
-    A revocation has the name only.
-    """
-
+    board: str
     name: str
-    secret_sha256: str = ""
-    until: datetime | None = None
+    secret_sha256: str
+    until: datetime
+    by: str
+    at: datetime
 
-    def to_json(self) -> str:
-        """Return the link as text for `from_json`."""
-        return msgspec.json.encode(self).decode()
+    @property
+    def detail(self) -> str:
+        """Return the detail of the decision that makes the link, for `of`."""
+        return f"{self.secret_sha256} {self.name} {self.until.isoformat()}"
 
     @classmethod
-    def from_json(cls, text: str) -> "Link":
-        """Read the link from the text of `to_json`.
+    def of(cls, decision: Decision) -> "Link":
+        """Return the link that a decision has made.
 
         Raises:
-            ValueError: it is not such a text.
+            ValueError: its detail is not that of a link.
         """
-        return msgspec.json.decode(text, type=cls)
+        secret_sha256, name, until = decision.detail.split(" ")
+        end = datetime.fromisoformat(until)
+        return cls(decision.subject, name, secret_sha256, end, decision.by_user, decision.at)
 
 
 class HeldGpu(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
@@ -11,7 +12,6 @@ from hpc_board.domain.moderation import (
     HOLD,
     LINK,
     REASON_CHARACTERS_MAX,
-    UNLINK,
     Category,
     Decision,
     GpuLimit,
@@ -112,15 +112,15 @@ def bans_table(bans: Sequence[Decision]) -> Table:
     )
 
 
-def links_table(links: Sequence[tuple[Decision, Link]]) -> Table:
+def links_table(links: Sequence[Link]) -> Table:
     """Return the links to boards with their ends and makers."""
     return table(
         links,
-        (Column("BOARD", flexible=True), lambda row: one_line(row[0].subject)),
-        (Column("NAME", flexible=True), lambda row: one_line(row[1].name)),
-        (Column("UNTIL"), lambda row: moment_words(row[1].until)),
-        (Column("BY", flexible=True), lambda row: one_line(row[0].by_user)),
-        (Column("SINCE"), lambda row: _when(row[0])),
+        (Column("BOARD", flexible=True), lambda link: one_line(link.board)),
+        (Column("NAME", flexible=True), lambda link: one_line(link.name)),
+        (Column("UNTIL"), lambda link: moment_words(link.until)),
+        (Column("BY", flexible=True), lambda link: one_line(link.by)),
+        (Column("SINCE"), lambda link: moment_text(link.at)),
         empty="No links.",
     )
 
@@ -158,12 +158,12 @@ def detail_text(decision: Decision) -> str:
         return f"until {moment_words(decision.ends_at)}"
     if decision.action == "rerun":
         return f"as submission {one_line(decision.detail, 40)}"
-    if decision.action not in ("limit", LINK, UNLINK, HOLD, END):
+    if decision.action not in ("limit", LINK, HOLD, END):
         return one_line(decision.detail)
     try:
-        if decision.action in (LINK, UNLINK):
-            link = Link.from_json(decision.detail)
-            return one_line(link.name) + ("" if link.until is None else f" until {moment_words(link.until)}")
+        if decision.action == LINK:
+            name, until = decision.detail.split(" ")
+            return f"{one_line(name)} until {moment_words(datetime.fromisoformat(until))}"
         if decision.action in (HOLD, END):
             return _held_text(decision.action, HeldGpu.from_json(decision.detail))
         if decision.kind == EVERYTHING:

@@ -60,6 +60,12 @@ SELECT COUNT(*)
    AND NOT EXISTS (SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)
 """
 
+_OF_LINKS = """
+kind = ? AND action IN (?, ?)
+AND NOT EXISTS (SELECT 1 FROM boards
+                 WHERE boards.name = decisions.subject AND boards.action = 'delete' AND boards.at >= decisions.at)
+"""
+
 
 def in_force(db: Database, kind: str, subject: str, *actions: str) -> Decision | None:
     """Return the newest decision about `subject` that is one of `actions`."""
@@ -116,17 +122,23 @@ def _limits_in(decision: Decision) -> Limits:
         raise UndecodableError(f"limits: {error}") from error
 
 
-def links(db: Database) -> list[tuple[Decision, Link]]:
-    """Return the newest link of each name to each board, by board and name, with the decision; not the revoked ones."""
-    found = {}
-    for row in db.rows("decisions", "kind = ? AND action IN (?, ?)", [BOARD, LINK, UNLINK], order="id"):
+def links(db: Database) -> list[Link]:
+    """Return the newest link of each name to each board, by board and name; not those that were revoked.
+
+    A deleted board has taken its links along.
+    """
+    found: dict[tuple[str, str], Link] = {}
+    for row in db.rows("decisions", _OF_LINKS, [BOARD, LINK, UNLINK], order="id"):
         decision = decoded(Decision, row)
+        if decision.action == UNLINK:
+            found.pop((decision.subject, decision.detail), None)
+            continue
         try:
-            link = Link.from_json(decision.detail)
+            link = Link.of(decision)
         except ValueError as error:
             raise UndecodableError(f"link: {error}") from error
-        found[decision.subject, link.name] = decision, link
-    return [found[key] for key in sorted(found) if found[key][0].action == LINK]
+        found[link.board, link.name] = link
+    return [found[key] for key in sorted(found)]
 
 
 def gpu_limit(db: Database) -> tuple[Decision, GpuLimit] | None:

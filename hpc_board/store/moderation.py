@@ -67,10 +67,13 @@ _TERMS = {
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
 
-# Changes of boards are decisions too, and so are runners; they have tables of their own.
+# Changes of boards are decisions too, and so are runners; they have tables of their own. The log leaves out the hash of
+# a link's secret.
 _LOG = """
 WITH log AS (
-    SELECT action, kind, subject, detail, by_user, at, reason, 4 * id AS number FROM decisions
+    SELECT action, kind, subject, iif(action = 'link', substr(detail, 66), detail) AS detail,
+           by_user, at, reason, 4 * id AS number
+      FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
            CASE WHEN action = 'update' AND old IS NOT NULL THEN rtrim(
@@ -217,8 +220,8 @@ class ModerationGateway:
                     decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
             return tuple(new)
 
-    def links(self) -> tuple[tuple[Decision, Link], ...]:
-        """Return the links to boards that were not revoked, expired ones too, each with the decision that made it."""
+    def links(self) -> tuple[Link, ...]:
+        """Return the links to boards that were not revoked, expired ones too."""
         with self._file.reading() as db:
             return tuple(decisions.links(db))
 

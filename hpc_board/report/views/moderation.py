@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import Decision, GpuLimit, Limits
+from hpc_board.domain.moderation import Decision, GpuLimit, Limits, Link
 from hpc_board.model.text import one_line
 from hpc_board.report.views import Moment, View, moment, view_of
 from hpc_board.report.views.runs import RunView
@@ -73,14 +73,18 @@ class LinkView(View, frozen=True):
     """the name of the board"""
     name: str
     """the name of the link"""
-    until: Moment | None
+    until: Moment
     """its end"""
+    by: str
+    """the user who made it"""
+    at: Moment
+    """the time of that"""
     path: str | UnsetType = UNSET
     """its path below the address of the live page, with the secret, in `admin link` only"""
-    by: str | UnsetType = UNSET
-    """the user who made it, in `admin links`"""
-    at: Moment | UnsetType | None = UNSET
-    """the time of that, in `admin links`"""
+
+    @classmethod
+    def of(cls, link: Link, path: str | UnsetType = UNSET) -> "LinkView":
+        return view_of(cls, link, path=path)
 
 
 class SwitchView(View, frozen=True):

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc_board import __version__
+from hpc_board.domain.moderation import LINK_PATH
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
 from hpc_board.service.page.pages import Pages, Viewer, route_of
@@ -64,7 +65,7 @@ _HEAD = re.compile(
 _TARGET = re.compile(r"/([A-Za-z0-9._+/-]{0,200})(?:\?[^?]{0,200})?")
 """The targets that exist: each page has one spelling, without escapes."""
 
-_LINK = re.compile(r"link/([0-9a-f]{32})/(.*)")
+_LINK = re.compile(LINK_PATH.format("([0-9a-f]{32})") + "(.*)")
 """The path of a page by a link: the secret, and the path of the page."""
 
 _HTML = "text/html; charset=utf-8"

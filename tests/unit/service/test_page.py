@@ -37,7 +37,7 @@ from hpc_board.store.additions import AdditionGateway, Marks
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.service import serving
 from tests.slurm.lab import free_ports
-from tests.unit.recorded import AT, SETTINGS, Recorded, call, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, SETTINGS, Recorded, call, read, recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
 from tests.unit.service.clients import raw as of_wire
 from tests.values import created, replace
@@ -447,7 +447,7 @@ def test_a_link_shows_its_board_and_no_other_until_its_end(
 
     stored = (board.board.settings.board / "board.db").read_bytes()
     assert not [each for each in links if each[6:-1].encode() in stored]
-    assert [(each.name, decision.subject) for decision, each in owners.links()] == [
+    assert [(each.name, each.board) for each in owners.links()] == [
         ("projector", "vectoradd_py"),
         ("second", "vectoradd_py"),
     ]
@@ -465,7 +465,7 @@ def test_a_board_that_is_made_again_has_none_of_the_links_before(board: Recorded
         link = f"/link/{owners.moderation.link('course', 'projector', '+2h')[1]}/"
         assert ask(port, link).status == 200
         owners.leaderboards.delete("course", reason="")
-        assert ask(port, link).status == 404
+        assert (ask(port, link).status, owners.moderation.links()) == (404, ())
     created(owners, "vectoradd_py", "course", RequestedOptions(closed=True))
     assert ask(port, link).status == 404
 
@@ -488,7 +488,8 @@ def test_a_link_has_a_name_and_an_end_and_a_board(board: Recorded, words: Sequen
     assert re.search("course +projector +2", call(board, "admin", "links").stdout)
     logged = call(board, "admin", "log", "--board", "course").stdout
     assert re.search("link +board course +projector until 2", logged)
-    assert made.stdout[5:-2] not in logged
+    (entry,) = [each for each in read(board, "admin", "log") if each["action"] == "link"]
+    assert re.fullmatch("projector 2[^ ]*", entry["detail"])
     unknown = call(board, "admin", "unlink", "course", "projectr")
     assert 'no link "projectr" to course. Did you mean "projector"?' in unknown.stderr
 
