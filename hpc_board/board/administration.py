@@ -12,6 +12,7 @@ from hpc_board.board.context import Context, PublicContext, harness
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
+from hpc_board.domain.export import HTML, JSON, OVERALL, RUNS
 from hpc_board.domain.origin import By
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import CreatedBoard
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hpc_board.admin import probe
     from hpc_board.admin.export import Export
     from hpc_board.domain.diagnostic import Diagnostic
-    from hpc_board.domain.grading import Overall
     from hpc_board.domain.node_checks import NodeCheck
     from hpc_board.domain.pruned import Pruned
     from hpc_board.domain.statistics import Statistics
@@ -58,7 +58,7 @@ class Administration:
         self,
         form: str,
         *,
-        what: str = "runs",
+        what: str = RUNS,
         own: bool = False,
         tasks: Sequence[str] = (),
         gpus: Sequence[str] = (),
@@ -70,30 +70,33 @@ class Administration:
     ) -> "Export":
         """Return an export: the table `what` of all runs, or of the user's `own`, or the standings as `html`.
 
-        The tables are `runs`, their `cases`, the `samples` of these, the `tasks`, and the `overall` standings of
-        competitions, which a selection leaves out; the formats are `csv`, `jsonl`, `parquet` and, for runs, `traces`
-        and `json`. The HTML page is public: closed leaderboards are on it only if `tasks` names them.
+        The tables are `runs`, their `cases`, the `samples` of these, the `tasks`, and the `overall` standings of the
+        competitions of which the user manages each leaderboard; the formats are `csv`, `jsonl`, `parquet` and, for
+        runs, `traces` and `json`. The HTML page is public: closed leaderboards are on it only if `tasks` names them.
 
         Raises:
-            InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the time
-                has no zone, or the format needs a library that is not installed.
+            InputError: the table, the format, a task or a GPU is unknown, the format does not have the table, the table
+                does not have the selection, the time has no zone, or the format needs a library that is not installed.
             Refused: the export is not of the user's own runs, and the user does not manage all of its leaderboards.
         """
         from hpc_board.admin.export import Export
         from hpc_board.board import Board
 
+        is_page = form == HTML
+        public = PublicContext(self._context.installation, self._context.warn) if is_page else self._context
+        standings = Board.within(public).standings
+        competitions, required = standings.competitions(), tasks
+        if what == OVERALL and not own and not tasks:
+            manages = self._context.manages
+            competitions = {name: boards for name, boards in competitions.items() if all(map(manages, boards))}
+            required = [board for boards in competitions.values() for board in boards]
         if not own:
-            self._context.require_manager(tasks, "export the board")
+            self._context.require_manager(required, "export the board")
         user = self._context.user if own else None
         chosen = self._run_selection(tasks, gpus, since, user)
-        public = PublicContext(self._context.installation, self._context.warn) if form == "html" else self._context
-        competitions: tuple[Overall, ...] = ()
-        if not (tasks or gpus or since) and (what == "overall" or form in ("html", "json")):
-            standings = Board.within(public).standings
-            competitions = tuple(map(standings.overall, standings.competitions()))
         export = Export(
             public.store,
-            {task.name: task for task in self._tasks.catalog().tasks} if form == "html" else {},
+            {task.name: task for task in self._tasks.catalog().tasks} if is_page else {},
             form,
             replace(chosen, user=user, ended_only=ended_only),
             utc_now(),
@@ -103,10 +106,11 @@ class Administration:
             is_anonymous=anonymous,
             references=not own or self._context.is_admin,
             kept_back=self._context.editor.closed().difference(tasks),
-            terms={board.name: board.options for board in self._context.editor.visible()},
-            competitions=competitions,
+            terms={board.name: board.options for board in self._context.editor.visible()} if is_page else {},
         )
         export.check()
+        if what == OVERALL or (form in (HTML, JSON) and not (tasks or gpus or since)):
+            return replace(export, competitions=tuple(map(standings.overall, competitions)))
         return export
 
     def statistics(

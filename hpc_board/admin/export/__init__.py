@@ -124,6 +124,11 @@ class Export(msgspec.Struct, frozen=True):
                 "the format html has the standings of all users, and supports only --task and --gpu",
                 hint="Omit the other options, or use the format csv, jsonl or parquet.",
             )
+        if self.what == OVERALL and self.chosen != RunSelection(user=self.chosen.user):
+            raise InputError(
+                "the table overall has whole competitions, without --task, --gpu, --since and --ended-only",
+                hint="Omit these options, and select rows by their column `competition`.",
+            )
         if self.form == JSON and (self.is_anonymous or self.what != RUNS or self.chosen.user is not None):
             raise InputError(
                 "the format json has all runs and the standings of all users",

@@ -14,6 +14,7 @@ from click.testing import Result
 from hpc_board.agents.tools import called
 from hpc_board.board import Board
 from hpc_board.board.context import PublicContext
+from hpc_board.errors import Refused
 from hpc_board.scripting import Board as ScriptBoard
 from hpc_board.service.page import pages
 from tests.unit.boards.test_course import call, measured
@@ -93,6 +94,9 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
     assert call(place, ADMIN, *EXPORT, "csv", "--what", "overall", "-o", file).stderr == f"{file} has 2 rows.\n"
     own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
     assert [json.loads(line)["user"] for line in own.splitlines()] == ["bob"]
+    for words in ("--task a", "--gpu CPU", "--since 30d", "--ended-only"):
+        done = call(place, ADMIN, *EXPORT, "csv", "--what", "overall", *words.split())
+        assert (done.exit_code, done.stdout, "column `competition`" in done.stderr) == (2, "", True)
     anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
     assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "user-2"}
     (found,) = json.loads(call(place, ADMIN, *EXPORT, "json").stdout)["competitions"]
@@ -118,6 +122,20 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
 
 def test_overall_standings_are_cut_like_those_of_a_board(place: Recorded) -> None:
     synced(place)
+def test_creators_export_the_competitions_of_which_they_manage_each_board(place: Recorded) -> None:
+    place.settings.write_text(place.settings.read_text().replace("roles: {", "roles: {creators: [tutor], "))
+    synced(place)
+    fill(place)
+    export = (*EXPORT, "csv", "--what", "overall")
+    for task in "abc":
+        assert call(place, "tutor", *export).exit_code == Refused.exit_code
+        call(place, ADMIN, "update", task, "--maintainer", "tutor")
+    (head, *rows) = call(place, "tutor", *export).stdout.splitlines()
+    assert [head.split(",")[0], *(row.split(",")[0] for row in rows)] == ["competition", "cup", "cup"]
+    synced(place, [*"abcd"])
+    assert call(place, "tutor", *export).exit_code == Refused.exit_code
+
+
     for number in range(25):
         measured(place, "a", f"user{number}", 2.0 + number)
     lines = {
