@@ -84,7 +84,7 @@ class Standings:
         `version` is a version, its beginning, or "previous"; None is the present one. `user` is the owner of the row
         `own` and of the runs of Rows.OWN and Rows.NEWEST; None is the user.
         """
-        from hpc_board.boards.pages import bounded, definition, page, version_called
+        from hpc_board.boards.pages import definition, page, version_called, with_terms
 
         found = self._tasks.get(task)
         store = self._context.store
@@ -95,10 +95,11 @@ class Standings:
         if rows is Rows.NEWEST:
             changes = self._context.installation.changes
             pages = [replace(each, rows=tuple(changes.of_newest(wanted, each.rows))) for each in pages]
-        if (board := self._context.editor.board(task)) is not None:
-            now, manages = utc_now(), self._context.manages(task)
-            pages = [bounded(each, board.options, now, manages=manages) for each in pages]
-        return pages
+        if (board := self._context.editor.board(found.name)) is not None:
+            now = utc_now()
+            pages = [with_terms(each, board.options, now) for each in pages]
+        manages = self._context.manages(found.name)
+        return [replace(each, manages=manages) for each in pages]
 
     def records(self, task: str, gpu: str, *, version: str | None = None) -> tuple[Record, ...]:
         """Return the newest runs that were the fastest of this leaderboard at their time, the oldest one first."""

@@ -49,10 +49,10 @@ def definition(store: Store, task: Task, version: str) -> Task:
     return task if version == task.version else store.submissions.task(task.name, version)
 
 
-def bounded(page: Page, terms: BoardOptions, now: datetime, *, manages: bool) -> Page:
-    """Return a page with the bounds of its readers by the terms of its leaderboard, of one who may manage that."""
+def with_terms(page: Page, terms: BoardOptions, now: datetime) -> Page:
+    """Return a page with the restrictions that the terms of its leaderboard set for its readers."""
     frozen_at = terms.freeze_at if is_past(terms.freeze_at, now) else None
-    return replace(page, frozen_at=frozen_at, anonymous=terms.anonymous, unbounded=manages)
+    return replace(page, frozen_at=frozen_at, anonymous=terms.anonymous)
 
 
 def page(

@@ -101,8 +101,8 @@ class Page(msgspec.Struct, frozen=True):
 
     `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's,
     and `late` the best late runs of users, which have no rank. Users who do not manage the board do not see others'
-    submissions after `frozen_at`, which is past, and see others under pseudonyms if it is `anonymous`; a page that is
-    `unbounded` is of a reader who does.
+    submissions after `frozen_at`, which is past, and see others under pseudonyms if it is `anonymous`; the reader of
+    the page `manages` it or does not.
     """
 
     gpu: str
@@ -116,7 +116,7 @@ class Page(msgspec.Struct, frozen=True):
     late: tuple[Mark, ...] = ()
     frozen_at: datetime | None = None
     anonymous: bool = False
-    unbounded: bool = False
+    manages: bool = False
 
     @property
     def marks(self) -> tuple[Mark, ...]:

@@ -280,26 +280,26 @@ def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
     return lines
 
 
-def bounds_words(page: Page, moment: Callable[[datetime], str] = moment_words) -> Iterator[str]:
-    """Yield a sentence on each bound of the readers of a board, as it concerns this one; `moment` formats a time."""
+def restriction_words(page: Page, moment: Callable[[datetime], str] = moment_words) -> Iterator[str]:
+    """Yield a sentence on each restriction of a board's readers, as it concerns this one; `moment` formats a time."""
     if page.frozen_at is not None:
         since = f"Frozen since {moment(page.frozen_at)}"
         yield (
             f"{since} for users who do not manage the board; you see all submissions."
-            if page.unbounded
+            if page.manages
             else f"{since}: later submissions of other users are not shown."
         )
     if page.anonymous:
         yield (
             "Users who do not manage the board see others under pseudonyms; you see the names."
-            if page.unbounded
+            if page.manages
             else "Other users have pseudonyms."
         )
 
 
 def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
-    """Yield the bounds of the reader, the number of rows beyond the page, and the time of the reference."""
-    yield from (Paragraph(words) for words in bounds_words(page))
+    """Yield the restrictions of the reader, the number of rows beyond the page, and the time of the reference."""
+    yield from (Paragraph(words) for words in restriction_words(page))
     shown = len(page.rows)
     missing = page.total - shown
     if missing > 0:

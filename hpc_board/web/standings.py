@@ -18,7 +18,7 @@ from hpc_board.report.blocks import Table
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text, speedup_text
 from hpc_board.report.grading import overall_remarks, overall_table, overall_title
 from hpc_board.report.histories import history_plot, in_order, records_plot
-from hpc_board.report.standings import OVERLAPS_MEANING, bounds_words, mark_text, rank_text
+from hpc_board.report.standings import OVERLAPS_MEANING, mark_text, rank_text, restriction_words
 from hpc_board.report.tasks import first_sentence
 from hpc_board.web.plots import svg
 
@@ -106,7 +106,7 @@ def board_table(
     """
     more = found.total - len(found.rows)
     remarks = (
-        *bounds_words(found, utc_words),
+        *restriction_words(found, utc_words),
         f"and {count_text(more, 'more user')}" if more > 0 else "",
         OVERLAPS_MEANING if any(row.overlaps_above for row in found.rows) else "",
     )

@@ -30,7 +30,7 @@ from hpc_board.admin.export.columns import (
     task_cells,
 )
 from hpc_board.admin.export.traces import definition_of, traces
-from hpc_board.boards.pages import bounded, page
+from hpc_board.boards.pages import page, with_terms
 from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.export import FORMATS, HTML, JSON, JSONL, OVERALL, PARQUET, RUNS, SAMPLES, TABLES, TASKS, TRACES
 from hpc_board.domain.grading import Overall
@@ -89,8 +89,8 @@ class Export(msgspec.Struct, frozen=True):
     """A requested export: its table and its format.
 
     `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page, and the readers
-    of the others have the bounds that the `terms` of their leaderboards set. The table of tasks has `references` for
-    admins alone. `competitions` has the overall standings of all boards in the export.
+    of the others have the restrictions that the `terms` of their leaderboards set. The table of tasks has `references`
+    for admins alone. `competitions` has the overall standings in the export.
     """
 
     store: Store
@@ -258,7 +258,7 @@ class Export(msgspec.Struct, frozen=True):
             shown = task or self.store.submissions.task(board.task, board.task_version)
             found = page(self.store, shown, shown, board.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
             if board.task in self.terms:
-                found = bounded(found, self.terms[board.task], self.at, manages=False)
+                found = with_terms(found, self.terms[board.task], self.at)
             if found.rows:
                 said = self.store.runs.numbered([row.run for row in found.rows])
                 records = self.store.standings.records(board.task, board.task_version, board.gpu)

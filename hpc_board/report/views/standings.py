@@ -101,7 +101,7 @@ class PageView(View, frozen=True):
     """the past time after which users who do not manage the board see no [submissions of others](boards.md#freeze)"""
     anonymous: bool
     """true if these users see others under [pseudonyms](boards.md#anonymous-boards)"""
-    unbounded: bool
+    manages: bool
     """true if you manage the board, and see all submissions and names"""
 
     @classmethod

@@ -18,7 +18,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.formatting import score_text
 from hpc_board.report.histories import records_plot
 from hpc_board.report.plots import text_plot
-from hpc_board.report.standings import OVERLAPS, Line, bounds_words
+from hpc_board.report.standings import OVERLAPS, Line, restriction_words
 from hpc_board.tui import paging
 from hpc_board.tui.formatting import speed_text
 from hpc_board.tui.paging import Order, Part, Span
@@ -162,7 +162,7 @@ class BoardPane(ListPane[Placed]):
         if self.page is not None:
             about = self._about(self.page, own_runs=self._own_runs)
             legend = any(placed.row.overlaps_above for placed in self.window.items)
-            more = [*bounds_words(self.page), *([_LEGEND] if legend else [])]
+            more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
             text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
             show_text(self.query_one(".hint", Static), text)
 

@@ -104,6 +104,12 @@ def test_admins_have_all_rights_and_creators_and_maintainers_those_on_their_boar
     assert not wrong, "\n".join(map(repr, wrong))
 
 
+def test_pages_of_standings_tell_whether_the_reader_manages_the_board(place: Place) -> None:
+    for task, managers in (("mine", MANAGERS), ("double", ADMINS)):
+        found = {user for user in ALL if place.json(user, "show", task)["boards"][0]["manages"]}
+        assert found == set(managers)
+
+
 def test_a_creator_learns_nothing_of_a_hidden_board_by_the_number_of_a_submission(place: Place) -> None:
     hidden, _ = submitted(place, "secret")
     for words in (["remove", str(hidden), "--reason", "x"], ["rerun", "mine", "--submission", str(hidden)]):
