@@ -157,7 +157,10 @@ class LateResult(msgspec.Struct, frozen=True):
 
 
 class TaskGrade(msgspec.Struct, frozen=True):
-    """A user's result on a task, and the best late one: None without a passing ranked run; with submission times."""
+    """A user's results on a task: the best, the best late one, the points, and the times of submissions.
+
+    Those that the user does not have are None.
+    """
 
     task: str
     result: BoardResult | None = None
@@ -316,9 +319,10 @@ def _overall_row(user: str, results: Sequence[BoardResult | None], scored: Scori
         )
     )
     by_kind = {ScoreKind.GEOMEAN: means, ScoreKind.SUM: sums, ScoreKind.FAST: fast}
-    score = by_kind.get(scored.kind) or points or means
+    if points is not None:
+        by_kind[ScoreKind.POINTS] = points
     passed = sum(result is not None for result in results)
-    return OverallRow(0, user, score, means, sums, fast, passed, tuple(results), points)
+    return OverallRow(0, user, by_kind[scored.kind], means, sums, fast, passed, tuple(results), points)
 
 
 def _joint(function: Callable[[Sequence[float]], float], speedups: Sequence[Estimate | None]) -> Estimate:
