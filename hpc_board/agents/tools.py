@@ -271,6 +271,8 @@ class Standings(Tool, frozen=True):
             overall = view_of(OverallView, board.standings.overall(self.competition, limit=self.top))
             keys = ("scoring.name", "tasks", "total", *(f"rows.{key}" for key in ("rank", "user", "score", "passed")))
             return Answer(_json(short_of(overall, keys)), "standings task=NAME")
+        if not self.task:
+            raise InputError("standings needs a task or a competition.", hint="`tasks` lists the tasks.")
         gpus = [self.gpu] if self.gpu else [gpu.name for gpu in board.gpus.allowed(board.tasks.get(self.task))]
         pages = [PageView.of(page) for page in board.standings.pages(self.task, gpus, limit=self.top)]
         of_row = ("rank", "user", "score_s", "speedup", "run", "runs")

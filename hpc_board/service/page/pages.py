@@ -3,7 +3,7 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ReferenceType, ref
@@ -118,8 +118,8 @@ def page(board: "Board", path: str, at: datetime, only: str = "") -> str | None:
                 return None
         if route == "boards":
             values = _boards(board)
-        elif route == "competitions":
-            values = _competitions(board)
+        elif route == "competitions" and (names := board.standings.competitions()):
+            values = _competitions(board, names)
         elif route == "feed":
             values = _feed(board)
         elif route == "board":
@@ -153,8 +153,8 @@ def _boards(board: "Board") -> dict[str, Any]:
     }
 
 
-def _competitions(board: "Board") -> dict[str, Any]:
-    tables = [OverallTable.of(board.standings.overall(name, limit=ROWS_MAX)) for name in board.standings.competitions()]
+def _competitions(board: "Board", names: Iterable[str]) -> dict[str, Any]:
+    tables = [OverallTable.of(board.standings.overall(name, limit=ROWS_MAX)) for name in names]
     return {"title": "Competitions", "about": "Overall standings, over all boards of each", "competitions": tables}
 
 

@@ -82,6 +82,8 @@ def test_a_competition_ranks_its_users_over_all_boards_by_its_own_score(place: R
 
 
 def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_path: Path) -> None:
+    public = Board.within(PublicContext(place.board.context.installation, print))
+    assert pages.page(public, "competitions", AT) is None
     synced(place, points="1x: 20, 2x: 50")
     fill(place)
     call(place, ADMIN, "update", "c", "--closed", "--member", "bob")
@@ -92,11 +94,11 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
     assert (other["score_low"], other["score_high"]) == ("70.0", "100.0")
     file = tmp_path / "overall.csv"
     assert call(place, ADMIN, *EXPORT, "csv", "--what", "overall", "-o", file).stderr == f"{file} has 2 rows.\n"
-    own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
-    assert [json.loads(line)["user"] for line in own.splitlines()] == ["bob"]
     for words in ("--task a", "--gpu CPU", "--since 30d", "--ended-only"):
         done = call(place, ADMIN, *EXPORT, "csv", "--what", "overall", *words.split())
         assert (done.exit_code, done.stdout, "column `competition`" in done.stderr) == (2, "", True)
+    own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
+    assert [json.loads(line)["user"] for line in own.splitlines()] == ["bob"]
     anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
     assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "user-2"}
     (found,) = json.loads(call(place, ADMIN, *EXPORT, "json").stdout)["competitions"]
@@ -106,11 +108,11 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
     assert '<td class="number">100 (70 to 100)</td>' in page
     assert "<h2>The Cup" not in call(place, ADMIN, *EXPORT, "html", "--task", "a").stdout
 
-    installation = place.board.context.installation
-    shown = pages.page(Board.within(PublicContext(installation, print)), "competitions", AT)
+    shown = pages.page(public, "competitions", AT)
     assert shown is not None
     assert "<h2>The Cup: 2 tasks</h2>" in shown
 
+    assert "standings needs a task or a competition" in called(place.board, "standings", {}).text
     answer = called(place.board, "standings", {"competition": "cup", "top": 1})
     assert json.loads(answer.text) == {
         "scoring": {"name": "points"},
@@ -120,8 +122,6 @@ def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_pa
     }
 
 
-def test_overall_standings_are_cut_like_those_of_a_board(place: Recorded) -> None:
-    synced(place)
 def test_creators_export_the_competitions_of_which_they_manage_each_board(place: Recorded) -> None:
     place.settings.write_text(place.settings.read_text().replace("roles: {", "roles: {creators: [tutor], "))
     synced(place)
@@ -136,6 +136,8 @@ def test_creators_export_the_competitions_of_which_they_manage_each_board(place:
     assert call(place, "tutor", *export).exit_code == Refused.exit_code
 
 
+def test_overall_standings_are_cut_like_those_of_a_board(place: Recorded) -> None:
+    synced(place)
     for number in range(25):
         measured(place, "a", f"user{number}", 2.0 + number)
     lines = {
