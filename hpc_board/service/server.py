@@ -32,7 +32,7 @@ from hpc_board.service.changes import Changes
 from hpc_board.service.conversation import Bounds, Conversations
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.page.metrics import metrics_text
-from hpc_board.service.page.pages import Pages
+from hpc_board.service.page.pages import Audience, Pages
 from hpc_board.service.page.sockets import page_socket, tcp_socket
 from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
@@ -101,7 +101,7 @@ class Service:
         self._page = WebServer(
             Pages(self._public_board),
             self._metrics,
-            reader_of=self._reader,
+            role_and_audience=self._role_and_audience,
             linked=self._linked,
             host=settings.web_host,
             log=self._log,
@@ -368,10 +368,9 @@ class Service:
         user = peer_name(uid)
         return user, self._board_of(user).role
 
-    def _reader(self, uid: int) -> tuple[Role, frozenset[str]]:
-        """Return the role of an account, and the closed boards that it sees."""
+    def _role_and_audience(self, uid: int) -> tuple[Role, Audience]:
         board = self._board_of(peer_name(uid))
-        return board.role, board.context.editor.closed() - board.context.editor.hidden()
+        return board.role, Audience(board.context.editor.closed() - board.context.editor.hidden())
 
     def _linked(self, secret: str) -> str | None:
         return self._own.moderation.linked(secret)

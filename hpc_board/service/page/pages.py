@@ -1,4 +1,4 @@
-"""The pages: the public parts of boards as HTML, made once for all viewers alike, and again after each change."""
+"""The pages: the public parts of boards as HTML, made once for each audience, and again after each change."""
 
 import re
 import threading
@@ -49,8 +49,8 @@ class _PageMark(NamedTuple):
     minute: datetime
 
 
-class Viewer(NamedTuple):
-    """The rights of a reader, without a name: the closed boards that are visible, and the only board of a link."""
+class Audience(NamedTuple):
+    """The readers with the same rights: the closed boards that they see, and the only board of a link."""
 
     closed: frozenset[str] = frozenset()
     only: str = ""
@@ -62,17 +62,17 @@ class Pages:
     def __init__(self, board: "Callable[[frozenset[str]], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Viewer], tuple[_PageMark, bytes]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Audience], tuple[_PageMark, bytes]] = OrderedDict()
 
-    def get(self, path: str, viewer: Viewer = Viewer()) -> bytes | None:  # noqa: B008 - a frozen value
-        """Return the present page at `path`; None if it does not exist, or is hidden from the viewer.
+    def get(self, path: str, audience: Audience) -> bytes | None:
+        """Return the present page at `path`; None if it does not exist, or is hidden from the audience.
 
         It may be called from any thread.
 
         Raises:
             StorageError: the database cannot be read.
         """
-        board, key = self._board(viewer.closed), (path, viewer)
+        board, key = self._board(audience.closed), (path, audience)
         # One page at a time, so that many readers of a changed page make it once.
         with self._lock, board.session():
             # A page says times only by the minute, so that one that is made again for a closed board's rows stays
@@ -81,7 +81,7 @@ class Pages:
             mark = _PageMark(ref(board.context.installation), board.context.store.additions.marks(), minute)
             kept = self._kept.pop(key, None)
             if kept is None or kept[0] != mark:
-                made = page(board, path, minute, viewer.only)
+                made = page(board, path, minute, audience.only)
                 kept = None if made is None else (mark, made.encode())
             if kept is None:
                 return None
@@ -101,7 +101,7 @@ def route_of(path: str) -> str | None:
 
 
 def page(board: "Board", path: str, at: datetime, only: str = "") -> str | None:
-    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the viewer.
+    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the audience.
 
     With the name of the `only` board of a link, its page is the first one, and others are those of its runs.
 

@@ -20,7 +20,7 @@ from hpc_board import __version__
 from hpc_board.domain.moderation import LINK_PATH
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
-from hpc_board.service.page.pages import Pages, Viewer, route_of
+from hpc_board.service.page.pages import Audience, Pages, route_of
 from hpc_board.service.peers import peer_uid
 from hpc_board.web.rendering import asset, template
 
@@ -105,9 +105,9 @@ class _Failed(Exception):
 class WebServer:
     """The pages on Unix and TCP sockets.
 
-    `reader_of` returns the role of the account of a uid and the closed boards that it sees, and raises Refused if it
-    has no name. `linked` returns the board of the link with a secret, None without one. `host` is a name of the page
-    besides localhost and addresses. `metrics` are served on TCP only if `metrics_on_tcp`.
+    `role_and_audience` returns those of the account of a uid, and raises Refused if it has no name. `linked` returns
+    the board of the link with a secret, None without one. `host` is a name of the page besides localhost and addresses.
+    `metrics` are served on TCP only if `metrics_on_tcp`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class WebServer:
         pages: Pages,
         metrics: Callable[[], bytes],
         *,
-        reader_of: Callable[[int], tuple[Role, frozenset[str]]],
+        role_and_audience: Callable[[int], tuple[Role, Audience]],
         linked: Callable[[str], str | None],
         host: str | None,
         log: Callable[..., None],
@@ -124,7 +124,7 @@ class WebServer:
     ) -> None:
         self._pages = pages
         self._metrics = metrics
-        self._reader_of = reader_of
+        self._role_and_audience = role_and_audience
         self._linked = linked
         self._host = host
         self._log = log
@@ -224,23 +224,22 @@ class WebServer:
         """
         if path in ASSETS:
             return f"{ASSETS[path]}; charset=utf-8", asset(path).encode()
-        viewer = Viewer()
+        audience = Audience()
         if secret:
             board = self._linked(secret)
             if board is None:
                 raise _Failed(404)
-            viewer = Viewer(frozenset({board}), board)
+            audience = Audience(frozenset({board}), board)
         elif uid is not None:
-            role, closed = self._reader_of(uid)
+            role, audience = self._role_and_audience(uid)
             # The metrics count events of closed boards, too.
             least = Role.ADMIN if path == "metrics" else Role.PARTICIPANT
             if not role.may_act_as(least):
                 self._log("refused", uid=uid, route="page", reason=f"no {least}")
                 raise _Failed(403)
-            viewer = Viewer(closed)
         if path == "metrics" and not secret and (uid is not None or self._metrics_on_tcp):
             return _METRICS, self._metrics()
-        body = self._pages.get(path, viewer)
+        body = self._pages.get(path, audience)
         if body is None:
             raise _Failed(404)
         return _HTML, body
