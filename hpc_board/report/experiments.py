@@ -143,7 +143,7 @@ def experiment_plot(found: Experiment, over: Over) -> Plot | None:
     return Plot(
         f"Best score over {over}, {where}",
         _across(min(0.0, *places) if over is Over.TIME else 1.0, max(places), over),
-        Axis.even(min(values), max(values), _TICKS - 1, text),
+        Axis.rounded(min(values), max(values), text),
         tuple(series),
         f"Best score over {over}, {where}: {', '.join(ends)}",
     )

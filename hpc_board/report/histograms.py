@@ -23,7 +23,7 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
     """Return the histogram of two calls or more in lines of `width` cells, `height` of them bars.
 
     `time_ns` is that of the case, made from the medians of its workers; it can differ from that of all calls. For
-    rows of calls (`counted`), the lower quartile replaces the median.
+    samples of several calls (`counted`), the lower quartile replaces the median.
     """
     ordered = sorted(samples_ns)
     low, high = ordered[0], _cut_off(ordered)
@@ -39,10 +39,7 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
 
     counts = Counter(map(bin_of, drawn))
     most = max(counts.values())
-    name, of = ("median", "") if counted == "call" else ("lower quartile", " of calls")
-    words = (
-        f"Times of {count_text(len(ordered), counted)}{of}; ┴ the time that counts, {duration_text(time_ns)} ({name})"
-    )
+    words = f"Times of {count_text(len(ordered), counted)}; ┴ {_statistic(counted)} {duration_text(time_ns)}"
     if slower := len(ordered) - len(drawn):
         words += f"; {slower} slower: up to {duration_text(ordered[-1])}"
     middle = (bin_of(time_ns) + 0.5) / bins
@@ -57,22 +54,33 @@ def histogram(samples_ns: Sequence[float], time_ns: float, width: int, height: i
 def calls_in_order(timing: Timing, width: int, height: int, counted: str = "call") -> Log:
     """Return the times of two calls or more in their order, as dots in lines of `width` cells, `height` of them above.
 
-    A drift is that of clocks or caches. ┴ is the first call of another process.
+    A drift is that of clocks or caches. An upright line is at the first call of each process but the first.
     """
     samples_ns = timing.samples_ns
     low, high, last = min(samples_ns), _cut_off(sorted(samples_ns)), len(samples_ns) - 1.0
     usual = tuple((float(place), time_ns) for place, time_ns in enumerate(samples_ns) if time_ns <= high)
     slower = tuple((float(place), high) for place, time_ns in enumerate(samples_ns) if time_ns > high)
-    begins = accumulate(map(len, timing.worker_samples_ns[:-1]))
-    across = Axis(0.0, last, ((0.0, "1"), *((float(place), "") for place in begins), (last, str(len(samples_ns)))))
+    begins = [float(place) for place in accumulate(map(len, timing.worker_samples_ns[:-1]))]
+    across = Axis(0.0, last, ((0.0, "1"), (last, str(len(samples_ns)))))
     up = Axis(low, high, ((low, duration_text(low)), (high, duration_text(high))))
     middle = min(high, max(low, timing.time_ns))
+    processes = Series(
+        Kind.INTERVALS, tuple((x, low) for x in begins), Tone.QUIET, "next process", bounds=((low, high),) * len(begins)
+    )
+    # A single dot is hard to see; many calls need the resolution of dots.
+    sign = "•" if len(samples_ns) <= columns_in(width) else ""
     series = (
-        Series(Kind.LINE, ((0.0, middle), (last, middle)), Tone.GOOD, "the time that counts", is_dotted=True),
-        Series(Kind.POINTS, usual),
+        *([processes] if begins else []),
+        Series(Kind.LINE, ((0.0, middle), (last, middle)), Tone.GOOD, _statistic(counted), is_dotted=True),
+        Series(Kind.POINTS, usual, sign=sign),
         *([Series(Kind.POINTS, slower, Tone.UNSURE, "slower", "▲")] if slower else []),
     )
     return text_plot(Plot(f"The {counted}s in their order", across, up, series), width, height)
+
+
+def _statistic(counted: str) -> str:
+    """Return the name of the statistic that is the time of a case."""
+    return "median" if counted == "call" else "lower quartile"
 
 
 def _cut_off(ordered: Sequence[float]) -> float:

@@ -14,7 +14,9 @@ from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 11
-_TICKS = 3
+_RUNS_NAMED_MAX = 6
+"""The most distances between the runs whose numbers are below a plot."""
+
 _ROWS_OF_ONE = 4
 """The rows of a plot of a single run."""
 
@@ -68,16 +70,20 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
     }
     values = [score_s for _, score_s in (*points, *lead)] + [end_s for ends in known.values() for end_s in ends]
     days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
-    begin, end = _ends(runs[0].submitted_at, runs[-1].submitted_at, zone)
-    across = Axis(0.0, last, ((0.0, begin), (last, end)))
+    named = sorted({*range(0, len(runs), math.ceil(len(runs) / _RUNS_NAMED_MAX)), len(runs) - 1})
+    numbers = (f"{'' if index else 'run '}{runs[index].run}" for index in named)
+    across = Axis(0.0, last, tuple(zip(map(float, named), numbers, strict=True)))
+    up = Axis.rounded(min(values), max(values), score_text)
     if len(runs) == 1:
-        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, begin), (1.0, "")))
-        lead = [(x, score_s) for _, score_s in lead for x in (across.low, across.high)]
+        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, f"run {runs[0].run}"), (1.0, "")))
+        up = Axis(up.low, up.high, ((runs[0].score_s, score_text(runs[0].score_s)),), is_log=True)
+        # The lines between runs would cross the mark of the only one.
+        lead = []
     intervals = Series(Kind.INTERVALS, tuple(known), Tone.QUIET, "80 % interval", bounds=tuple(known.values()))
     return Plot(
         "Score",
         across,
-        Axis.even(min(values), max(values), _TICKS, score_text),
+        up,
         (
             *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
@@ -110,7 +116,7 @@ def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None
     return Plot(
         "Best time",
         Axis(begin_s, end_s, ((begin_s, begin), (end_s, until_text))),
-        Axis.even(last.score_s, first.score_s, 4, score_text),
+        Axis.rounded(last.score_s, first.score_s, score_text),
         (
             Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
             Series(Kind.POINTS, points, Tone.GOOD, sign=_BEST, texts=told),

@@ -20,6 +20,12 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 _POINT = "·"
 """The sign of a line's cell on a terminal without braille."""
 
+_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
+"""The round values of a decade, from the coarsest scale on."""
+
+_TICKS_MIN = 3
+"""The least ticks for which a coarser scale is taken."""
+
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 _Part = tuple[str, Tone]
@@ -53,11 +59,26 @@ class Axis(msgspec.Struct, frozen=True):
         return (value - self.low) / (self.high - self.low)
 
     @classmethod
-    def even(cls, low: float, high: float, count: int, text: Callable[[float], str]) -> "Axis":
-        """Return a logarithmic scale with `count` ticks at equal distances."""
-        shares = [index / (count - 1) for index in range(count)] if high > low else [0.0]
-        values = [low * math.pow(high / low, share) for share in shares]
-        return cls(low, high, tuple((value, text(value)) for value in values), is_log=True)
+    def rounded(cls, low: float, high: float, text: Callable[[float], str]) -> "Axis":
+        """Return a logarithmic scale with ticks at round values, each with another text."""
+        ticks = {text(value): value for value in reversed(_round_values(low, high))}
+        return cls(low, high, tuple((value, each) for each, value in reversed(ticks.items())), is_log=True)
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """Return round values from `low` to `high`: steps of decades, finer ones on a short scale, linear on a shorter."""
+    if high <= low:
+        return [low]
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    for steps in _STEPS:
+        every = (float(f"{step}e{decade}") for decade in decades for step in steps)
+        values = [value for value in every if low <= value <= high]
+        if len(values) >= _TICKS_MIN:
+            return values
+    most = (high - low) / 2
+    decade = math.floor(math.log10(most))
+    step = max(value for value in (float(f"{each}e{decade}") for each in (1, 2, 5)) if value <= most)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 class Series(msgspec.Struct, frozen=True):

@@ -216,8 +216,8 @@ async def test_a_case_that_passed_shows_its_margin() -> None:
 
 @pytest.mark.parametrize(("width", "bars"), [(66, 16 * 3), (150, 16 * 3), (31, 21)])
 def test_a_histogram_has_equal_bars_within_its_width(width: int, bars: int) -> None:
-    drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "row")
-    assert drawn.title == "Times of 76 rows of calls; ┴ the time that counts, 10.0 ns (lower quartile)"
+    drawn = histogram([10.0] * 50 + [11.0] * 25 + [12.0], 10.0, width, 3, "sample")
+    assert drawn.title == "Times of 76 samples; ┴ lower quartile 10.0 ns"
     lines = drawn.text.splitlines()
     assert [line[7:11] for line in lines[:3]] == ["0 │█", "  │█", "  │█"]
     assert len(lines[3]) == 10 + bars
@@ -235,13 +235,15 @@ def test_calls_in_their_order_show_a_drift_an_outlier_and_the_processes() -> Non
     drifting = [10.0 + index / 40 for index in range(40)]
     samples = (*drifting, 99.0, *drifting[1:])
     timed = replace(timing(10.5), time_ns=10.5, samples=80, samples_ns=samples, worker_samples=(40, 40))
-    drawn = calls_in_order(timed, 50, 6, "row")
-    assert drawn.title == "The rows in their order: ▲ slower   ⠂⠂ the time that counts"
+    drawn = calls_in_order(timed, 50, 6, "sample")
+    assert drawn.title == "The samples in their order: ▲ slower   ⠂⠂ lower quartile   ⡇ next process"
     lines = [line[10:] for line in drawn.text.splitlines()]
     half = lines[0].index("▲")
     assert [lines[row][0] for row in (0, 5)] == [" ", "⡠"]
     assert lines[0][half - 1] != " "
-    assert lines[6].index("┴") == half
+    assert {line.index("⡇") for line in lines if "⡇" in line} == {half}
+    few = replace(timed, samples=4, samples_ns=(10.0, 11.0, 10.5, 10.7), worker_samples=(2, 2))
+    assert calls_in_order(few, 50, 6).text.count("•") == 4
     assert [line.split()[0] for line in (drawn.text.splitlines()[0], drawn.text.splitlines()[5])] == ["11.0", "10.0"]
 
 

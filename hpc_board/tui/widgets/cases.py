@@ -230,7 +230,7 @@ def _details(each: _Numbered, size: Size, processors: int | None, best: LeaderRu
 
 def _samples(timing: Timing, width: int, height: int) -> RenderableType:
     """Return the histogram of a case's samples, and beside it the samples in their order if both have room."""
-    counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
+    counted = "sample" if in_rows(timing) and timing.slack_ns is None else "call"
     lines, has_both = max(1, min(_BAR_LINES, height - _BESIDE_BARS)), width >= _BOTH_FROM
     room = (width - 6) // 2 if has_both else max(2, width - 3)
     pictures = [histogram(timing.samples_ns, timing.time_ns, room, lines, counted)]

@@ -13,6 +13,7 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Record, Standing
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.formatting import score_text
 from hpc_board.report.histories import history_plot, records_plot
 from hpc_board.report.plain import plain
 from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
@@ -106,12 +107,37 @@ def test_the_tones_of_a_plot_are_painted_in_their_places() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(20, 3), (60, 11), (196, 30)])
 @pytest.mark.parametrize("scores", [[1e-3, 1e-3], [5.0, 1e-9, 3.0], [0.9**index for index in range(300)]])
-def test_a_history_fits_any_size_and_has_the_ends_of_its_scale(width: int, height: int, scores: list[float]) -> None:
+def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -> None:
     runs = [run(number, score_s, 1.2 if number else None) for number, score_s in enumerate(scores)]
     drawn = text_plot(history_plot(runs, [record(-1, max(scores))]), width, height)
     lines = drawn.text.splitlines()
     assert len(lines) == height + 2
     assert max(map(len, lines)) <= max(width, 33)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (1e-6, 2e-3, ["1.00 µs", "10.0 µs", "100 µs", "1.00 ms"]),
+        (1.39e-6, 15.5e-6, ["2.00 µs", "5.00 µs", "10.0 µs"]),
+        (27e-6, 127e-6, ["30.0 µs", "50.0 µs", "70.0 µs", "100 µs"]),
+        (4.1e-3, 4.6e-3, ["4.20 ms", "4.40 ms", "4.60 ms"]),
+        (10.012e-6, 10.022e-6, ["10.0 µs"]),
+        (3e-3, 3e-3, ["3.00 ms"]),
+    ],
+)
+def test_a_logarithmic_scale_has_round_values(low: float, high: float, ticks: list[str]) -> None:
+    axis = Axis.rounded(low, high, score_text)
+    assert [text for _, text in axis.ticks] == ticks
+    assert (axis.low, axis.high) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("count", "numbers"), [(2, ["run", "1", "2"]), (13, ["run", "1", "4", "7", "10", "13"])], ids=["all", "some"]
+)
+def test_a_history_has_the_numbers_of_runs_below_their_points(count: int, numbers: list[str]) -> None:
+    runs = [replace(run(index, 1e-3), run=index + 1) for index in range(count)]
+    assert text_plot(history_plot(runs, []), 60, 5).text.splitlines()[-1].split() == numbers
 
 
 def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each_known_interval() -> None:
@@ -128,15 +154,16 @@ def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
 
 
-def test_the_history_of_one_run_is_a_point_with_its_interval_before_the_leader() -> None:
+def test_the_history_of_one_run_is_a_point_with_its_value_and_its_interval() -> None:
     alone = replace(run(0, 3e-3), interval=Interval(2.8e-3, 3.3e-3))
     plot = history_plot([alone], [record(-1, 2.6e-3)])
     (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
     assert intervals.bounds == ((2.8e-3, 3.3e-3),)
+    (labelled,) = [line for line in text_plot(plot, 50, 11).text.splitlines() if " ms" in line]
+    assert labelled.split() == ["3.00", "ms", "│", "●"]
     rows = cells(text_plot(plot, 50, 11))
     assert {row.index(sign) for row in rows for sign in row if sign in "●⡇"} == {20}
     assert sum("●" in row for row in rows) == 1
-    assert rows[-1] == "⡀" * 40
     assert 'class="intervals quiet"' in svg(plot)
 
 
@@ -144,12 +171,8 @@ def test_the_history_of_one_run_is_a_point_with_its_interval_before_the_leader()
     ("hours", "ends"), [(3, "2026-05-01 12:00 15:00"), (30, "2026-05-01 2026-05-02")], ids=["one day", "two days"]
 )
 def test_the_axis_of_one_day_has_the_times_of_day(hours: int, ends: str) -> None:
-    plots = (
-        history_plot([run(0, 2e-3), run(hours, 1e-3)], [], UTC),
-        records_plot([record(0, 2e-3)], AT + timedelta(hours=hours), UTC),
-    )
-    for plot in plots:
-        assert " ".join(text_plot(plot, 60, 5).text.splitlines()[-1].split()) == ends
+    plot = records_plot([record(0, 2e-3)], AT + timedelta(hours=hours), UTC)
+    assert " ".join(text_plot(plot, 60, 5).text.splitlines()[-1].split()) == ends
 
 
 def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> None:
