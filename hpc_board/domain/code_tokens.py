@@ -11,7 +11,7 @@ from hpc_board.model.task import Language
 
 _PYTHON_BYTES_MAX = 100_000
 _LEFT_OUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
-_NO_TOKENS = (tokenize.TokenError, SyntaxError, ValueError)
+_NO_TOKENS = (tokenize.TokenError, SyntaxError, ValueError, LookupError)
 _LAYOUT = {tokenize.NEWLINE: b"\n", tokenize.INDENT: b"\x01", tokenize.DEDENT: b"\x02"}
 
 # A file is hostile: no alternative reads the rest of it twice, also where a comment or a string has no end.

@@ -42,6 +42,7 @@ def test_comments_and_blanks_are_no_other_code(language: Language, one: bytes, o
         (Language.PY, b"s = '# x'\n", b"s = '# y'\n"),
         (Language.PY, b"(\n", b"((\n"),
         (Language.PY, b"x = '\xff'", b"x = '\xfe'"),
+        (Language.PY, b"# coding: hex\nx = 1\n", b"# coding: hex\nx = 2\n"),
         (Language.CU, CU, CU.replace(b"// text", b"//  text")),
         (Language.CU, b"#define F(x) x\n", b"#define F (x) x\n"),
         (Language.CU, b"#define F a\nb\n", b"#define F a b\n"),
