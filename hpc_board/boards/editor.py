@@ -42,10 +42,11 @@ from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
-from hpc_board.store.boards import NewChange, Newest
+from hpc_board.store.boards import NewChange, Newest, bounded, pseudonym_key
+from hpc_board.store.sqlite import Database
 
 if TYPE_CHECKING:
-    from hpc_board.store.readers import Reader
+    from hpc_board.store.readers import Reader, Withheld
 
 _EXTENSION_WORDS = (
     'Use --extend USER:+2d or @GROUP:+2d, from the deadline of the board, USER:"2030-12-31 18:00", or USER:none.'
@@ -133,31 +134,23 @@ class LeaderboardEditor:
         newest = self._newest()
         return [_hidden_from(person, newest) for person in people]
 
-    def reader(self) -> "Reader":
+    def reader(self, db: Database) -> "Reader":
         """Return the user with the bounds that freezes and anonymous leaderboards, also deleted ones, set them."""
-        # Most boards need neither.
-        from hpc_board.store.readers import Reader, Withheld
+        from hpc_board.store.readers import Reader
 
         person = self._person()
-        withheld = tuple(
-            Withheld(each.name, each.options.freeze_at, each.options.scope(each.name))
-            for each in self._store.boards.bounded()
-            if not person.manages(each.options)
-        )
-        key = self._store.boards.pseudonym_key() if any(each.scope for each in withheld) else ""
+        (withheld,) = self.restrictions_of([person], db)
+        key = pseudonym_key(db) if any(each.scope for each in withheld.values()) else ""
         return Reader(person.name, withheld, key)
 
-    def frozen_for(self, people: Sequence[BoardUser]) -> list[dict[str, datetime]]:
-        """Return the times after which each of `people` sees no submissions of others, by leaderboard."""
-        bounded = self._store.boards.bounded()
-        return [
-            {
-                each.name: each.options.freeze_at
-                for each in bounded
-                if each.options.freeze_at is not None and not person.manages(each.options)
-            }
-            for person in people
-        ]
+    def restrictions_of(self, people: Sequence[BoardUser], db: Database) -> "list[dict[str, Withheld]]":
+        """Return the bounds of each of `people` by the terms in `db`, by leaderboard."""
+        # Most boards have none.
+        from hpc_board.store.readers import Withheld
+
+        terms = {each.name: each.options for each in bounded(db)}
+        withheld = {name: Withheld(each.freeze_at, each.scope(name)) for name, each in terms.items()}
+        return [{name: each for name, each in withheld.items() if not person.manages(terms[name])} for person in people]
 
     def closed(self) -> frozenset[str]:
         """Return the names of closed leaderboards, also of deleted ones."""

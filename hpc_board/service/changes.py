@@ -6,7 +6,6 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -19,6 +18,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError
 from hpc_board.store.additions import Addition, Marks
+from hpc_board.store.readers import Withheld
 
 PAUSE_SECONDS = 0.5
 """The least time between two changes of a stream; those in between become one."""
@@ -36,20 +36,20 @@ _RUNNING_SECONDS = 2.0
 class Viewer(msgspec.Struct, frozen=True):
     """A user with the names of the leaderboards that are hidden from them, now and at the look before.
 
-    `frozen` has the times after which they see no submissions of others, by leaderboard.
+    `restrictions` has the bounds that freezes set them, by leaderboard.
     """
 
     person: BoardUser
     hidden: frozenset[str]
     hidden_before: frozenset[str]
-    frozen: Mapping[str, datetime] = msgspec.field(default_factory=dict)
+    restrictions: Mapping[str, Withheld] = msgspec.field(default_factory=dict)
 
     def sees(self, addition: Addition) -> bool:
         """Return whether the user may learn of a new row; the end of a leaderboard's sight is still seen."""
         if addition.everyone or self.person.role is Role.ADMIN or addition.user == self.person.name:
             return True
-        frozen_at = self.frozen.get(addition.task)
-        if frozen_at is not None and is_past(frozen_at, addition.at or frozen_at):
+        restriction = self.restrictions.get(addition.task)
+        if restriction is not None and addition.at is not None and is_past(restriction.frozen_at, addition.at):
             return False
         hidden = self.hidden & self.hidden_before if addition.terms else self.hidden
         return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
@@ -205,12 +205,14 @@ class Changes:
     def _viewers_of(self, users: Collection[str]) -> dict[str, Viewer]:
         context = self._board().context
         people = [Context(context.installation, user, self._say).person() for user in users]
-        hidden, frozen = context.editor.hidden_from(people), context.editor.frozen_for(people)
+        hidden = context.editor.hidden_from(people)
+        with context.store.file.reading() as db:
+            restrictions = context.editor.restrictions_of(people, db)
         return {
             person.name: Viewer(
-                person, now, self._viewers[person.name].hidden if person.name in self._viewers else now, times
+                person, now, self._viewers[person.name].hidden if person.name in self._viewers else now, bounds
             )
-            for person, now, times in zip(people, hidden, frozen, strict=True)
+            for person, now, bounds in zip(people, hidden, restrictions, strict=True)
         }
 
 

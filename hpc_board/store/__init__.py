@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from hpc_board.store.readers import Reader
     from hpc_board.store.runners import RunnerGateway
     from hpc_board.store.runs import RunGateway
+    from hpc_board.store.sqlite import Database
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import SubmissionGateway
 
 
 class Store:
-    """All data of a board, in one database file, behind one gateway for each kind of fact.
+    """All data of a board, in one database file at a path or behind a door, with one gateway for each kind of fact.
 
     Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call is one
     transaction. It opens the database and closes it, or takes the connection of its thread's `file.session()`; so a
@@ -29,17 +30,15 @@ class Store:
     """
 
     def __init__(
-        self, path: Path, *, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
+        self, file: Path | DatabaseFile, *, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
     ) -> None:
-        self.file = DatabaseFile(path, mounts, busy_timeout_seconds)
+        self.file = DatabaseFile(file, mounts, busy_timeout_seconds) if isinstance(file, Path) else file
 
-    def read_by(self, reader: "Callable[[], Reader]") -> "Store":
-        """Return the same store as the reader may see it whom `reader` returns for each transaction."""
+    def read_by(self, reader: "Callable[[Database], Reader]") -> "Store":
+        """Return the same store as the reader may see it whom `reader` returns within each transaction."""
         from hpc_board.store.readers import ReaderFile
 
-        store = Store(self.file.path)
-        store.file = ReaderFile(self.file, reader)
-        return store
+        return Store(ReaderFile(self.file, reader))
 
     @cached_property
     def runs(self) -> "RunGateway":

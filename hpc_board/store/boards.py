@@ -3,7 +3,6 @@
 To read them creates no database: every command that names a task reads them.
 """
 
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -51,15 +50,6 @@ SELECT *
  WHERE id IN (SELECT id FROM ({_NEWEST}))
    AND (json_extract(terms, '$.anonymous') OR json_extract(terms, '$.freeze_at') IS NOT NULL)
 """  # noqa: S608 - our names
-
-# Rows of boards stay, so the oldest key does, too.
-_PSEUDONYM_KEY = """
-SELECT json_extract(terms, '$.pseudonym_key') AS key
-  FROM boards
- WHERE json_extract(terms, '$.pseudonym_key') IS NOT NULL
- ORDER BY id
- LIMIT 1
-"""
 
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
 
@@ -114,18 +104,6 @@ class BoardGateway:
         with self._file.reading() as db:
             return _entries(db, task, version)
 
-    def bounded(self) -> tuple[BoardChange, ...]:
-        """Return the newest changes of the boards that are frozen at a time or anonymous, also of deleted ones."""
-        if not self._file.is_there():
-            return ()
-        with self._file.reading() as db:
-            return tuple(map(_change, db.query(_BOUNDED)))
-
-    def pseudonym_key(self) -> str:
-        """Return the secret of the pseudonyms, which the first anonymous leaderboard has brought."""
-        with self._file.reading() as db:
-            return str(db.value(_PSEUDONYM_KEY))
-
     def change(
         self, new: Sequence[NewChange], groups_of: Callable[[str], Collection[str]] = lambda _: frozenset()
     ) -> None:
@@ -151,6 +129,19 @@ def is_closed(db: Database, name: str) -> bool:
     """Return whether the newest board of this name, also a deleted one, is closed."""
     row = _newest(db, name)
     return row is not None and _change(row).options.visibility is Visibility.CLOSED
+
+
+def bounded(db: Database) -> tuple[BoardChange, ...]:
+    """Return the newest changes of the boards that are frozen at a time or anonymous, also of deleted ones."""
+    return tuple(map(_change, db.query(_BOUNDED)))
+
+
+def pseudonym_key(db: Database) -> str:
+    """Return the secret that pseudonyms derive from."""
+    row = db.row("secrets", "TRUE", ())
+    if row is None:
+        raise UndecodableError("the database lacks the secret of pseudonyms")
+    return decoded(str, row["pseudonym_key"])
 
 
 def _newest(db: Database, name: str) -> Row | None:
@@ -231,8 +222,6 @@ def _add(db: Database, new: NewChange) -> None:
             new.leave(_entries(db, new.name, row["task_version"]))
     at = time_text(new.at)
     document = msgspec.to_builtins(new.options)
-    if new.options.anonymous and next(db.query(_PSEUDONYM_KEY), None) is None:
-        document["pseudonym_key"] = secrets.token_hex()
     if new.task is not None:
         definition = task_definition(new.task)
         own = msgspec.json.decode(definition)

@@ -52,14 +52,21 @@ class _Session(msgspec.Struct):
 class DatabaseFile:
     """A door to the database at `path`, which each transaction opens, or within a `session` only the first one.
 
-    `mounts` is the kernel's table of mounts, which decides on the journal mode.
+    `mounts` is the kernel's table of mounts, which decides on the journal mode. Doors with the same `sessions` share
+    the connections of their threads' sessions.
     """
 
-    def __init__(self, path: Path, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mounts: Path = MOUNTS,
+        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+        sessions: threading.local | None = None,
+    ) -> None:
         self.path = path
         self.mounts = mounts
         self.busy_timeout_seconds = busy_timeout_seconds
-        self._of_thread = threading.local()
+        self.sessions = threading.local() if sessions is None else sessions
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -71,12 +78,12 @@ class DatabaseFile:
         if self._session() is not None:
             yield
             return
-        self._of_thread.session = _Session()
+        self.sessions.of_thread = _Session()
         try:
             yield
         finally:
             self.rest()
-            del self._of_thread.session
+            del self.sessions.of_thread
 
     def rest(self) -> None:
         """Close the connection of this thread's session, if any, until its next transaction."""
@@ -85,7 +92,7 @@ class DatabaseFile:
             session.close()
 
     def _session(self) -> _Session | None:
-        session: _Session | None = getattr(self._of_thread, "session", None)
+        session: _Session | None = getattr(self.sessions, "of_thread", None)
         return session
 
     @contextmanager

@@ -5,6 +5,7 @@ reading rows that they do not understand.
 """
 
 import re
+import secrets
 from collections.abc import Iterable
 
 from hpc_board.domain.run import RunState
@@ -204,6 +205,8 @@ _FACTS = {
         reason TEXT NOT NULL,
         FOREIGN KEY (name, task_version) REFERENCES tasks (name, version)
     """,
+    # One row, with the key that pseudonyms derive from.
+    "secrets": "pseudonym_key DIGEST NOT NULL",
     # Decisions of admins and creators about a user, a board, a submission, or everything ("" twice).
     "decisions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -462,3 +465,4 @@ def create(db: Database) -> None:
         db.execute(f"CREATE INDEX {index} ON {columns}")
     for statement in (*_TRIGGERS, *_VIEWS):
         db.execute(statement)
+    db.execute("INSERT INTO secrets VALUES (?)", [secrets.token_hex()])

@@ -102,6 +102,7 @@ SELECT DISTINCT user FROM bests
  LIMIT :limit
 """
 
+# From the table itself: the view of a reader has no index to name, and no freeze concerns an author's milestone.
 _MILESTONES = """
 SELECT submissions.milestone, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
        runs.id AS run, runs.trust, runs.emulated, results.score_s

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from hpc_board.board import Board
 from hpc_board.domain.origin import Origin
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import Interval
+from hpc_board.errors import StorageError
 from hpc_board.model.result import Verdict
+from hpc_board.store.boards import pseudonym_key
 from tests.unit.boards.test_gpu_limit import call, read
 from tests.unit.boards.test_moderation import ADMIN
 from tests.unit.recorded import AT, Recorded, recorded, result_of, timed_case
@@ -141,13 +145,50 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
     assert [rank["rank"] for rank in read(place, "bob", "show", "--user", first[1])["ranks"]] == [1]
     assert "grace was here" in call(place, ADMIN, "run", "4").stdout
     assert "you see the names" in call(place, ADMIN, "show", "course").stdout
-    key = place.board.context.store.boards.pseudonym_key()
+    with place.board.context.store.file.reading() as db:
+        key = pseudonym_key(db)
     for words in ("update course --history --json", "task course --json", "update course --gpu CPU --json"):
         assert key not in call(place, ADMIN, *words.split()).output
     update(place, "--named")
     assert [user for _, user, _ in rows(place, "bob")] == ["grace", "ada", "bob"]
     update(place, "--anonymous")
     assert rows(place, "bob")[0] == first
+
+
+def test_bounds_and_rows_of_a_reader_come_by_one_connection_and_writing_sees_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = board(tmp_path, "--freeze", FREEZE.isoformat(), "--anonymous")
+    before(place)
+    after(place)
+    connect, connections = sqlite3.connect, []
+
+    def counted(*given: Any, **more: Any) -> sqlite3.Connection:
+        connections.append(given)
+        opened: sqlite3.Connection = connect(*given, **more)
+        return opened
+
+    monkeypatch.setattr(sqlite3, "connect", counted)
+    context = Board(place.board.settings, user="bob").context
+    assert len(context.reading.runs.list()) == 3
+    assert len(connections) == 1
+    with context.store.file.session():
+        for _ in range(2):
+            assert len(context.store.runs.list()) == 3
+            assert [each.name for each in context.editor.visible()] == ["course"]
+            with context.store.file.writing() as db:
+                assert db.count("run_details", "user = 'ada'") == 4
+    assert len(connections) == 2
+
+
+def test_anonymous_board_of_a_database_without_the_key_of_pseudonyms_shows_nobody(tmp_path: Path) -> None:
+    place = board(tmp_path, "--anonymous")
+    before(place)
+    context = Board(place.board.settings, user="bob").context
+    with context.store.file.writing() as db:
+        db.delete("secrets", "TRUE", ())
+    with pytest.raises(StorageError, match="lacks the secret of pseudonyms"):
+        context.reading.runs.list()
 
 
 @pytest.mark.parametrize(

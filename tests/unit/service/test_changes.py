@@ -27,6 +27,7 @@ from hpc_board.service.doors import ServiceError
 from hpc_board.store import Store
 from hpc_board.store.additions import Addition, AdditionGateway
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.readers import Withheld
 from tests.service import serving
 from tests.unit.recorded import AT, Recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
@@ -117,7 +118,7 @@ def viewer(
     name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "", frozen: Sequence[str] = ()
 ) -> Viewer:
     names = frozenset(filter(None, [hidden])), frozenset(filter(None, [before]))
-    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, AT))
+    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, Withheld(AT, None)))
 
 
 @pytest.mark.parametrize(
