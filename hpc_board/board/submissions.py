@@ -278,7 +278,10 @@ class Submissions:
         created = (board.name for board in self._context.editor.visible())
         chosen = dict.fromkeys(tasks or filter(self._context.manages, created))
         if not chosen:
-            raise InputError("you have no boards with files to compare.", hint="Name a task of the settings.")
+            raise InputError(
+                "you have no boards with files to compare.",
+                hint="`--task NAME` compares those on a task of the settings.",
+            )
         self._context.require_manager(chosen, "compare files of users")
         return tuple(each for name in chosen for each in copies_of(self._tasks.get(name), self._context.store, least))
 

@@ -14,8 +14,9 @@ from hpc_board.board import Board
 from hpc_board.cli import moderation
 from hpc_board.cli.boards import milestones, sync
 from hpc_board.cli.exits import NO_VERDICT, Group
-from hpc_board.cli.export import Since, copies, export, grades, stats
+from hpc_board.cli.export import Since, export, stats
 from hpc_board.cli.global_options import config_of
+from hpc_board.cli.grading import copies, grades
 from hpc_board.cli.init import init
 from hpc_board.cli.options import (
     JsonCommand,

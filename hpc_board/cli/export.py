@@ -1,7 +1,7 @@
 """`export`, `admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,6 @@ import click
 
 from hpc_board.board import Board
 from hpc_board.cli.options import (
-    PATH_OR_NAME,
     Number,
     Open,
     by_option,
@@ -19,22 +18,19 @@ from hpc_board.cli.options import (
     examples,
     force_option,
     gpus_option,
+    output_option,
     task_names,
     tasks_option,
 )
 from hpc_board.cli.output import print_found, refresh, remark
 from hpc_board.domain.clock import span_of
-from hpc_board.domain.export import CSV, FORMATS, HTML, JSON, OVERALL, PARQUET, RUNS, TABLE_FORMATS, TABLES
+from hpc_board.domain.export import FORMATS, HTML, JSON, OVERALL, PARQUET, RUNS, TABLE_FORMATS, TABLES
 from hpc_board.domain.origin import By
 from hpc_board.files import new_file
 from hpc_board.model.names import listed
 from hpc_board.report.formatting import count_text
-from hpc_board.report.grading import Cell, grade_rows, grades_report
-from hpc_board.report.moderation import copies_table, copy_rows
 from hpc_board.report.usage import statistics_report
-from hpc_board.report.views import view_of, views_of
-from hpc_board.report.views.grading import GradesView
-from hpc_board.report.views.moderation import NearCopyView
+from hpc_board.report.views import view_of
 from hpc_board.report.views.usage import StatisticsView
 
 
@@ -61,11 +57,6 @@ class Since(click.ParamType[datetime]):
             )
 
 
-_output = click.option(
-    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE instead of stdout (`-`)."
-)
-
-
 def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Return the decorator of a command that exports a table in one of these formats."""
     options = (
@@ -77,7 +68,7 @@ def _table_options(forms: Sequence[str], formats: str) -> Callable[[Callable[...
             show_default=True,
             help="Table: the runs, their cases, the samples of these, the tasks, or the overall standings.",
         ),
-        _output,
+        output_option,
         tasks_option("Only this task; may be repeated."),
         gpus_option("Only this GPU; comma-separated or repeated."),
         click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h."),
@@ -159,99 +150,6 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:
         remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")
-
-
-def _csv_option(noun: str) -> Callable[[Any], Any]:
-    return click.option("--format", "form", type=click.Choice([CSV]), help=f"A table with a row for each {noun}.")
-
-
-def _write_csv(output: str, rows: Iterable[Sequence[Cell]], noun: str, *, force: bool) -> None:
-    """Write lines as CSV to a new file, or to standard output for `-`."""
-    from hpc_board.admin.export import write_csv
-
-    if output == "-":
-        write_csv(sys.stdout.buffer, rows)
-        sys.stdout.buffer.flush()
-        return
-    with new_file(Path(output), force=force, most=0o600) as sink:
-        count = write_csv(sink, rows)
-    remark(f"{output} has {count_text(count, noun)}.")
-
-
-@command(
-    "hpc-board admin grades --member @course",
-    "hpc-board admin grades --task week1 --task week2 --points '1x: 50, 2x: 80, 4x: 100'",
-    "hpc-board admin grades --member @course --points '1: 25, 3: 15, 10: 5' --format csv -o grades.csv",
-)
-@click.option(
-    "--member",
-    "members",
-    metavar="WHO",
-    multiple=True,
-    help="User or @group with a row; default: members of the boards, and all who submitted.",
-)
-@tasks_option("Only this task; may be repeated. Default: the boards that you manage.")
-@gpus_option("Only this GPU; comma-separated or repeated.")
-@click.option(
-    "--points", metavar="RULE", default="", help="Points by speedup, '1x: 50, 2x: 80', or rank, '1: 25, 3: 15'."
-)
-@_csv_option("user")
-@_output
-@force_option
-def grades(
-    open_: Open,
-    *,
-    members: tuple[str, ...],
-    tasks: tuple[str, ...],
-    gpus: tuple[str, ...],
-    points: str,
-    form: str | None,
-    output: str,
-    force: bool,
-    as_json: bool,
-) -> None:
-    """List the results of users on tasks, and their points.
-
-    Each user has a row, also without a passing run: the best ranked run on each task with its speedup over the
-    reference, the best late one, the first pass and the last submission. A rule such as '1x: 50, 2x: 80, 4x: 100'
-    gives points for the last threshold that the speedup reaches, '1: 25, 3: 15' for the rank; 'pass: 20' is the least
-    for a passing run. Points that depend on noise are marked. Creators may grade their own boards.
-    """
-    board = open_()
-    refresh(board)
-    found = board.standings.grades(members, tasks=tasks, gpus=listed(gpus), points=points)
-    if form is None and output == "-":
-        print_found(view_of(GradesView, found), *grades_report(found), as_json=as_json)
-    else:
-        _write_csv(output, grade_rows(found), "user", force=force)
-
-
-@command(
-    "hpc-board admin copies matmul",
-    "hpc-board admin copies matmul --share 80 --format csv -o copies.csv",
-)
-@click.argument("tasks", metavar="[TASK]...", nargs=-1, shell_complete=task_names)
-@click.option(
-    "--share", metavar="PERCENT", type=click.IntRange(0, 100), default=60, help="Least share in common; default: 60."
-)
-@_csv_option("pair")
-@_output
-@force_option
-def copies(
-    open_: Open, *, tasks: tuple[str, ...], share: int, form: str | None, output: str, force: bool, as_json: bool
-) -> None:
-    """List similar files of different users on each TASK: a hint, and no verdict.
-
-    Compared are the newest 10 different files that each user sent in mode ranked, by fingerprints of their tokens:
-    names, numbers, comments and layout do not matter, and the task's own files and templates are left out. COMMON is
-    the share of the shorter file that is in the other. By default the boards that you manage; creators may compare
-    files on their own boards. `compare OLDER NEWER --diff` prints the difference of two.
-    """
-    found = open_().submissions.near_copies(tasks, share / 100)
-    if form is None and output == "-":
-        print_found(views_of(NearCopyView, found), copies_table(found), as_json=as_json)
-    else:
-        _write_csv(output, copy_rows(found), "pair", force=force)
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

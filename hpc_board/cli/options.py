@@ -188,6 +188,9 @@ format_option = click.option(
     metavar="F",
     help="Format of SOURCE: kernelbench, flashinfer or pair; default: by its contents.",
 )
+output_option = click.option(
+    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE instead of stdout (`-`)."
+)
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 plot_option = click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Also write the plot to FILE as SVG (`.svg`)."

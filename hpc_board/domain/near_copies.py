@@ -50,14 +50,14 @@ _KEPT = frozenset(word.encode() for word in (*keyword.kwlist, *_C_WORDS.split())
 class NearCopy(msgspec.Struct, frozen=True):
     """Two files of different users, the older one first.
 
-    `common` is the number of fingerprints in both, and `share` their part of those of the file that has fewer; those of
+    `fingerprints` is the number of those in both, and `share` their part of those of the file that has fewer; those of
     the task's own files are left out.
     """
 
     older: Submission
     newer: Submission
     share: float
-    common: int
+    fingerprints: int
 
 
 def fingerprints(code: bytes, language: Language) -> frozenset[int]:
@@ -97,7 +97,7 @@ def near_copies(
         older, newer = sorted((first, second), key=lambda each: each.id)
         if common >= share * least:
             found.append(NearCopy(older, newer, common / least, common))
-    return tuple(sorted(found, key=lambda each: (-each.share, -each.common, each.newer.id)))
+    return tuple(sorted(found, key=lambda each: (-each.share, -each.fingerprints, each.newer.id)))
 
 
 def _candidates(by_user: Mapping[str, Iterable[tuple[Submission, Collection[int]]]]) -> Sequence[tuple[str, str]]:

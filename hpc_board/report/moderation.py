@@ -200,7 +200,7 @@ def copies_table(copies: "Sequence[NearCopy]") -> Table:
     return table(
         copies,
         (Column("TASK", flexible=True), lambda each: one_line(each.older.task)),
-        (Column("COMMON", right=True), lambda each: f"{100 * each.share:.0f} %"),
+        (Column("SHARE", right=True), lambda each: f"{each.share:.2f}"),
         (Column("OLDER", right=True), lambda each: str(each.older.id)),
         (Column("USER", flexible=True), lambda each: one_line(each.older.user)),
         (Column("SUBMITTED", leaves=1), lambda each: moment_text(each.older.submitted_at)),
@@ -214,9 +214,9 @@ def copies_table(copies: "Sequence[NearCopy]") -> Table:
 def copy_rows(copies: "Sequence[NearCopy]") -> "Iterator[Sequence[Cell]]":
     """Yield the lines of a table for spreadsheets: the names of the columns, then a line for each pair."""
     of_file = ("submission", "user", "file_name", "submitted_at")
-    yield "task", "share", "common", *(f"{which}_{name}" for which in ("older", "newer") for name in of_file)
+    yield "task", "share", "fingerprints", *(f"{which}_{name}" for which in ("older", "newer") for name in of_file)
     for each in copies:
-        yield each.older.task, each.share, each.common, *_file_cells(each.older), *_file_cells(each.newer)
+        yield each.older.task, each.share, each.fingerprints, *_file_cells(each.older), *_file_cells(each.newer)
 
 
 def _file_cells(file: "Submission") -> "tuple[Cell, ...]":

@@ -228,7 +228,7 @@ CASES = (
         before=("admin sync competition --problem-set beginner --force",),
     ),
     Case("admin-grades", "admin grades --task scan --points pass:20,1x:50,2x:80", "dean"),
-    Case("admin-copies", "admin copies scan --share 0", "dean"),
+    Case("admin-copies", "admin copies --task scan --share 0", "dean"),
     Case("admin-stats", "admin stats", "dean"),
     Case(
         "admin-stats.of-task", "admin stats --task scan --days 1", "dean", plain=lambda value: {**value, "since": "..."}

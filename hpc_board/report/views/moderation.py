@@ -149,7 +149,7 @@ class NearCopyView(View, frozen=True):
     """the other one"""
     share: float
     """the share of the fingerprints of the file with fewer that is in the other, from 0 to 1"""
-    common: int
+    fingerprints: int
     """the number of these fingerprints"""
 
 

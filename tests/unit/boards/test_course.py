@@ -146,10 +146,24 @@ def test_a_tutor_finds_near_copies_on_an_own_board_as_a_table_json_and_csv(cours
         course.add(task="week1", user=user, code=code, at=AT + timedelta(days=days), file_name="k.py")
 
     table = call(course, "tutor", "admin", "copies").stdout.splitlines()
-    (pair,) = json.loads(call(course, "tutor", "admin", "copies", "week1", "--json").stdout)
+    (pair,) = json.loads(call(course, "tutor", "admin", "copies", "--task", "week1", "--json").stdout)
     (row,) = csv.DictReader(io.StringIO(call(course, "tutor", "admin", "copies", "--format", "csv").stdout))
 
-    assert table[1].split()[:5] == ["week1", "100", "%", "1", "s04"]
+    assert table[1].split()[:4] == ["week1", "1.00", "1", "s04"]
     assert (pair["older"]["user"], pair["newer"]["user"], pair["share"]) == ("s04", "s02", 1)
     assert (row["older_submission"], row["newer_submission"], row["newer_user"]) == ("1", "2", "s02")
-    assert call(course, "tutor", "admin", "copies", "week2").stdout == "No near copies.\n"
+    assert (table[0].split()[:2], row["fingerprints"]) == (["TASK", "SHARE"], str(pair["fingerprints"]))
+    assert call(course, "tutor", "admin", "copies", "--task", "week2").stdout == "No near copies.\n"
+    assert "invalid share 80." in call(course, "tutor", "admin", "copies", "--share", "80").stderr
+
+
+@pytest.mark.parametrize("command", ["grades", "copies"])
+def test_options_of_a_csv_that_would_have_no_effect_are_refused(course: Recorded, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "list.csv"
+    for words, fault in (
+        (("--json", "-o", file), "mutually exclusive"),
+        (("--json", "--format", "csv"), "mutually exclusive"),
+        (("--format", "csv", "--force"), "--force requires -o FILE."),
+    ):
+        done = call(course, "tutor", "admin", command, *words)
+        assert (done.exit_code, fault in done.stderr, file.exists()) == (2, True, False)
