@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.accounts import own_folder
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
+from hpc_board.domain.notify import NOTICE_KINDS, NoticeKind, Notify
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.domain.runner_rules import LEAST_HOLD_MINUTES, RunnerRules
 from hpc_board.domain.service_address import SshAddress, service_address
@@ -132,14 +133,8 @@ class RunnersSection(Section, frozen=True):
     """The runners that the board itself starts at most for a GPU while three runs or more wait for it."""
 
 
-NoticeKind = Literal["records", "deadlines", "doctor"]
-
-NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
-"""The kinds of events that a command can be told of."""
-
-
 class NotifySection(Section, frozen=True):
-    """`notify:`: a command that is told of events; the service runs it, or `hpc-board poll` on a board without one."""
+    """`notify:`: a command that is notified of events, run by the service, or without one by `hpc-board poll`."""
 
     command: list[Line]
     """The program, by its name in PATH or its full path, and its arguments; `{text}` in one is the event's line."""
@@ -175,7 +170,7 @@ class SettingsFile(Section, frozen=True):
     runners: RunnersSection = RunnersSection()
     """The bounds of jobs that hold a GPU for several runs."""
     notify: NotifySection | None = None
-    """A command that is told of events."""
+    """A command that is notified of events."""
 
 
 class _AnyGpu(msgspec.Struct):
@@ -192,8 +187,8 @@ class Settings(msgspec.Struct, frozen=True):
     `serve` listens, `runs_per_user` its limit of a user's runs in flight, `web` the TCP address of its page, `web_host`
     a name of the page, and `web_metrics` whether `web` has the metrics. `submit_options` are the job options that
     participants may set, None for the default. `gpus_given` says that the file has GPUs; else they are this machine's.
-    `prune_days` is the age at which the job folders of ended runs are removed, and `runners` has the bounds of runners.
-    `notify` is the command that is told of events, empty without one, and `notify_on` are their kinds.
+    `prune_days` is the age at which the job folders of ended runs are removed, `runners` has the bounds of runners, and
+    `notify` the command that is notified of events.
     """
 
     board: Path
@@ -213,8 +208,7 @@ class Settings(msgspec.Struct, frozen=True):
     gpus_given: bool = True
     prune_days: int | None = None
     runners: RunnerRules = RunnerRules()
-    notify: tuple[str, ...] = ()
-    notify_on: tuple[NoticeKind, ...] = ()
+    notify: Notify | None = None
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
@@ -274,7 +268,8 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
     read = _clusters_and_gpus if gpus_given else _this_machine_and_its_gpus
     clusters, gpus = read(document, section, base)
     _check_web(document, section.serve)
-    if section.notify is not None and not section.notify.command:
+    notify = None if section.notify is None else Notify(tuple(section.notify.command), tuple(section.notify.on))
+    if notify is not None and not notify.command:
         document.fault(("notify", "command"), "is empty; give a program and its arguments, [/srv/tell.sh]")
     document.check()
     roles = Roles(
@@ -298,8 +293,7 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         gpus_given=gpus_given,
         prune_days=section.prune_days,
         runners=RunnerRules(**{name: getattr(section.runners, name) for name in RunnerRules.__struct_fields__}),
-        notify=() if section.notify is None else tuple(section.notify.command),
-        notify_on=() if section.notify is None else tuple(section.notify.on),
+        notify=notify,
     )
 
 

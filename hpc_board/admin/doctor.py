@@ -118,8 +118,10 @@ def diagnose_roles(settings: Settings) -> Iterator[Diagnostic]:
 
 
 def _notify(installation: Installation) -> Iterator[Diagnostic]:
-    for program in installation.settings.notify[:1]:
-        good = f"{program} is told of events" if shutil.which(program) else None
+    notify = installation.settings.notify
+    if notify is not None:
+        program = notify.command[0]
+        good = f"{program} is notified of events" if shutil.which(program) else None
         hint = "Correct `notify.command` in the settings: the full path of a program that this account may run."
         yield diagnostic(Severity.ERROR, "notify", f"{program} cannot be run", hint, good=good)
 

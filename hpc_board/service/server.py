@@ -329,8 +329,8 @@ class Service:
         self._counts.passed(pass_)
 
     def _send_notices(self) -> None:
-        """Tell the command of the settings of events until the end; a problem is logged once."""
-        told = ""
+        """Notify the command of the settings of events until the end; a problem is logged once."""
+        logged = ""
         while not self._stopping.wait(self._advance_seconds):
             problem = ""
             try:
@@ -339,9 +339,9 @@ class Service:
                 problem = error.message
             except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
                 problem = traceback.format_exc()
-            if problem and problem != told:
+            if problem and problem != logged:
                 self._log("notices not sent", problem=problem)
-            told = problem
+            logged = problem
 
     def _tell_isolation(self) -> None:
         """Log each GPU whose newest runs did not reach the level that it requires, or are not there yet."""

@@ -1,5 +1,6 @@
-"""The JSON of notices: the input of the command that is told of events."""
+"""The JSON of notices: the input of the command that is notified of events."""
 
+from hpc_board.domain.notify import NoticeKind
 from hpc_board.report.views import Moment, View
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.report.views.standings import FeedView
@@ -8,8 +9,8 @@ from hpc_board.report.views.standings import FeedView
 class NoticeView(View, frozen=True):
     """An event; the keys of the other events are `null`."""
 
-    event: str
-    """`record`, `deadline` or `doctor`"""
+    event: NoticeKind
+    """`records`, `deadlines` or `doctor`"""
     text: str
     """the event in one line"""
     at: Moment
