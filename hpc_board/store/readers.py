@@ -94,6 +94,21 @@ class Reader(msgspec.Struct, frozen=True):
         """Return a text of a user's, which is empty for an anonymous one."""
         return "" if self.is_anonymous(task, user) else text
 
+    def shown_name(self, task: str, user: str, name: str) -> str:
+        """Return a hash of code or the name of a job; an anonymous user's is another one, with the same array index."""
+        if not self.is_anonymous(task, user):
+            return name
+        array, dot, index = name.partition(".")
+        return self._digest(task, array)[: len(array)] + dot + index
+
+    def shown_holder(self, user: str) -> str:
+        """Return the user of a runner; "" for another one if a leaderboard is anonymous, whose runs may be there."""
+        return "" if user != self.name and any(each.scope for each in self.withheld.values()) else user
+
+    def shown_runs(self, user: str, runs: int) -> int:
+        """Return the number of runs at a runner of the reader's; 0 for another one, which runs after a freeze use."""
+        return runs if user == self.name else 0
+
     def shown_news(self, task: str, text: str) -> str:
         """Return the news of an entry of the feed, in which others whom it passed have pseudonyms."""
         if self._scope(task) is None:
@@ -113,8 +128,11 @@ class Reader(msgspec.Struct, frozen=True):
         return None if bounds is None else bounds.scope
 
     def _digits(self, task: str, *names: str) -> str:
+        return self._digest(task, *names)[:_PSEUDONYM_DIGITS]
+
+    def _digest(self, task: str, *names: str) -> str:
         message = msgspec.json.encode((self._scope(task), *names))
-        return hmac.digest(self.key.encode(), message, "sha256").hex()[:_PSEUDONYM_DIGITS]
+        return hmac.digest(self.key.encode(), message, "sha256").hex()
 
 
 class ReaderFile(DatabaseFile):
@@ -141,17 +159,28 @@ def _create_views(db: Database, reader: Reader) -> None:
     # A full disk hinders no reader.
     db.execute("PRAGMA temp_store = MEMORY")
     functions = (reader.is_anonymous, reader.is_frozen, reader.shown_user, reader.shown_text, reader.shown_news)
-    for function in (*functions, reader.shown_entrant):
+    of_jobs = (reader.shown_entrant, reader.shown_name, reader.shown_holder, reader.shown_runs)
+    for function in (*functions, *of_jobs):
         db.connection.create_function(function.__name__, -1, function, deterministic=True)
     db.execute("CREATE TEMP TABLE withheld (submission INTEGER PRIMARY KEY)")
     for task, bounds in reader.withheld.items():
         if bounds.frozen_at is not None:
             db.execute(_WITHHELD, [task, reader.name, time_text(bounds.frozen_at)])
     texts = {column: f"shown_text(row.task, row.user, row.{column})" for column in ("file_name", "note")}
+    texts["code_sha256"] = "shown_name(row.task, row.user, row.code_sha256)"
     shown = {"user": _USER, "entrant": "shown_entrant(row.task, row.user, row.entrant)"}
     _view(db, "submissions", shown | texts, "row.id NOT IN temp.withheld")
+    token, nonce = "shown_name(s.task, s.user, row.token)", "shown_text(s.task, s.user, row.nonce)"
     account = _OF_SUBMISSION.format("shown_text(s.task, s.user, row.account)")
-    _view(db, "runs", {"account": account}, _IS_SHOWN)
+    names = {"token": _OF_SUBMISSION.format(token), "nonce": _OF_SUBMISSION.format(nonce)}
+    _view(db, "runs", {**names, "account": account}, _IS_SHOWN)
+    _view(db, "retries", {"token": _OF_RUN.format(token), "nonce": _OF_RUN.format(nonce)}, _RUN_IS_SHOWN)
+    # Runs at one runner have its user, and its job.
+    of_runner = {
+        "job_id": _OF_RUN.format("shown_text(s.task, s.user, row.job_id)"),
+        "runner": f"CASE WHEN {_OF_RUN.format('is_anonymous(s.task, s.user)')} THEN NULL ELSE row.runner END",
+    }
+    _view(db, "events", of_runner, _RUN_IS_SHOWN)
     of_other = _OF_SUBMISSION.format("is_anonymous(s.task, s.user)")
     _view(db, "tags", {}, f"NOT {of_other}")
     _view(db, "remarks", {}, f"NOT (row.action = 'note' AND {of_other})")
@@ -160,6 +189,8 @@ def _create_views(db: Database, reader: Reader) -> None:
     news = {"user": _USER, "news": "shown_news(row.task, row.news)"}
     _view(db, "feed", news, "NOT is_frozen(row.task, row.at)")
     _freeze(db)
+    of_holder = {"user": "shown_holder(row.user)", "runs": "shown_runs(row.user, row.runs)"}
+    _view(db, "runner_details", of_holder, "TRUE")
     text = db.value("SELECT sql FROM main.sqlite_master WHERE name = 'run_details'")
     db.execute(text.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
 
@@ -167,6 +198,8 @@ def _create_views(db: Database, reader: Reader) -> None:
 _USER = "shown_user(row.task, row.user)"
 _IS_SHOWN = "row.submission NOT IN temp.withheld"
 _OF_SUBMISSION = "(SELECT {0} FROM main.submissions AS s WHERE s.id = row.submission)"
+_OF_RUN = "(SELECT {0} FROM main.runs AS r JOIN main.submissions AS s ON s.id = r.submission WHERE r.id = row.run)"
+_RUN_IS_SHOWN = "(SELECT submission FROM main.runs AS r WHERE r.id = row.run) NOT IN temp.withheld"
 
 
 def _freeze(db: Database) -> None:

@@ -12,14 +12,16 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.domain.origin import Origin
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
-from hpc_board.errors import StorageError
+from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.store.boards import pseudonym_key
-from tests.unit.boards.test_gpu_limit import call, read
+from hpc_board.store.runners import NewRunner
+from tests.unit.boards.test_gpu_limit import board_of, call, read, store_of
 from tests.unit.boards.test_moderation import ADMIN
 from tests.unit.recorded import AT, Recorded, recorded, result_of, timed_case
+from tests.values import replace
 
 FREEZE = AT + timedelta(hours=12)
 HOUR = timedelta(hours=1)
@@ -153,6 +155,38 @@ def test_anonymous_board_shows_the_names_of_others_to_its_managers_alone(tmp_pat
     assert [user for _, user, _ in rows(place, "bob")] == ["grace", "ada", "bob"]
     update(place, "--anonymous")
     assert rows(place, "bob")[0] == first
+
+
+def test_runners_jobs_and_hashes_name_no_user_of_an_anonymous_board_and_count_no_run_after_a_freeze(
+    tmp_path: Path,
+) -> None:
+    place = board(tmp_path, "--anonymous", "--freeze", FREEZE.isoformat())
+    runners = store_of(place).runners
+    new = NewRunner("grace", "svc", "CPU", "here", "", "hb-1", "abc", 86400, 3600, 0, "0" * 64, "{}", AT)
+    number = runners.add(new).id
+    runners.record(number, Status(RunState.RUNNING, AT, job_id="777"))
+    for at in (FREEZE - HOUR, FREEZE + HOUR):
+        states = [Status(state, at, job_id="777", runner=number) for state in (RunState.QUEUED, RunState.RUNNING)]
+        run = place.add(*states, user="grace", task="course", code=SAME, at=at)
+    result = replace(result_of(Verdict.PASS, timed_case()), provenance={"submission_sha256": "0" * 64, "host": "n1"})
+    judged = place.add(result=result, user="grace", task="course", at=FREEZE - HOUR)
+    other = place.add(user="grace", task="narrow", code=SAME, at=AT)
+
+    seen, whole = board_of(place, "bob"), board_of(place)
+    _, shown = seen.runs.list(everyone=True, task="course")
+    assert (shown.status.runner, shown.status.job_id, shown.account, shown.nonce) == (None, "", "", "")
+    real = whole.runs.get(shown.id)
+    assert (real.status.runner, real.status.job_id) == (number, "777")
+    assert {shown.token, shown.code_sha256}.isdisjoint({real.token, other.code_sha256, ""})
+    assert seen.submissions.get(shown.submission).code_sha256 == shown.code_sha256
+    found = seen.runs.whole(judged.id).result
+    assert found is not None
+    assert found.provenance == {"host": "n1"}
+    assert [(each.user, each.runs) for each in seen.runners.live()] == [("", 0)]
+    assert [(each.user, each.runs) for each in whole.runners.live()] == [("grace", 2)]
+    with pytest.raises(Refused, match=f"runner {number} belongs to the board"):
+        seen.runners.get(number)
+    assert [*seen.runs.started([shown.id, run.id])] == [shown.id]
 
 
 def test_bounds_and_rows_of_a_reader_come_by_one_connection_and_writing_sees_the_tables(
