@@ -30,7 +30,7 @@ from hpc_board.harness.measure.usage import Usage
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child, Prepared
 from hpc_board.harness.processes.crashes import Crash, native_offsets, python_frames
-from hpc_board.harness.processes.libraries import clear_use, mapped_by, used_by
+from hpc_board.harness.processes.libraries import TooManyParts, mapped_by, touched_by
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.program import Program, Room
 from hpc_board.harness.processes.spawn import NotForked, Zygote, started
@@ -54,8 +54,6 @@ WORKER_HOME = "worker"
 
 _TRUSTED_PRINTED_BYTES = 2**30
 _SPARED_PROCESSES = 32
-_OBSERVED_MAX = 64
-"""Largest number of processes of a worker whose libraries are noted."""
 
 
 def _spared_processes() -> int:
@@ -83,11 +81,11 @@ class Processes:
 
     A compiled submission runs from `library` once it exists, and all workers in the `container` if the settings ask for
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
-    release. `prepared` has the most that preparing fixed inputs took, and `libraries` are the files whose code the
-    submission's ended processes have run, or loaded on a GPU. `usage` measures their memory and processor time.
-    `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the reason. `other_python`
-    says how to select another Python if this one lacks a library of the task. `native_frames` returns the frames at
-    places in the library. No load lasts beyond `latest` on the monotonic clock.
+    release. `prepared` has the most that preparing fixed inputs took, and `libraries` are the known ones whose code the
+    submission's ended processes have run, or loaded on a GPU, unless `libraries_unread`. `usage` measures their memory
+    and processor time. `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the
+    reason. `other_python` says how to select another Python if this one lacks a library of the task. `native_frames`
+    returns the frames at places in the library. No load lasts beyond `latest` on the monotonic clock.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path, zygote: Zygote | None = None) -> None:
@@ -106,6 +104,7 @@ class Processes:
         self.left_processes = 0
         self.prepared = Prepared()
         self.libraries: frozenset[str] = frozenset()
+        self.libraries_unread = False
         self.usage = Usage()
         self.zygote_failed = False
         self.latest = math.inf
@@ -165,9 +164,8 @@ class Processes:
         traced: bool = True,
         folder: Path | None = None,
         printed: Printed | None = None,
-        waits: bool = False,
     ) -> Child:
-        """Start a process that imports the submission, or loads its compiled library; it `waits` before for a request.
+        """Start a process that imports the submission, or loads its compiled library, on a request.
 
         `prefix` is the command of the profiler that starts it, if any, which writes into `folder`, and which needs a
         worker with fewer restrictions if that is `traced`; `profile` selects how its calls are profiled or marked, and
@@ -185,7 +183,7 @@ class Processes:
         child = self._new_worker(home, prints, limit, prefix, [] if folder is None else [folder])
         child.crash = Crash(partial(self._frames, str(home / CODE), file))
         entry = (file, ENTRY, self._job.shown_as)
-        self._send_load(child, home, *entry, profile=profile, traced=traced and bool(prefix), waits=waits)
+        self._send_load(child, home, *entry, profile=profile, traced=traced and bool(prefix))
         return child
 
     def _frames(self, folder: str, file: str, report: str) -> Sequence[str]:
@@ -195,13 +193,12 @@ class Processes:
 
     def waiting_worker(self) -> Child:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
-        child = self.worker(waits=True)
+        child = self.worker()
         self._await_device(child, *self._loading("device"), self.record_isolation)
         return child
 
     def import_submission(self, worker: Child) -> None:
         """Have a waiting worker import the submission."""
-        worker.send({"type": "import"})
         self._await_import(worker, "submission", *self._loading("submission"))
 
     def loaded_worker(self) -> Child:
@@ -258,6 +255,7 @@ class Processes:
 
     def _await_import(self, worker: Child, what: str, late: str, deadline: float) -> None:
         worker.imports_submission = what == "submission"
+        worker.send({"type": "import"})
         answer = worker_answer(worker, ("loaded", "raised"), deadline, late)
         worker.prepares = isinstance(answer, Loaded) and answer.prepares and worker.imports_submission
         self._may_compile = self._may_compile and not worker.imports_submission
@@ -270,9 +268,9 @@ class Processes:
                 reached(answer.isolation)
         worker_answer(worker, ("device_ready", "raised"), deadline, late)
         if self.device == "cpu":
-            clear_use(worker.worker_pid)
+            worker.touched = touched_by([worker.worker_pid])
         else:
-            worker.mapped = mapped_by(worker.worker_pid)
+            worker.mapped = mapped_by([worker.worker_pid])
 
     def _note_libraries(self, worker: Child) -> None:
         """Note the libraries of a worker and of the processes that it has started.
@@ -280,9 +278,14 @@ class Processes:
         On a CPU the pages of code tell those that ran. A GPU's library is used by its kernels, too, so there they are
         those that the submission has loaded itself.
         """
-        for pid in [worker.worker_pid, *self.siblings(worker)][:_OBSERVED_MAX]:
-            found = used_by(pid) if self.device == "cpu" else mapped_by(pid) - worker.mapped
-            self.libraries |= found
+        pids = [worker.worker_pid, *self.siblings(worker)]
+        try:
+            if self.device == "cpu":
+                self.libraries |= {each.path for each in touched_by(pids) - worker.touched}
+            else:
+                self.libraries |= mapped_by(pids) - worker.mapped
+        except TooManyParts:
+            self.libraries_unread = True
 
     def _loading(self, what: str) -> tuple[str, float]:
         """Return the message for an import of `what` that takes too long, and its deadline.
@@ -413,7 +416,6 @@ class Processes:
         profile: str = "",
         traced: bool = False,
         trusted: bool = False,
-        waits: bool = False,
     ) -> None:
         self._load(
             child,
@@ -429,7 +431,6 @@ class Processes:
             prepares=bool(self._job.rules.prepare) and not trusted,
             profile=profile,
             traced=traced,
-            waits=waits,
             spared_processes=0 if trusted else _spared_processes(),
             # In a container, where none of them exists, the same ids may be those of a submission's threads.
             others=[]

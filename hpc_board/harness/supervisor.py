@@ -452,8 +452,11 @@ class Supervisor:
         rule = self._job.means
         libraries = [name for name in (*rule.require, *rule.forbid) if KINDS[name].library]
         if libraries and self._job.device == "cpu" and not use_is_known():
-            message = f"this node's kernel has no /proc/PID/smaps, by which the rule on {libraries[0]} is checked"
+            message = f"this node's kernel has no /proc/PID/pagemap, by which the rule on {libraries[0]} is checked"
             raise CallFailed(Verdict.INFRA_ERROR, message)
+        if libraries and self._processes.libraries_unread:
+            message = f"its memory has too many parts to check the rule on {libraries[0]}"
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, message)
         fault = rule_fault(rule, used, traced=bool(self._launched))
         if fault:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, fault)

@@ -95,6 +95,14 @@ def _kind_of(name: str, functions: set[str]) -> str:
     return next((kind for kind, marks in KINDS.items() if marks.kernel and re.search(marks.kernel, base)), "")
 
 
+_LIBRARY = re.compile("|".join(f"(?:{marks.library})" for marks in KINDS.values() if marks.library), re.IGNORECASE)
+
+
+def is_known_library(path: str) -> bool:
+    """Return whether a file has the name of a known library."""
+    return _LIBRARY.match(path.rpartition("/")[2]) is not None
+
+
 def library_means(paths: Iterable[str]) -> tuple[Used, ...]:
     """Return the known libraries among files, by name."""
     names = [path.rpartition("/")[2] for path in paths]

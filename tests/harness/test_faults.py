@@ -148,15 +148,23 @@ def test_a_worker_blames_the_device_only_before_the_submission_is_imported(
 
 
 LOST = "def custom_kernel(data):\n    raise RuntimeError('CUDA error: GPU is lost')\n"
-NO_NEW_DEVICE = Edit(
-    "worker/worker.py",
-    '        device = open_device(frame["device"])\n',
-    '        device = open_device(frame["device"])\n'
-    '        if frame["waits"]:\n            raise RuntimeError("CUDA error: no CUDA-capable device is detected")\n',
+NO_NEW_DEVICE = (
+    Edit(
+        "launcher.py",
+        "self.dismiss(self.waiting_worker())",
+        '(self.scratch / "lost").touch(); self.dismiss(self.waiting_worker())',
+    ),
+    Edit(
+        "worker/worker.py",
+        '        device = open_device(frame["device"])\n',
+        '        device = open_device(frame["device"])\n'
+        '        if any((each / "lost").exists() for each in Path(frame["scratch"]).parents):\n'
+        '            raise RuntimeError("CUDA error: no CUDA-capable device is detected")\n',
+    ),
 )
 
 
-@pytest.mark.parametrize(("edits", "verdict"), [((), Verdict.EXCEPTION), ((NO_NEW_DEVICE,), Verdict.DEVICE_ERROR)])
+@pytest.mark.parametrize(("edits", "verdict"), [((), Verdict.EXCEPTION), (NO_NEW_DEVICE, Verdict.DEVICE_ERROR)])
 def test_a_submission_s_word_of_a_lost_gpu_counts_if_a_process_without_it_says_so_too(
     tmp_path: Path, edits: tuple[Edit, ...], verdict: Verdict
 ) -> None:

@@ -58,13 +58,13 @@ def test_a_required_library_has_to_be_used(tmp_path: Path) -> None:
 
 
 def test_a_node_that_tells_no_libraries_blames_no_submission(tmp_path: Path) -> None:
-    harness = edited((Edit("processes/libraries.py", 'Path("/proc/self/smaps")', 'Path("/proc/self/nothing")'),))
+    harness = edited((Edit("processes/libraries.py", 'Path("/proc/self/pagemap")', 'Path("/proc/self/nothing")'),))
     task = a_task(ARRAYS, means=MeansRule(require=("openblas",)))
 
     done = evaluate(tmp_path, PRODUCT, task, harness=harness).result
 
     assert done.verdict is Verdict.INFRA_ERROR
-    assert done.message == "this node's kernel has no /proc/PID/smaps, by which the rule on openblas is checked"
+    assert done.message == "this node's kernel has no /proc/PID/pagemap, by which the rule on openblas is checked"
 
 
 def test_a_process_of_the_submission_counts_as_the_submission(tmp_path: Path) -> None:
@@ -84,11 +84,54 @@ def custom_kernel(data):
     assert "openblas" in done.message
 
 
+def test_a_fork_and_the_same_library_in_an_ended_process_are_no_use(tmp_path: Path) -> None:
+    # OpenBLAS has a handler of forks, and the kernel marks the pages that all processes share when one of them ends.
+    forking = """
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", "import numpy"])
+def custom_kernel(data):
+    if not (pid := os.fork()):
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return data + data
+"""
+    done = judged(tmp_path, forking, means=MeansRule(forbid=("openblas",))).result
+
+    assert done.verdict is Verdict.PASS, done.message
+
+
+def test_a_memory_with_too_many_parts_proves_nothing(tmp_path: Path) -> None:
+    harness = edited((Edit("processes/libraries.py", "_SECONDS_MAX = 2.0", "_SECONDS_MAX = 0.1"),))
+    mapping = """
+import ctypes, os
+import numpy as np
+mmap = ctypes.CDLL(None).mmap
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+(name,) = (each for each in os.listdir(np.__path__[0] + ".libs") if "openblas" in each)
+with open(np.__path__[0] + ".libs/" + name, "rb") as file:
+    for at in range(20_000):
+        mmap(None, 4096, (1, 5)[at % 2], 2, file.fileno(), 0)
+def custom_kernel(data):
+    return data + data
+"""
+    task = a_task(ARRAYS, means=MeansRule(forbid=("openblas",)))
+
+    ruled = evaluate(tmp_path / "ruled", mapping, task, harness=harness).result
+    unruled = evaluate(tmp_path / "unruled", mapping, a_task(ARRAYS), harness=harness).result
+
+    assert ruled.verdict is Verdict.PROTOCOL_VIOLATION
+    assert ruled.message == "its memory has too many parts to check the rule on openblas"
+    assert (unruled.verdict, unruled.means) == (Verdict.PASS, ()), unruled.message
+
+
 @needs_gcc
 def test_a_compiled_submission_uses_a_library_by_running_its_code(tmp_path: Path) -> None:
     (path,) = Path(np.__path__[0] + ".libs").glob("lib*openblas*")
     load = f'void* library = dlopen("{path}", RTLD_NOW); if (!library) return 7;'
-    run = 'auto run = (char* (*)())dlsym(library, "scipy_openblas_get_config64_"); if (!run || !run()) return 8;'
+    run = (
+        'auto run = (double (*)(long, double*, long, double*, long))dlsym(library, "scipy_cblas_ddot64_");'
+        "double one = 1; if (run(1, &one, 1, &one, 1) != 1) return 8;"
+    )
 
     loading, running = (
         compiled(tmp_path / name, kernel(lines + BODY, "#include <dlfcn.h>"))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hpc_board.harness.processes.crashes import Crash
+from hpc_board.harness.processes.libraries import Touched
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS, signal_name
 from hpc_board.harness.processes.tree import (
@@ -171,7 +172,8 @@ class Child(Process):
     down to the worker's parent. `lacking` has a message for each library that a worker's Python lacks, as it said
     before it imported anything of the submission; once it `imports_submission`, its word may be the submission's. The
     handlers of a worker report its `crash`. A submission that `prepares` gets fixed inputs before its calls; `prepared`
-    has the most that this took. `mapped` are the files in its memory before it imported anything of the submission.
+    has the most that this took. `mapped` are the known libraries in its memory on a GPU, and `touched` the parts of
+    their code that it has read on a CPU, before it imports anything of the submission.
     """
 
     def __init__(
@@ -193,6 +195,7 @@ class Child(Process):
         self.prepares = False
         self.prepared = Prepared()
         self.mapped: frozenset[str] = frozenset()
+        self.touched: frozenset[Touched] = frozenset()
         self._channel = channel
         self._reads = True
         self._printed = [printed for _, printed in streams]

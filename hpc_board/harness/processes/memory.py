@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,11 @@ def keep_freed_memory() -> None:
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES_MAX)
         _libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
+
+
+def drop_pages(address: int, size: int) -> None:
+    """Have the kernel take a file's pages out of this process's page tables, until they are used again."""
+    _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
 
 
 @contextmanager

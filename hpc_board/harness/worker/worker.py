@@ -5,12 +5,11 @@ are checked byte by byte elsewhere and its times are bounded by the supervisor's
 worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
 worker gives up fewer privileges, see profile.py.
 
-Frames: `load` -> `confined`, then `device_ready` or `raised`, then `loaded` or `raised`; a load that `waits` has
-answers to others, and `import` before that. `keep_state` (with fixed inputs) -> `kept_state` or `raised`.
-`prepare_device` and `trace` (with a folder for the names of kernels) -> `device_ready`; `map` (with memory for inputs
-and for the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are
-written, between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so
-all work that can be done before is done at `map`.
+Frames: `load` -> `confined`, then `device_ready` or `raised`, then answers to others until `import` -> `loaded` or
+`raised`. `keep_state` (with fixed inputs) -> `kept_state` or `raised`. `prepare_device` and `trace` (with a folder for
+the names of kernels) -> `device_ready`; `map` (with memory for inputs and for the description of outputs) -> `mapped`;
+`run` -> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the process is
+stopped; between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at `map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
 GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
@@ -40,6 +39,7 @@ from hpc_board.harness.device.device import CudaDevice, Device, open_device
 from hpc_board.harness.device.faults import LIBRARIES, absent, fault, install_command, lacking, message_of, needs_gpu
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
+from hpc_board.harness.processes.libraries import forget_use
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory, new_memory_filled
 from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profilers import ProfiledDevice
@@ -82,13 +82,14 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         if frame["profile"]:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
         worker = _Worker(device, naming, copies_inputs=frame["profile"] == "asan")
+        if frame["device"] == "cpu":
+            forget_use()
         # From here on the supervisor believes no word about the device: it may be the submission's.
         channel.send({"type": "device_ready"})
         naming.imports = True
         if crash and frame["profile"] != "asan":
             faulthandler.enable(crash[0], all_threads=False)
-        if frame["waits"]:
-            _answer_until("import", worker, channel)
+        _answer_until("import", worker, channel)
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
         elif frame["file"]:
