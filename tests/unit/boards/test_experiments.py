@@ -225,7 +225,8 @@ def test_the_report_has_plots_trajectories_differences_and_passes(board: Recorde
     assert any(row.startswith("vectoradd_py CPU 2.00x 2.00x faster") for row in rows), text
     for over in ("runs", "time"):
         assert f"Best score over {over}, vectoradd_py on CPU: ○ {ME}/agent-a   ● {ME}/agent-b" in text
-    assert set("⠁⠂⠄⡀⠒⠤⡇") & set(text)
+    drawn = "".join(line.partition("│")[2] for line in text.splitlines())
+    assert (drawn.count("○"), drawn.count("●")) == (6, 4), text
 
 
 def test_the_json_has_all_of_it_and_python_returns_it(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
