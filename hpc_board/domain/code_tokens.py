@@ -6,10 +6,15 @@ import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
+from itertools import islice
 
 from hpc_board.model.task import Language
 
 _PYTHON_BYTES_MAX = 100_000
+_TOKENS_MAX = 50_000
+# The first two lines may name the encoding.
+_PYTHON_PARTS = re.compile(rb"((?:[^\n]*\n){0,2})(.*)", re.DOTALL)
+_COMMENT_LINES = re.compile(rb"^[ \t\f]*(?:\#[^\r\n]*)?\r?\n", re.MULTILINE)
 _LEFT_OUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
 _NO_TOKENS = (tokenize.TokenError, SyntaxError, ValueError, LookupError)
 _LAYOUT = {tokenize.NEWLINE: b"\n", tokenize.INDENT: b"\x01", tokenize.DEDENT: b"\x02"}
@@ -43,11 +48,14 @@ def tokens_sha256(code: bytes, language: Language) -> str:
 
 
 def first_tokens(code: bytes, language: Language) -> list[bytes]:
-    """Return the tokens of the beginning of a file, up to a place that Python cannot split."""
+    """Return the first tokens of a file, up to a place that Python cannot split; comments before them do not count."""
+    found = _c_tokens(code)
+    if language is Language.PY and (parts := _PYTHON_PARTS.match(code)):
+        # A file of comments alone takes tokenize seconds.
+        found = _python_tokens(parts[1] + _COMMENT_LINES.sub(b"", parts[2]))
     tokens: list[bytes] = []
     with suppress(*_NO_TOKENS):
-        of_language = _python_tokens if language is Language.PY else _c_tokens
-        tokens.extend(of_language(code[:_PYTHON_BYTES_MAX]))
+        tokens.extend(islice(found, _TOKENS_MAX))
     return tokens
 
 

@@ -59,6 +59,8 @@ COPIES = {
     "names": (Language.PY, PY, PY.replace("offsets", "places").replace("add_kernel", "my")),
     "numbers and comments": (Language.PY, PY, "# own\n" + PY.replace("0.0", "1e-9").replace("    pid", "\n\n    pid")),
     "further code": (Language.PY, PY, PY + OTHER),
+    "a comment of 100 kB": (Language.PY, PY, "#" * 100_001 + PY),
+    "many comments": (Language.PY, PY, "# none\n" * 50_000 + PY),
     "CUDA": (Language.CU, CU, CU.replace("tile", "shared").replace("\n    ", " /* own */ ").replace("256", "512")),
 }
 
