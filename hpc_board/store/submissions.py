@@ -77,11 +77,17 @@ _NEWEST_FILES = """
 SELECT submissions.*, codes.code
   FROM (SELECT MIN(id) AS id, ROW_NUMBER() OVER (PARTITION BY user ORDER BY MIN(id) DESC) AS place
           FROM submissions
-         WHERE task = ? AND tokens_sha256 IS NOT NULL AND milestone = ''
+         WHERE task = :task AND tokens_sha256 IS NOT NULL AND milestone = ''
          GROUP BY user, tokens_sha256) AS files
   JOIN submissions ON submissions.id = files.id
   JOIN codes ON codes.sha256 = submissions.code_sha256
- WHERE files.place <= ?
+ WHERE files.place <= :of_user
+    OR EXISTS (SELECT 1
+                 FROM bests
+                 JOIN runs ON runs.id = bests.run
+                 JOIN submissions AS best ON best.id = runs.submission
+                WHERE bests.user = submissions.user AND bests.task = :task
+                  AND best.tokens_sha256 = submissions.tokens_sha256)
  ORDER BY submissions.id
 """
 
@@ -257,9 +263,9 @@ class SubmissionGateway:
             return stored_submission(db, number)
 
     def newest_files(self, task: str, of_user: int) -> Iterator[tuple[Submission, bytes]]:
-        """Yield the newest different files that each user sent for a task in mode ranked, at most `of_user` of each."""
+        """Yield different files that each user sent for a task in mode ranked: the newest `of_user` and the best."""
         with self._file.reading() as db:
-            for row in db.query(_NEWEST_FILES, [task, of_user]):
+            for row in db.query(_NEWEST_FILES, {"task": task, "of_user": of_user}):
                 yield decoded(Submission, row), row["code"]
 
     def budget_left(self, budget: Budget, user: str, entrant: str, now: datetime) -> BudgetLeft:

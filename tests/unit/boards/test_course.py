@@ -17,11 +17,12 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
+from hpc_board.domain.near_copies import FILES_OF_USER_MAX
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.unit.recorded import AT, Recorded, recorded, result_of, row_case
+from tests.unit.recorded import AT, Recorded, recorded, result_of, row_case, timed_case
 
 STUDENTS = tuple(f"s{number:02}" for number in range(1, 31))
 REFERENCE_NS = 8e6
@@ -137,6 +138,18 @@ def custom_kernel(data):
         np.add(left[part], right[part], out=total[part])
     return total * 1.0 if total.ndim > 1 else total
 """
+
+
+def test_later_files_do_not_push_a_copy_with_the_best_score_out_of_the_comparison(course: Recorded) -> None:
+    for user in ("s04", "s02"):
+        passed = result_of(Verdict.PASS, timed_case())
+        course.add(result=passed, task="week1", user=user, code=COPIED, score_s=2e-6, file_name="k.py")
+    for number in range(FILES_OF_USER_MAX):
+        course.add(task="week1", user="s02", code=b"x = %d\n" % number, file_name="k.py")
+
+    (pair,) = json.loads(call(course, "tutor", "admin", "copies", "--task", "week1", "--json").stdout)
+
+    assert (pair["older"]["user"], pair["newer"]["user"]) == ("s04", "s02")
 
 
 def test_a_tutor_finds_near_copies_on_an_own_board_as_a_table_json_and_csv(course: Recorded) -> None:
