@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,9 @@ class JsonCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
+        for word, form in pairwise(args[:end]):
+            if word == "--json" and form in _JSON_FORMS:
+                raise click.UsageError(f"the form follows --json after =, without a space: write --json={form}.", ctx)
         given = [f"--json={_JSON_FORMS[0]}" if word == "--json" else word for word in args[:end]]
         return super().parse_args(ctx, given + args[end:])
 

@@ -217,7 +217,7 @@ def run(
     manual on results for the format, safetensors.
     """
     if (case is None) != (inputs is None) or (python and inputs is None):
-        raise click.UsageError("--case and --inputs belong together, and --python to them.")
+        raise click.UsageError("--case requires --inputs FILE, --inputs requires --case N, and --python requires both.")
     if inputs is not None and (only_log or samples or files_to is not None or as_json):
         raise click.UsageError("--inputs cannot be combined with --json, --files, --log or --samples.")
     if files_to is not None and (only_log or samples):

@@ -135,7 +135,10 @@ def show(
     if user is not None or competition is not None:
         others = of_rows if competition is None else all_runs or place > 1 or by == "entrant" or user
         if name or gpus or rank is not None or version or versions or others:
-            raise click.UsageError("--user can be combined with --by alone, --competition with --top or --all.")
+            if user is not None and name:
+                words = f"`hpc-board history {name} --user {user}` shows a user's runs on a leaderboard"
+                raise click.UsageError(f"--user cannot be combined with NAME; {words}.")
+            raise click.UsageError("--user can only be combined with --by, and --competition with --top or --all.")
         limit = None if all_users or (as_json and top is None) else top or _ROWS
         _print_named(open_(), user or "", By(by), competition, limit, as_json=as_json)
         return

@@ -21,6 +21,9 @@ _PERCENT_MIN = 0.1
 _ONE_DECIMAL = 9.95
 """The least figure that is told without a decimal: it is 10 when rounded."""
 
+_TWO_DECIMALS, _THREE_DIGITS = 9.995, 99.95
+"""The least figures that have three digits with one decimal, and with none."""
+
 
 def exceeds(before: float, after: float, spread: float) -> bool:
     """Return whether the ratio of two times is beyond the factor `spread`, within which it may be noise."""
@@ -31,8 +34,8 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
     """Return the change from the time `before` to `after`: "8.2 % faster", "3.4x slower", "as fast".
 
     The figure is the ratio of the longer time to the shorter one. With the factor `spread`, within which the ratio is
-    true, it has an error: "15.0 % faster (± 3.8 %)", "3.40x slower (± 0.2x)",
-    "68 % faster (6 % to 170 %)", or "within noise (4.1 ± 14 %)".
+    true, it has an error: "15.0 % faster (± 3.8 %)", "3.4x slower (± 0.2x)",
+    "68 % faster (6 % to 170 %)", or "within noise (4 ± 14 %)".
     """
     ratio = max(before, after) / min(before, after)
     how = "faster" if after < before else "slower"
@@ -40,17 +43,18 @@ def change_text(before: float, after: float, spread: float | None = None) -> str
         return "as fast" if before == after else f"{_ratio_text(ratio)} {how}"
     half = 100 * (spread - 1)
     if not exceeds(before, after, spread):
-        error = (
-            f"{figures(100 * (ratio - 1), 2)} ± {figures(half, 2)} %" if half < _HALF_TOLD else "times vary too much"
-        )
+        error = f"error of {_HALF_TOLD} % or more"
+        if half < _HALF_TOLD:
+            error = f"{_to_digits_of(figures(half, 2), 100 * (ratio - 1))} ± {figures(half, 2)} %"
         return f"{WITHIN_NOISE} ({error})"
     # A half as large as the change reads as noise, and one above 100 % is too asymmetric for one number.
     if half * ratio >= min(100, 100 * (ratio - 1)):
         return f"{_told(ratio, ratio)} {how} ({_told(ratio, ratio / spread)} to {_told(ratio, ratio * spread)})"
-    # A figure beside its error has a digit more than in other texts.
     if ratio >= FACTOR_MIN:
-        return f"{_three_digits(ratio)}x {how} (± {figures(half * ratio / 100, 2)}x)"
-    return f"{_three_digits(100 * (ratio - 1))} % {how} (± {figures(half * ratio, 2)} %)"
+        error = figures(half * ratio / 100, 2)
+        return f"{_to_digits_of(error, ratio)}x {how} (± {error}x)"
+    error = figures(half * ratio, 2)
+    return f"{_to_digits_of(error, 100 * (ratio - 1))} % {how} (± {error} %)"
 
 
 def _told(ratio: float, bound: float) -> str:
@@ -58,10 +62,10 @@ def _told(ratio: float, bound: float) -> str:
     return f"{figures(bound, 2)}x" if ratio >= FACTOR_MIN else f"{figures(100 * (bound - 1), 2)} %"
 
 
-def _three_digits(value: float) -> str:
-    """Return a value to three digits, a last zero among them: "2.00", "14.5", "145"."""
-    text = f"{value:#.3g}".rstrip(".")
-    return figures(value, 3) if "e" in text else text
+def _to_digits_of(error: str, value: float) -> str:
+    """Return a value to the last decimal of its error, and to three digits at most: "2.00", "14.5", "34"."""
+    decimals = 2 if value < _TWO_DECIMALS else 1 if value < _THREE_DIGITS else 0
+    return f"{value:.{min(decimals, len(error.partition('.')[2]))}f}"
 
 
 def _ratio_text(ratio: float) -> str:

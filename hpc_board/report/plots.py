@@ -77,7 +77,8 @@ def _round_values(low: float, high: float) -> list[float]:
             return values
     most = (high - low) / 2
     decade = math.floor(math.log10(most))
-    step = max(value for value in (float(f"{each}e{decade}") for each in (1, 2, 5)) if value <= most)
+    # The logarithm of a value just below a power of ten is rounded to that of the power.
+    step = max(value for value in (float(f"{each}e{decade}") for each in (0.5, 1, 2, 5)) if value <= most)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -340,7 +340,7 @@ def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("spread_ns", "change"), [(3.0, "10.0 % faster (± 2.2 %)"), (3000.0, "within noise (times vary too much)")]
+    ("spread_ns", "change"), [(3.0, "10.0 % faster (± 2.2 %)"), (3000.0, "within noise (error of 50 % or more)")]
 )
 def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded, spread_ns: float, change: str) -> None:
     for time_ns in (11_000.0, 10_000.0, 11_000.0):
@@ -401,7 +401,7 @@ def test_the_newest_changes_alone_are_compared_by_their_measurements(
     assert 'Runs before the newest 1 never show "within noise".' in history
 
 
-def test_a_plot_fits_80_columns_and_has_every_run_and_the_ends_of_its_scale() -> None:
+def test_a_plot_fits_80_columns_and_has_every_run() -> None:
     for count in (2, 3, 17, 400):
         rows = tuple(
             replace(row(number, "ada", 1e-3 / number), submitted_at=AT + timedelta(hours=number))
@@ -410,7 +410,7 @@ def test_a_plot_fits_80_columns_and_has_every_run_and_the_ends_of_its_scale() ->
         page = Page("H100", "v", rows, count)
         plot = plain(history_report("softmax", page, "ada")[1:2]).splitlines()[1:]
         assert max(map(len, plot)) <= 80
-        assert "1.00 ms │●" in plot[0]
+        assert "│●" in plot[0]
         assert plot[10].endswith("●")
         points = "".join(plot[:11]).count("●")
         assert points == count if count < 20 else points > 30
@@ -555,7 +555,7 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     passed(board, "bob", 1e-6)
     shown = lines(call(board, "feed"))
     assert [line.split(" ", 2)[2] for line in shown] == [
-        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (times vary too much))",
+        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs: within noise (error of 50 % or more))",
         "ada took first place on vectoradd_py, CPU: 2.00 µs",
     ]
     newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")

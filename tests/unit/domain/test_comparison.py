@@ -90,9 +90,9 @@ def test_a_gain_of_a_third_is_shown_though_a_row_of_each_process_was_slow() -> N
     assert [round(each.low_ns or 0) for each in (one.timing, other.timing)] == [8_630_000, 6_160_000]
     assert [round(each.high_ns or 0) for each in (one.timing, other.timing)] == [9_120_000, 6_900_000]
     found = difference(one, other)
-    assert re.fullmatch(r"33\.\d % faster \(± \d+ %\)", found.text)
+    assert re.fullmatch(r"3\d % faster \(± \d+ %\)", found.text)
     assert not difference(one, one).shown
-    assert difference(one, one).text.startswith("within noise (0 ± ")
+    assert difference(one, one).text.startswith("within noise (0.0 ± ")
 
 
 def test_the_published_intervals_decide_that_a_gain_is_true() -> None:
@@ -103,8 +103,8 @@ def test_the_published_intervals_decide_that_a_gain_is_true() -> None:
         low_ms, high_ms = bounds[time_ms]
         return replace(made, timing=replace(made.timing, low_ns=low_ms * MS, high_ns=high_ms * MS))
 
-    assert difference(published(8.91), published(6.66)).text == "33.8 % faster (± 18 %)"
-    assert difference(published(6.66), published(8.91)).text == "33.8 % slower (± 18 %)"
+    assert difference(published(8.91), published(6.66)).text == "34 % faster (± 18 %)"
+    assert difference(published(6.66), published(8.91)).text == "34 % slower (± 18 %)"
 
 
 def test_rows_without_any_scatter_still_differ_from_run_to_run() -> None:
@@ -184,12 +184,12 @@ def test_two_calls_say_nothing() -> None:
 def test_a_large_scatter_is_told_as_a_range() -> None:
     found = difference(steady(10 * MS, 12 * MS, 11 * MS), steady(1 * MS, 1.2 * MS, 1.1 * MS))
     assert re.fullmatch(r"10x faster \([\d.]+x to [\d.]+x\)", found.text)
-    assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "within noise (times vary too much)"
+    assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "within noise (error of 50 % or more)"
 
 
 @pytest.mark.parametrize(
     ("factor", "change", "error"),
-    [(1.082, "8.20 %", "1.1 %"), (1.99, "99.0 %", "2 %"), (1.999, "2.00x", "0.02x"), (3.4, "3.40x", "0.034x")],
+    [(1.082, "8.2 %", "1.1 %"), (1.99, "99 %", "2 %"), (1.999, "2.00x", "0.02x"), (3.4, "3.40x", "0.034x")],
 )
 def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(
     factor: float, change: str, error: str
@@ -277,7 +277,7 @@ def test_the_report_says_where_its_error_comes_from() -> None:
     assert "within one process, of which mode ranked has several" in " ".join(within.split())
 
 
-@pytest.mark.parametrize(("half", "words"), [(1.4, "0 ± 40 %"), (1.95, "times vary too much")])
+@pytest.mark.parametrize(("half", "words"), [(1.4, "0 ± 40 %"), (1.95, "error of 50 % or more")])
 def test_a_wide_interval_is_no_figure_that_reads_as_a_confidence(half: float, words: str) -> None:
     assert Difference(MS, MS, half).text == f"within noise ({words})"
 
@@ -345,7 +345,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
     assert "vectoradd_py on CPU (case: size): 1 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
     assert line.split()[1:5] == ["1.00", "ms", "505", "µs"]
-    assert "99.0 % faster (± " in line
+    assert " % faster (± " in line
 
 
 def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:

@@ -1,5 +1,6 @@
 """Plots: one model, drawn in text and as SVG."""
 
+import math
 import os
 import re
 from datetime import UTC, timedelta
@@ -124,6 +125,7 @@ def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -
         (4.1e-3, 4.6e-3, ["4.20 ms", "4.40 ms", "4.60 ms"]),
         (10.012e-6, 10.022e-6, ["10.0 µs"]),
         (3e-3, 3e-3, ["3.00 ms"]),
+        (1e-3, 1e-3 + 2 * math.nextafter(1e-6, 0), ["1.00 ms"]),
     ],
 )
 def test_a_logarithmic_scale_has_round_values(low: float, high: float, ticks: list[str]) -> None:
