@@ -312,7 +312,10 @@ async def test_a_long_log_is_searched_and_its_matches_are_gone_through() -> None
     board.logs[39] = "".join(f"line {number}{' ERROR here' if number % 30 == 7 else ''}\n" for number in range(100))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "slash", *"error", "enter")
+        await press(pilot, "r", "down", "down", "enter", "slash")
+        assert "/ Search" not in text_of(pilot.app)
+        assert not pilot.app.screen.query("FilterLine Input")
+        await press(pilot, "L", "slash", *"error", "enter")
         view = pilot.app.screen.query_one("#log", LogView)
         assert [match.line - 1 for match in view.matches] == [7, 37, 67, 97]
         assert "/error: 1 of 4" in text_of(pilot.app)
@@ -333,7 +336,24 @@ async def test_a_long_log_is_searched_and_its_matches_are_gone_through() -> None
         assert "/zzz: not found" in text_of(pilot.app)
         await press(pilot, "escape")
         assert "not found" not in text_of(pilot.app)
+        await press(pilot, "slash", *"zzz", "enter", "escape")
+        assert "not found" not in text_of(pilot.app)
+        assert "line 97 ERROR here" in page(pilot.app)
+        await press(pilot, "escape")
+        assert "Overview" in text_of(pilot.app)
         assert isinstance(pilot.app.screen, ReportScreen)
+
+
+async def test_the_log_beside_the_overview_is_searched_and_one_without_text_is_not() -> None:
+    board = FakeBoard()
+    board.logs[39] = "one\ntwo\n"
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "slash", *"two", "enter")
+        assert "/two: 1 of 1" in text_of(pilot.app)
+        assert pilot.app.screen.query_one("#overview").display
+        await press(pilot, "escape", "escape", "end", "enter", "L")
+        assert "/ Search" not in text_of(pilot.app)
 
 
 async def test_keys_that_follow_at_once_are_not_typed_into_a_field_that_was_left() -> None:
@@ -341,7 +361,7 @@ async def test_keys_that_follow_at_once_are_not_typed_into_a_field_that_was_left
     board.logs[39] = "one\none\n"
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "slash")
+        await press(pilot, "r", "down", "down", "enter", "L", "slash")
         for key in (*"one", "enter", "n"):
             pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await settled(pilot)

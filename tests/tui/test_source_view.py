@@ -108,7 +108,7 @@ async def test_the_reference_of_a_task_is_read_searched_and_left() -> None:
         assert "last = None" in text_of(pilot.app)
         await press(pilot, "y")
         assert pilot.app.clipboard == CODE
-        await press(pilot, "escape", "slash", *"vec")
+        await press(pilot, "escape", "escape", "slash", *"vec")
         assert pilot.app.screen.focused is pilot.app.screen.query_one("#task-list-filter Input")
 
 

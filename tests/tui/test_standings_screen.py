@@ -5,6 +5,7 @@ import re
 import pytest
 from textual.app import App
 from textual.widget import Widget
+from textual.widgets import Tabs
 
 from hpc_board.domain.moderation import Remarks, Removal
 from hpc_board.domain.run import RunState
@@ -17,6 +18,7 @@ from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
@@ -202,15 +204,40 @@ async def test_wide_terminals_have_boards_beside_each_other() -> None:
         assert all(words in text_of(pilot.app) for words in ("bob", "1 user on A100.", "You are 1 of 1 on L4"))
 
 
-async def test_a_search_without_a_match_tells_of_one_on_another_gpu() -> None:
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_a_search_without_a_match_tells_of_those_on_other_gpus_and_n_goes_there(size: tuple[int, int]) -> None:
     board = FakeBoard()
-    board.boards["A100"] = (standing(1, "barbara", 21.4e-6, 22, 99),)
-    async with app_on(board).run_test(size=(120, 40)) as pilot:
+    ada, barbara = standing(1, "ada", 21.4e-6, 98, 21), standing(2, "barbara", 31.4e-6, 99, 22)
+    board.boards["A100"] = (ada, barbara)
+    board.boards["L4"] = (replace(barbara, rank=1, run=101),)
+    async with app_on(board).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "slash", *"barb", "enter")
-        assert "/barb: not found; rank 1 on A100" in text_of(pilot.app)
-        await press(pilot, "right", "n")
+        assert "/barb: found on A100 and L4; n goes there" in text_of(pilot.app)
+        await press(pilot, "n")
         assert "/barb: 1 of 1" in text_of(pilot.app)
+        assert pilot.app.screen.query_one(Tabs).active == "gpu-1"
+        found = next(each for each in pilot.app.screen.query(BoardPane) if each.gpu == "A100")
+        assert found.grid.has_focus
+        assert found.grid.current == "99"
+        await press(pilot, "escape")
+        assert "barb:" not in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, TasksScreen)
+
+
+async def test_a_board_of_one_gpu_offers_no_other_gpu_and_a_search_is_cleared_before_the_screen_is_left() -> None:
+    board = FakeBoard()
+    board.known_gpus = board.known_gpus[:1]
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "GPU" not in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "slash", *"bob", "enter")
+        assert "Clear" in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert "/bob" not in text_of(pilot.app)
+        assert isinstance(pilot.app.screen, StandingsScreen)
 
 
 def headed(app: object) -> list[str]:

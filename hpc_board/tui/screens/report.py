@@ -90,7 +90,7 @@ class ReportScreen(RunScreen):
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("next", "cancel", "submit", "edit", "standings", "code", "mark", "trend", "log", "watch", "rerun"),
-        binding("search", "Search the log"),
+        binding("search", "Search the text beside the overview or the cases"),
         USER_KEY,
         binding("copy"),
         *(
@@ -174,7 +174,7 @@ class ReportScreen(RunScreen):
             return False
         if action == "show" and parameters[0] not in self._shown_pages:
             return False
-        if action == "search" and any(field.display for field in self.query(FilterLine)):
+        if action == "search" and (self._searched is None or any(field.display for field in self.query(FilterLine))):
             return False
         return super().check_action(action, parameters)
 
@@ -204,8 +204,13 @@ class ReportScreen(RunScreen):
         self.action_show("code")
 
     def action_search(self) -> None:
-        self.action_show("log")
-        self.printed.action_search()
+        if self._searched is not None:
+            self._searched.action_search()
+
+    @property
+    def _searched(self) -> TextPane | None:
+        """Return the first text in sight, if any."""
+        return next((pane for pane in self.query(TextPane) if pane.display and not pane.is_empty), None)
 
     def action_next(self) -> None:
         if self._read is None or (steps := self._steps(self._read)) is None:

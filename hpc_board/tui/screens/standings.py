@@ -16,6 +16,7 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Rows, Standing
 from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
+from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
@@ -94,8 +95,8 @@ class StandingsScreen(RunScreen):
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the search key beside its field, and the competition's without one; disable actions without rows."""
-        if action == "competition" and not self._competition:
+        """Hide keys without a use: search beside its field, competition without one; disable actions without rows."""
+        if (action == "competition" and not self._competition) or (action == "turn" and len(self._gpus) < 2):
             return False
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
@@ -112,7 +113,14 @@ class StandingsScreen(RunScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        return {"scope": "All users" if self._own else "Your runs"}
+        labels = {"scope": "All users" if self._own else "Your runs"}
+        return labels | {"back": "Clear"} if self._words else labels
+
+    def action_back(self) -> None:
+        if self._words:
+            self._set_words("")
+        else:
+            super().action_back()
 
     def action_scope(self) -> None:
         self._own = not self._own
@@ -249,47 +257,60 @@ class StandingsScreen(RunScreen):
 
     @on(BoardPane.Searched)
     def _take_words(self, event: BoardPane.Searched) -> None:
-        self._words = event.words
+        self._set_words(event.words)
+
+    def _set_words(self, words: str) -> None:
+        self._words = words
         self._search(0)
+        self.refresh_bindings()
 
     def _search(self, by: int) -> None:
-        """Select the next match in this direction, or for 0 the first one from the selected row on."""
+        """Select the next match in this direction, or for 0 the first one from the selected row on.
+
+        A step from a board without matches leads to the first board that has any.
+        """
         pane = self._active
         if pane is None:
             return
         if not self._words:
             self.withdraw("search")
-            pane.remark = ""
-            pane.redraw_details()
+            for each in self._panes:
+                each.remark = ""
+                each.redraw_details()
             return
 
-        def select(found: tuple[str, Sequence[Placed]]) -> None:
-            gpu, matches = found
+        def select(found: Mapping[str, Sequence[Placed]]) -> None:
+            if (matches := found.get(pane.gpu)) is None:
+                where = f"found on {listing(tuple(found))}; n goes there" if found else "not found"
+                pane.remark = f"/{self._words}: {where}"
+                pane.redraw_details()
+                if by and found:
+                    self._gpu = next(iter(found))
+                    self.tabs.active = f"gpu-{self._gpus.index(self._gpu)}"
+                    self._search(0)
+                return
             at = pane.place or 0
             behind = [index for index, match in enumerate(matches) if (match.place - at) * (by or 1) >= abs(by)]
-            if not matches or gpu != pane.gpu:
-                elsewhere = f"; rank {matches[0].row.rank} on {gpu}" if matches else ""
-                pane.remark = f"/{self._words}: not found{elsewhere}"
-                pane.redraw_details()
-                return
             index = (behind or range(len(matches)))[-1 if by < 0 else 0]
             pane.remark = f"/{self._words}: {index + 1} of {len(matches)}"
             pane.jump(pane.span_around(matches[index].place), select=str(matches[index].row.run))
             self._ask(patient=False)
 
-        gpus = sorted(self._gpus, key=lambda gpu: gpu != pane.gpu)
-        self.ask("search", partial(self._matches, gpus, self._words.casefold()), select)
+        self.ask("search", partial(self._matches, pane.gpu, self._words.casefold()), select)
 
-    def _matches(self, gpus: Sequence[str], words: str) -> tuple[str, Sequence[Placed]]:
-        """Return the first GPU whose board has matches, and these; the first GPU if none has any."""
+    def _matches(self, first: str, words: str) -> Mapping[str, Sequence[Placed]]:
+        """Return the matches on the board of this GPU, or if it has none those on each other board with matches."""
         rows = Rows.OWN if self._own else Rows.USERS
-        for gpu in gpus:
+        found_on: dict[str, Sequence[Placed]] = {}
+        for gpu in sorted(self._gpus, key=lambda gpu: gpu != first):
             (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
             placed = (Placed(place, row) for place, row in enumerate(found.rows))
             matches = [each for each in placed if words in f"{each.row.user} {each.row.file_name}".casefold()]
             if matches:
-                return gpu, matches
-        return gpus[0], []
+                found_on[gpu] = matches
+            if first in found_on:
+                break
+        return found_on
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self._panes:

@@ -109,6 +109,7 @@ class TextPane(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "clear_search", "Clear", tooltip="Clear the search"),
         binding("search", "Search the text", id="text.search"),
         binding("next_match", id="text.next"),
         binding("previous_match", id="text.previous"),
@@ -136,7 +137,9 @@ class TextPane(Vertical):
         yield LogView(id=self.view_id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "search" and self.is_mounted and self.query_one(FilterLine).display:
+        if action == "search" and (self.is_empty or (self.is_mounted and self.query_one(FilterLine).display)):
+            return False
+        if action == "clear_search" and not self._words:
             return False
         return super().check_action(action, parameters)
 
@@ -162,13 +165,19 @@ class TextPane(Vertical):
         words.display = not text
         words.update(empty_text(nothing) if not text else "")
         if text != self._text:
+            had_text = bool(self._text)
             self._take(text)
+            if bool(text) is not had_text:
+                self.screen.refresh_bindings()
         self.copied = text
         self._show_standing()
 
     def action_search(self) -> None:
         self.query_one(FilterLine).open(self._words)
         self.screen.refresh_bindings()
+
+    def action_clear_search(self) -> None:
+        self._find("")
 
     def action_copy(self) -> None:
         if self.copied:
@@ -221,14 +230,19 @@ class TextPane(Vertical):
     @on(FilterLine.Changed)
     def _search(self, event: FilterLine.Changed) -> None:
         event.stop()
+        self._find(event.words)
+
+    def _find(self, words: str) -> None:
+        """Go to the first match of `words` from the line at the top on; without words, leave the search."""
         view = self.view
-        self._words = event.words
-        matches = _matches(view.lines, event.words)
+        self._words = words
+        matches = _matches(view.lines, words)
         below = (index for index, match in enumerate(matches) if match.line >= view.scroll_offset.y)
         view.mark(matches, next(below, 0) if matches else -1)
         if matches:
             view.reveal(matches[view.current])
         self._show_standing()
+        self.screen.refresh_bindings()
 
     @on(FilterLine.Closed)
     def _leave_search(self, event: FilterLine.Closed) -> None:
