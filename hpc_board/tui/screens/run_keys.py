@@ -9,7 +9,7 @@ import msgspec
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report.run_words import outcome_words, state_text
+from hpc_board.report.run_words import outcome_words
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.screens.base import BoardScreen
@@ -55,6 +55,8 @@ class RunScreen(BoardScreen):
                 return False
             if run is None or (action in _ON_AN_OWN_RUN and run.user != self.board.user):
                 return None
+        if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.submission != self.marked:
+            return run.mode in _TIMED and run.verdict is not None
         return super().check_action(action, parameters)
 
     def action_submit(self) -> None:
@@ -116,15 +118,9 @@ class RunScreen(BoardScreen):
         self.notify(f"Copied {text}. y again: {following}", markup=False)
 
     def action_mark(self) -> None:
-        """Mark the submission of the run for a comparison, or unmark it; a run without times is refused."""
+        """Mark the submission of the run for a comparison, or unmark it; one without times is refused."""
         run = self.run_in_hand
-        if not isinstance(run, Run) or run.submission == self.marked:
-            self._mark(run)
-        elif run.mode not in _TIMED:
-            self._refuse_mark(run, f"mode {run.mode} measures none")
-        elif run.verdict is None:
-            self._refuse_mark(run, state_text(run.state))
-        elif run.verdict is Verdict.PASS:
+        if not isinstance(run, Run) or run.submission == self.marked or run.verdict is Verdict.PASS:
             self._mark(run)
         else:
             self.ask("mark", partial(self.board.runs.cases, run.id), partial(self._mark_timed, run))
@@ -138,8 +134,6 @@ class RunScreen(BoardScreen):
         if any(case.timing for case in cases if case.phase == "benchmark"):
             self._mark(run)
         else:
-            self._refuse_mark(run, outcome_words(run.verdict or run.state))
-
-    def _refuse_mark(self, run: Run, reason: str) -> None:
-        words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
-        self.notify(words, title="Not comparable", severity="warning", markup=False)
+            reason = outcome_words(run.verdict or run.state)
+            words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
+            self.notify(words, title="Not comparable", severity="warning", markup=False)
