@@ -31,9 +31,10 @@ def feed_change(entry: FeedEntry) -> str:
     news, before_s = entry.news, entry.news.replaced_s
     parts = []
     if before_s is not None:
-        whom = one_line(news.beaten.user) if news.kind is FeedKind.RECORD and news.beaten is not None else "before"
+        whom = one_line(news.beaten.user) if news.kind is FeedKind.RECORD and news.beaten is not None else ""
         is_noise = entry.change_spread is not None and not exceeds(before_s, news.score_s, entry.change_spread)
-        parts.append(WITHIN_NOISE if is_noise else f"{change_text(before_s, news.score_s)} than {whom}")
+        noise, change = f"{WITHIN_NOISE} of {whom or 'the score before'}", change_text(before_s, news.score_s)
+        parts.append(noise if is_noise else f"{change} than {whom or 'before'}")
     if news.former_rank is None or news.rank < news.former_rank:
         parts.append(f"{f'{ordinal(news.former_rank)} to ' if news.former_rank else ''}{ordinal(news.rank)} place")
     return "; ".join(filter(None, (*parts, _fallen(news))))

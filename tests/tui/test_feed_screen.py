@@ -162,7 +162,13 @@ def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
         feed_change(record(4, "ada", "bob")),
         feed_change(record(4, "ada", "bob", 1.5)),
         feed_change(replace(record(4, "ada", "bob"), news=own)),
+        feed_change(replace(record(4, "ada", "bob", 2.5), news=own)),
         feed_change(replace(record(4, "ada", "bob"), news=News(FeedKind.FIRST, 12, 1e-3))),
     ]
-    expected = ["5.7 % faster than bob; 1st place", "within noise; 1st place"]
-    assert changes == [*expected, "2.0x faster than before; 9th to 5th place", "12th place"]
+    assert changes == [
+        "5.7 % faster than bob; 1st place",
+        "within noise of bob; 1st place",
+        "2.0x faster than before; 9th to 5th place",
+        "within noise of the score before; 9th to 5th place",
+        "12th place",
+    ]
