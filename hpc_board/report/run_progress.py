@@ -118,10 +118,16 @@ class BegunCase(msgspec.Struct, frozen=True):
 
 
 def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
-    """Yield the cases that a running harness has begun, in their order; the tests have passed once benchmarks begin."""
+    """Yield the cases that a running harness has begun, in their order; the tests have passed once benchmarks begin.
+
+    In the first of several rounds, which may be far from the median of all, times have no reference to compare with.
+    """
     steps: dict[tuple[str, int], Progress] = {}
     timed = {step.timed.case: step.timed for step in progress if step.timed is not None}
     present = next((step for step in reversed(progress) if step.phase == "benchmark"), None)
+    in_round = None if present is None else round_of(present)
+    if in_round is not None and in_round.number == 1 and not in_round.again:
+        timed = {case: replace(each, reference_ns=None) for case, each in timed.items()}
     for step in progress:
         if step.phase in ("test", "benchmark") and step.case is not None and 0 < step.case <= _BEGUN_MAX:
             steps.setdefault((step.phase, step.case), step)
@@ -131,7 +137,7 @@ def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
         state = "running" if is_current else "pass" if phase == "test" and tests_passed else "done"
         found = BegunCase(phase, case - 1, _OWN_EVAL.sub("", step_message(step)), state)
         if phase == "benchmark" and present is not None:
-            found = replace(found, timed=timed.get(case), round=round_of(present))
+            found = replace(found, timed=timed.get(case), round=in_round)
         yield found
 
 

@@ -158,6 +158,8 @@ def test_begun_benchmarks_have_their_times_so_far_with_the_round() -> None:
 
     assert told(1) == [""]
     assert told(2) == ["920 µs so far, round 1 of 5", ""]
+    speedups = [[case.timed and case.timed.speedup for case in begun_cases(steps[:count])] for count in (2, 3)]
+    assert speedups == [[None, None], [2, 2]], "the first round has no speedup yet"
     assert told(4) == ["901 µs so far, round 2 of 5", "3.00 ms so far, round 2 of 5"]
     assert time_so_far(steps[:1]) == ""
     assert time_so_far(steps) == "benchmark 1: 901 µs so far"
