@@ -73,7 +73,6 @@ def boards(now: Clock) -> Kind[BoardState]:
         filter_words="part of a board's name",
         nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",
         title="Boards",
-        remembered="admin.boards",
         values={
             "name": lambda board: board.name,
             "left": lambda board: board.deadline,
@@ -92,7 +91,6 @@ def people(now: Clock) -> Kind[PersonState]:
         _PEOPLE_COLUMNS,
         key=lambda person: person.name,
         cells=lambda person: _person_cells(person, now()),
-        remembered="admin.people",
         values={
             "name": lambda person: person.name,
             "ban": lambda person: _ban_end(person.ban),
@@ -115,7 +113,6 @@ def runs(now: Clock) -> Kind[Run]:
         key=lambda run: str(run.id),
         cells=lambda run: cells(Line(run, now=now())),
         sorted_by=lambda sorting: _of_runs(run_order(sorting)),
-        remembered="admin.runs",
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",
@@ -131,7 +128,6 @@ def log(now: Clock) -> Kind[Decision]:
         _LOG_COLUMNS,
         key=lambda decision: str(decision.number),
         cells=lambda decision: _decision_cells(decision, now()),
-        remembered="admin.log",
         values={
             "age": lambda decision: -decision.at.timestamp(),
             "by": lambda decision: decision.by_user,

@@ -480,7 +480,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
         assert terminal.end() == 128 + number
         assert b"\x1b[?1049l" in terminal.shown
         assert b"\x1b[?25h" in terminal.shown
-    assert Memory(tmp_path / "app.json").get("tasks", "sort", "") == "language"
+    assert Memory(tmp_path / "app.json").get("tasks", "selected", "")
 
 
 def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_goes_on(tmp_path: Path) -> None:

@@ -362,9 +362,7 @@ async def test_what_is_shown_is_copied() -> None:
         assert pilot.app.clipboard == REFERENCE
 
 
-async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there_after_a_restart(
-    tmp_path: Path,
-) -> None:
+async def test_a_key_and_a_click_on_a_head_sort_the_tasks_until_a_restart(tmp_path: Path) -> None:
     def app() -> BoardApp:
         return BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
 
@@ -392,8 +390,8 @@ async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there
     again = app()
     async with again.run_test(size=(100, 24)) as pilot:
         await settled(pilot)
-        assert "▲Deadline" in text_of(again)
-        assert rows(text_of(again)) == soonest
+        assert "Task▲" in text_of(again)
+        assert rows(text_of(again)) == names
 
 
 async def test_tasks_that_were_never_read_load_no_longer() -> None:

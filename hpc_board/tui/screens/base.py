@@ -155,10 +155,6 @@ class BoardScreen(Screen[None]):
     def on_mount(self) -> None:
         self._show_runs_state()
         self.error_box.show(None)
-        for pane in self.query(ListPane):
-            if name := pane.remembered:
-                column, reverse = self.memory.get(name, "sort", ""), self.memory.get(name, "reverse", False)
-                pane.restore_sorting(column, reverse=reverse)
         self.begin()
 
     def begin(self) -> None:
@@ -491,11 +487,6 @@ class BoardScreen(Screen[None]):
     @property
     def _sorted_list(self) -> ListPane[Any]:
         return next(pane for pane in self.query(ListPane) if pane.display)
-
-    @on(ListPane.Sorted)
-    def _remember_sorting(self, event: ListPane.Sorted) -> None:
-        self.memory.set(event.remembered, "sort", event.column)
-        self.memory.set(event.remembered, "reverse", event.reverse)
 
     def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
         try:

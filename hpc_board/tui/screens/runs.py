@@ -93,7 +93,6 @@ class RunsScreen(RunScreen):
             key=lambda line: str(line.run.id),
             cells=self._cells,
             sorted_by=lambda sorting: _order(run_order(sorting)),
-            remembered="runs",
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             nothing=self._nothing,

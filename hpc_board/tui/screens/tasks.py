@@ -131,7 +131,6 @@ class TasksScreen(BoardScreen):
                     searched=_searched,
                     nothing=self._nothing,
                     title="Tasks",
-                    remembered="tasks",
                     values={
                         "task": lambda task: (not self._starts(task), task.name),
                         "language": languages,

@@ -46,9 +46,9 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `nothing` returns the text of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
-    - A list whose columns sort is sorted by the first of them until the user chooses another one, which the app
-      remembers under the name `remembered`. `sorted_by` returns the order of a list that is read page by page; `values`
-      has the value of an item in each column of a list that is read as a whole, None for one that sorts last.
+    - A list whose columns sort is sorted by the first of them until the user chooses another one. `sorted_by` returns
+      the order of a list that is read page by page; `values` has the value of an item in each column of a list that is
+      read as a whole, None for one that sorts last.
 
     The first line of a text for an empty list tells the state, the others the next step.
     """
@@ -65,7 +65,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     submission: Callable[[Any], int | None] | None = None
     title: str = ""
     heading: Callable[[T], str] | None = None
-    remembered: str = ""
     sorted_by: Callable[[Sorting], Order[T]] | None = None
     values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
 
@@ -92,15 +91,6 @@ class ListPane(Vertical, Generic[T]):
 
     class Selected(Message):
         """A change of the selection, once the cursor rests."""
-
-    class Sorted(Message):
-        """An order that the user chose: the column, and whether it is the reverse of the column's own."""
-
-        def __init__(self, remembered: str, column: str, *, reverse: bool) -> None:
-            super().__init__()
-            self.remembered = remembered
-            self.column = column
-            self.reverse = reverse
 
     class Chosen(Message):
         """An item that the user opened."""
@@ -331,11 +321,6 @@ class ListPane(Vertical, Generic[T]):
         self.query_one(FilterLine).open(self.words)
 
     @property
-    def remembered(self) -> str:
-        """Return the name under which the app remembers the order; empty for a list with one order."""
-        return self._kind.remembered
-
-    @property
     def sorting(self) -> Sorting:
         return self._sorting
 
@@ -348,15 +333,6 @@ class ListPane(Vertical, Generic[T]):
 
     def sort_reversed(self) -> None:
         self._sort_by(self._sorting.key)
-
-    def restore_sorting(self, column: str, *, reverse: bool) -> None:
-        """Begin with an order that the user chose earlier, if the list has this column."""
-        for each in self._sort_columns:
-            if each.key == column:
-                self._sorting = Sorting(each.key, each.falls is not reverse)
-                self._order = self._order_by_sorting
-                self._window = Window(self._order)
-                self.grid.set_sorting(self._sorting)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns, and read the list anew, in its first order if it was sorted by a column that is gone."""
@@ -398,7 +374,6 @@ class ListPane(Vertical, Generic[T]):
         else:
             self.jump(Span(limit=_SORTED_MAX), select=self.grid.current)
             self.post_message(self.Wanted(self, anew=True))
-        self.post_message(self.Sorted(self._kind.remembered, column.key, reverse=reverse))
 
     def _arranged(self, items: Iterable[T]) -> tuple[T, ...]:
         """Return the items of a whole list in the order; those with equal values keep that in which they were given."""
