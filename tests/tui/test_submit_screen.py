@@ -294,7 +294,9 @@ async def test_a_watched_file_is_edited_and_submitted_without_a_form(
 ) -> None:
     brisk(monkeypatch)
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
-    monkeypatch.setattr(editor, "edit", lambda file, _: file.write_text(f"{file.read_text()}# edited\n"))
+    added = iter(("", "# edited\n"))
+    monkeypatch.setattr(editor, "edit", lambda file, _: file.write_text(f"{file.read_text()}{next(added)}"))
+    monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
@@ -303,7 +305,10 @@ async def test_a_watched_file_is_edited_and_submitted_without_a_form(
         await pilot.press("e")
         await until(pilot, lambda: len(board.sent) == 1)
         assert isinstance(pilot.app.screen, WatchScreen)
-        assert board.sent[0].source.text.endswith("# edited\n")
+        assert board.sent[0].source.text == kernel.read_text(), "the first save counts without a change"
+        await pilot.press("e")
+        await until(pilot, lambda: len(board.sent) == 2)
+        assert board.sent[1].source.text.endswith("# edited\n")
 
 
 async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(

@@ -47,29 +47,42 @@ from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 
 class Saves(msgspec.Struct, frozen=True):
-    """The state of a watched file: its contents at the last look, and those handled last."""
+    """The state of a watched file: its contents at the last look, and those handled last.
+
+    `found_ns` is the time of the last change before the watch, until the first save.
+    """
 
     file: Path
     seen: bytes | None = None
     done: bytes | None = None
+    found_ns: int | None = None
 
     @classmethod
     def since_now(cls, file: Path) -> "Saves":
-        """Start watching a file whose current contents count as handled."""
-        now = contents(file)
-        return cls(file, now, now)
+        """Start watching a file whose current contents count as handled until they are saved again."""
+        found_ns, now = _changed_ns(file), contents(file)
+        return cls(file, now, now, found_ns)
 
     def look(self) -> "tuple[Saves, bool]":
         """Read the file, and return the new state and whether there is a complete save to handle.
 
         A file that changed since the last look may still be incomplete, so it counts at the next look only.
         """
-        now = contents(self.file)
-        return Saves(self.file, now, self.done), bool(now) and now == self.seen and now != self.done
+        now, changed_ns = contents(self.file), _changed_ns(self.file)
+        found_ns = self.found_ns if self.found_ns == changed_ns else None
+        done = self.done if self.found_ns == found_ns else None
+        return Saves(self.file, now, done, found_ns), bool(now) and now == self.seen and now != done
 
     def handled(self) -> "Saves":
         """Return the state with the current contents as handled."""
         return Saves(self.file, self.seen, self.seen or self.done)
+
+
+def _changed_ns(file: Path) -> int | None:
+    try:
+        return file.stat().st_mtime_ns
+    except (OSError, ValueError):
+        return None
 
 
 LOOK_SECONDS = 0.5
@@ -121,8 +134,9 @@ class WatchScreen(RunScreen):
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
-        "Every save of the file is submitted, at most once every five seconds; of several saves in between, the last "
-        "one is submitted. A newer save cancels the runs of older saves that have not ended. M turns between the modes "
+        "Every save of the file is submitted, at most once every five seconds, and without a change only the first; of "
+        "several saves in between, the last one is submitted. A newer save cancels the runs of older saves that have "
+        "not ended. M turns between the modes "
         "test, benchmark and ranked; in the latter two, the table has the time of each save, its change from the "
         "previous save and from the fastest earlier one, and its speed relative to the best. From 160 columns on, the "
         "changes of the selected save are beside it. The watch ends when you leave this screen, and pauses while "
