@@ -708,6 +708,8 @@ class BoardApp(App[None]):
                 choice = replace(choice, task=target.task)
             else:
                 choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
+        if target.latest and choice.is_begun:
+            target = targets.Submit(target.task)
         if target.file is not None:
             choice = replace(choice, file=target.file, folder=target.file.parent)
         choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)

@@ -27,6 +27,8 @@ class Submit(msgspec.Struct, frozen=True):
     file: Path | None = None
     of_run: bool = False
     """True if all of this is a run's, which has no other file than `file`; only a changed form is a draft then."""
+    latest: bool = False
+    """True if GPUs, mode and file are those of the user's latest run of the task, before which a draft goes."""
     choice: "Choice | None" = None
     """The first contents of the form, in which the app completes the above."""
 

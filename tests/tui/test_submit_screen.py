@@ -518,6 +518,29 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         assert not app._notifications, "nothing has changed that could be a draft"
 
 
+@pytest.mark.parametrize(("opening", "gpu"), [((), "A100"), (("b",), "H100")], ids=["tasks", "board"])
+async def test_the_form_of_a_task_has_the_latest_known_file_unless_it_has_a_draft(
+    kernel: Path, opening: tuple[str, ...], gpu: str
+) -> None:
+    memory = Memory()
+    remember_sent(memory, ADDRESS, (kernel, b"sent"))
+    kernel.write_text("import torch\n")
+    sent = replace(_TESTED, file_name=kernel.name, code_sha256=_SENT)
+    board = FakeBoard(runs=[replace(sent, id=8, code_sha256="gone", file_name="gone.py"), sent])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", *opening, "s")
+        assert app.screen.query_one(PathInput).value == str(kernel)
+        assert f"Ready: vectoradd on {gpu}, mode ranked: one job." in text_of(app)
+        app.screen.query_one(PathInput).value = ""
+        app.screen.query_one("#note", Input).value = "mine"
+        await settled(pilot)
+        await press(pilot, "escape", "s")
+        assert app.screen.query_one("#note", Input).value == "mine"
+        assert app.screen.query_one(PathInput).value == ""
+
+
 @pytest.mark.parametrize("opening", [("r",), ("r", "enter"), ("end",)], ids=["runs", "run", "tasks"])
 async def test_the_same_key_opens_a_complete_form_and_submits_it(kernel: Path, opening: tuple[str, ...]) -> None:
     memory = Memory()

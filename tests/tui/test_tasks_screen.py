@@ -294,14 +294,15 @@ async def test_a_user_without_a_rank_begins_at_the_marked_task(tmp_path: Path, h
             await press(pilot, "home", *([] if has_rank else ["down"]))
 
 
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
 async def test_an_empty_form_offers_the_starter_and_its_key_edits_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     monkeypatch.setattr(editor, "edit", lambda *_: None)
-    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+    async with app_on(board_with_code()).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "s")
         assert "F4 edits" not in text_of(pilot.app), "the task has no starter"

@@ -52,6 +52,9 @@ THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
 _LISTED_MAX = 10
 """The most runs that a question names."""
 
+_LATEST_MAX = 10
+"""The most runs whose files are looked for, as each is a look into the folder."""
+
 HOLD_KEY = binding("hold", priority=True, id="runners.hold")
 """The binding of a screen with a `gpu_in_hand`."""
 
@@ -363,6 +366,22 @@ class BoardScreen(Screen[None]):
             self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
 
         self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
+
+    def submit_latest_of(self, task: str, gpu: str | None = None) -> None:
+        """Open the form for a task, with the latest file of the user that is known, for its GPU or another one."""
+
+        def question() -> tuple[Run, Path] | None:
+            found = ((run, self._file_of(run)) for run in self.board.runs.list(task=task, limit=_LATEST_MAX))
+            return next(((run, file) for run, file in found if file is not None), None)
+
+        def fill(found: tuple[Run, Path] | None) -> None:
+            target = targets.Submit(task)
+            if found is not None:
+                run, file = found
+                target = targets.Submit(task, (gpu or run.gpu,), next_mode(run), file, latest=True)
+            self.post_message(Open(target))
+
+        self.ask("submit", question, fill, whom=THE_FILE)
 
     def watch_file_of(self, run: Run) -> None:
         """Watch the user's file of a run, in mode benchmark after a measured run, since no save is ranked unasked."""

@@ -155,7 +155,7 @@ class StandingsScreen(RunScreen):
         self._search(by)
 
     def action_submit(self) -> None:
-        self.post_message(Open(targets.Submit(self._task_name)))
+        self.submit_latest_of(self._task_name, self._gpu)
 
     def action_feed(self) -> None:
         self.post_message(Open(targets.Feed(self._task_name)))

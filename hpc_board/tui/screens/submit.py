@@ -646,9 +646,8 @@ class SubmitScreen(BoardScreen):
             words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
         elif self._choice.file is None:
             words = toned(self._choice.missing if self._is_refused else "", Tone.BAD)
-            if (starting := self._to_start) is not None:
-                name = local_files.starter_file(self.memory, starting).name
-                words = Text(" " if words else "").join([words, toned(f"F4 edits the starter, {name}.", Tone.MUTED)])
+            if offer := self._starter_offer:
+                words = Text(" " if words else "").join([words, toned(offer, Tone.MUTED)])
         elif header is None:
             words = toned("")
         elif header.leaderboard is None and not header.gpus:
@@ -739,6 +738,12 @@ class SubmitScreen(BoardScreen):
         return task if task is not None and task.templates and self.path_input.named is None else None
 
     @property
+    def _starter_offer(self) -> str:
+        if (task := self._to_start) is None:
+            return ""
+        return f"F4 edits the starter, {local_files.starter_file(self.memory, task).name}."
+
+    @property
     def _unfit_to_watch(self) -> bool:
         return bool(self._choice.missing) or (self.is_mounted and bool(self.options_input.fault))
 
@@ -761,9 +766,11 @@ class SubmitScreen(BoardScreen):
         elif self.has_failed(*_FORM_SUBJECTS) and not self._file_fault:
             text = Text("")
         elif fault is not None:
-            # Except in a short terminal, the text below the options has their fault.
-            is_told = fault[0] is self.options_input and not self.has_class("-short")
-            words = "Correct the options." if is_told else fault[1]
+            # A short terminal has no texts below file and options.
+            is_short = self.has_class("-short")
+            words = "Correct the options." if fault[0] is self.options_input and not is_short else fault[1]
+            if is_short and self._choice.file is None:
+                words = " ".join(filter(None, (words, self._starter_offer)))
             text = toned(words, Tone.BAD if self._is_refused else Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)

@@ -187,7 +187,10 @@ class TasksScreen(BoardScreen):
         return catalog, {task.name: none_allowed(task, gpus) for task in catalog.tasks if not allowed_gpus(task, gpus)}
 
     def action_submit(self) -> None:
-        self.post_message(Open(targets.Submit(self.grid.current)))
+        if self.grid.current is None:
+            self.post_message(Open(targets.Submit()))
+        else:
+            self.submit_latest_of(self.grid.current)
 
     def action_standings(self) -> None:
         if self.grid.current is not None:
