@@ -104,7 +104,7 @@ class Tasks(Tool, frozen=True):
 
 
 class Task(Tool, frozen=True):
-    """Show a task: text, rules, cases, the template to start from, and the reference."""
+    """Show a task: text, rules, cases, template and reference."""
 
     name: str
     language: Annotated[str, Meta(description="of the template: Python, Triton, C++, CUDA, HIP")] = ""
@@ -156,7 +156,7 @@ class Submit(Tool, frozen=True, rename={"entrant": "as"}):
     entrant: Annotated[str, Meta(description="your name")] = ""
     case: Annotated[int, Meta(ge=0, description="only this number")] = 0
     effort: Annotated[str, Meta(description="quick, or % of a benchmark")] = ""
-    key: Annotated[str, Meta(description="a repeated call with it sends nothing twice")] = ""
+    key: Annotated[str, Meta(description="repeated, it sends nothing twice")] = ""
     if_new: Annotated[bool, Meta(description="reuse the run of an identical file")] = False
     wait_seconds: Seconds = WAIT_SECONDS
 
@@ -215,7 +215,7 @@ class Report(Tool, frozen=True):
 
 
 class Profile(Tool, frozen=True):
-    """Profile the file of a run, and return its kernels; a profile that is there is shown."""
+    """Profile a run's file, unless that was done, and return its kernels."""
 
     only_reads: ClassVar[bool] = False
     run: Number
@@ -237,7 +237,7 @@ class Profile(Tool, frozen=True):
 
 
 class Compare(Tool, frozen=True):
-    """Compare the times of two runs of one task, case by case, with confidence intervals."""
+    """Compare two runs of a task case by case, with confidence intervals."""
 
     run: Number
     other: Number
@@ -254,11 +254,11 @@ class Compare(Tool, frozen=True):
 
 
 class Standings(Tool, frozen=True):
-    """Show the best ranked runs of a task, your rank, and the reference; or a competition's overall standings."""
+    """Show the best ranked runs of a task, your rank, and the reference; or a competition."""
 
     task: str = ""
     gpu: str = ""
-    competition: Annotated[str, Meta(description="in the place of a task")] = ""
+    competition: str = ""
     top: Count = 5
 
     def answer(self, board: Board) -> Answer:
@@ -281,7 +281,7 @@ class Standings(Tool, frozen=True):
 
 
 class History(Tool, frozen=True, rename={"entrant": "as"}):
-    """List your newest runs, all or those of a task, mode, name, note or key."""
+    """List your newest runs, all or those chosen."""
 
     task: str = ""
     mode: str = ""
@@ -319,7 +319,7 @@ class Cancel(Tool, frozen=True):
 
 
 class Hold(Tool, frozen=True):
-    """Hold a GPU for your runs, which then start at once; it ends by itself when idle."""
+    """Hold a GPU, so that your runs start at once; it ends when idle."""
 
     only_reads: ClassVar[bool] = False
     gpu: str
