@@ -61,6 +61,9 @@ async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> 
         await press(pilot, "r", "ctrl+p")
         assert isinstance(pilot.app.screen, CommandPalette)
         shown = text_of(pilot.app)
+        # A run in flight can be cancelled, an ended one marked.
+        await press(pilot, "escape", "down", "down", "ctrl+p")
+        shown += text_of(pilot.app)
         for binding in RunsScreen.BINDINGS:
             assert binding.tooltip in shown or not binding.tooltip, binding  # type: ignore[union-attr]
         for words in ("Feed", "Theme", "Help", "Quit"):

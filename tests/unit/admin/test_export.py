@@ -547,7 +547,7 @@ def test_a_chart_of_records_says_in_words_what_it_draws() -> None:
 def test_a_chart_of_any_range_has_its_ticks_in_order(first: float, last: float) -> None:
     drawn = svg(records_plot([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC), UTC))
     heights = [float(y) for y in re.findall(r'class="grid"[^>]*y1="([\d.]+)"', drawn)]
-    assert len(heights) == 4
+    assert 1 <= len(heights) <= 10
     assert heights == sorted(heights, reverse=True)
     assert all(12 <= height <= 146 for height in heights)
 
