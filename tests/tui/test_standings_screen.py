@@ -330,8 +330,8 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         text = text_of(pilot.app)
         assert "Score: ● new best   ○ slower" in text
         assert "vectoradd on H100: ada 5" in text
-        assert line(pilot.app, " 39 ").split()[2:9] == ["15.0", "µs", "50", "%", "slower", "39", "ada.py"]
-        assert line(pilot.app, " 38 ").split()[2:9] == ["10.0", "µs", "●", "2.0x", "faster", "38", "ada.py"]
+        assert line(pilot.app, " 39 ada.py").split()[2:9] == ["15.0", "µs", "50", "%", "slower", "39", "ada.py"]
+        assert line(pilot.app, " 38 ada.py").split()[2:9] == ["10.0", "µs", "●", "2.0x", "faster", "38", "ada.py"]
         await press(pilot, "down", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert pilot.app.screen.run_id == 38
