@@ -54,7 +54,8 @@ class Told(Recorded):
         """Return the objects that the command was given, each with its line."""
         path = self.folder / "told"
         found = []
-        for line in path.read_text().splitlines() if path.exists() else ():
+        # The last line may not be whole yet.
+        for line in path.read_text().split("\n")[:-1] if path.exists() else ():
             option, text, data = line.split("\t")
             assert (option, text) == ("--about", json.loads(data)["text"])
             found.append(json.loads(data))
