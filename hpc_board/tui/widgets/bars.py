@@ -190,8 +190,11 @@ class KeyLine(Footer):
         widgets: dict[str, Any] = {widget.action: widget for widget in super().compose()}  # type: ignore[attr-defined]
         self._keys = self._fitting() if widgets else []
         for key in self._keys:
-            widgets[key.action].description = key.description
-            yield widgets[key.action]
+            widget = widgets[key.action]
+            widget.description = key.description
+            # Else Textual styles each key twice more: as its default, compact, and then as the line is.
+            widget.set_reactive(Footer.compact, self.compact)
+            yield widget
 
     def bindings_changed(self, screen: Screen[Any]) -> None:
         # Most other rows have the same keys, whose comparison takes a tenth of the time of their widgets. Textual makes
