@@ -22,6 +22,7 @@ from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
 from hpc_board.harness.measure.crew import Crew
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
+from hpc_board.harness.measure.means import check_rule, traced_means, used_means
 from hpc_board.harness.measure.phases import compiles_in_calls, tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
@@ -36,15 +37,14 @@ from hpc_board.harness.node import (
     node_facts,
     oom_kills,
 )
-from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil, public_seed
+from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
 from hpc_board.harness.processes.child import Child
-from hpc_board.harness.processes.libraries import use_is_known
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.spawn import Zygote
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import Profile, Workers
-from hpc_board.harness.profile.profilers import Unusable, absent, available, kernels_in
+from hpc_board.harness.profile.profilers import Unusable, absent, available
 from hpc_board.harness.profile.sanitize import Sanitize
 from hpc_board.harness.profile.sanitizers import cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
@@ -55,7 +55,7 @@ from hpc_board.model.files import open_regular
 from hpc_board.model.kernels import KERNELS_MAX, Kernel, Used
 from hpc_board.model.limits import Limits
 from hpc_board.model.loops import Loop, Remark
-from hpc_board.model.means import KINDS, kernel_means, library_means, rule_fault
+from hpc_board.model.means import kernel_means
 from hpc_board.model.peaks import CPU_PEAKS, CPU_PEAKS_BYTES_MAX, Peak, cpu_peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import (
@@ -87,9 +87,6 @@ _OF_LOST_GPUS = (Verdict.CRASH, Verdict.EXCEPTION, Verdict.TIMEOUT, Verdict.LOAD
 _JUDGE_SAID_MAX = 4000
 _KILLED = "signal 9"
 _EVALUATIONS_MAX = 3
-_TRACE_SECONDS = 60.0
-_TRACED_CALLS = 2
-"""Number of calls after which kernels are traced: the profiler leaves the first one out, which may compile."""
 _OF_TIME = frozenset(
     {
         Verdict.TIMEOUT,
@@ -435,31 +432,23 @@ class Supervisor:
             self._check_means()
             self._benchmark(judge, None, self._timed_phase(job.phase_seconds["ranked"]), job.limits.workers)
             self._check_means()
-            if all(case.verdict is Verdict.PASS for case in self._cases_by_now()):
+            if self._has_passed():
                 self._judge_hidden(judge)
+            return
         self._check_means()
 
-    def _check_means(self) -> None:
+    def _has_passed(self) -> bool:
+        return all(case.verdict is Verdict.PASS for case in self._cases_by_now())
+
+    def _check_means(self, *, noted: bool = True) -> None:
         """Check that the kernels and libraries that a right submission has used by now keep the task's rule.
 
-        Those that it uses for hidden cases alone are not told.
+        The result has them if they are `noted`; those of hidden cases alone are not shown.
         """
-        if any(case.verdict is not Verdict.PASS for case in self._cases_by_now()):
-            return
-        used = (*self._launched, *library_means(self._processes.libraries))
-        if self._printed is None:
-            self._means = used
-        rule = self._job.means
-        libraries = [name for name in (*rule.require, *rule.forbid) if KINDS[name].library]
-        if libraries and self._job.device == "cpu" and not use_is_known():
-            message = f"this node's kernel has no /proc/PID/pagemap, by which the rule on {libraries[0]} is checked"
-            raise CallFailed(Verdict.INFRA_ERROR, message)
-        if libraries and self._processes.libraries_unread:
-            message = f"its memory has too many parts to check the rule on {libraries[0]}"
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, message)
-        fault = rule_fault(rule, used, traced=bool(self._launched))
-        if fault:
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, fault)
+        if self._has_passed():
+            if noted:
+                self._means = used_means(self._processes, self._launched)
+            check_rule(self._job, self._processes, self._launched)
 
     def _judge_hidden(self, judge: Child) -> None:
         """Judge the hidden cases in new processes, after all others.
@@ -488,6 +477,7 @@ class Supervisor:
             cases = (*job.benchmarks, *job.hidden_benchmarks)
             phase = Phase("benchmark", cases, job.phase_seconds["ranked"], public=len(job.benchmarks))
             self._benchmark(judge, None, phase, job.limits.workers)
+        self._check_means(noted=job.shows_hidden)
 
     def _build(self) -> None:
         from hpc_board.harness.build.builder import build
@@ -512,37 +502,11 @@ class Supervisor:
         worker = self._worker(child, TimeBudget(seconds))
         passed = self._tested(Bench(judge, phase, job.limits, job.rules), worker, secret=job.mode is Mode.RANKED)
         if passed and job.device != "cpu" and (job.means.words() or job.mode is Mode.RANKED):
-            self._trace(judge, child)
+            self._launched = traced_means(job, self._processes, judge, child, self._source())
         self._processes.dismiss(child)
         if job.mode is Mode.TEST and worker.longest_call_ns:
             self._provenance[LONGEST_CALL] = worker.longest_call_ns / 1e9
         return passed
-
-    def _trace(self, judge: Child, child: Child) -> None:
-        """Note the kernels that a call of the last test launches; a rule on kernels needs to know them.
-
-        PyTorch's profiler tells them from within the worker.
-        """
-        job, seconds, home = self._job, _TRACE_SECONDS, self._processes.scratch / WORKER_HOME
-        limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
-        worker = self._worker(child, TimeBudget(seconds), limits)
-        bench = Bench(judge, Phase("test", job.tests, seconds, only=job.only), limits, job.rules)
-        index = bench.phase.indices[-1]
-        try:
-            worker.trace_kernels(home)
-            for _ in range(_TRACED_CALLS):
-                bench.call(worker, index, [public_seed(bench.phase.cases[index])])
-            self._note_kernels(kernels_in(home))
-        except CallFailed as error:
-            fault = error.message
-        else:
-            fault = "" if self._launched else "the profiler of PyTorch saw no kernel of a call"
-        if fault and any(KINDS[name].has_kernels for name in (*job.means.require, *job.means.forbid)):
-            message = f"the task's rule on kernels cannot be checked: {fault}"
-            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
-
-    def _note_kernels(self, kernels: Sequence[Kernel]) -> None:
-        self._launched = kernel_means([each.name for each in kernels], self._source())
 
     def _source(self) -> str:
         """Return the text of the submission."""
@@ -676,7 +640,7 @@ class Supervisor:
             profile.case(index)
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device != "cpu":
-            self._note_kernels(self._kernels)
+            self._launched = kernel_means([each.name for each in self._kernels], self._source())
         if job.device == "cuda":
             profile.note(self._listings(deadline))
         if job.device == "cpu" and job.language is Language.CPP:
@@ -737,9 +701,9 @@ class Supervisor:
             self._processes.isolation = str(self._provenance.get("profiler_isolation", ""))
         evaluation.check()
 
-    def _worker(self, child: Child, allowance: TimeBudget, limits: Limits | None = None) -> Worker:
+    def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)
-        return Worker(child, limits or self._job.limits, allowance, siblings, device=self._job.device)
+        return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
         return Bench(judge, self._timed_phase(seconds), limits or self._job.limits, self._job.rules)

@@ -128,7 +128,8 @@ class Lint:
     """All results of a task's lint, or of one of its submissions; `message` says why it found nothing out, else "".
 
     `verdict` is that of a submission that cannot be called. `cases` are those that were started, `left_out` those that
-    were not. `of_machine`: this machine lacks a requirement, and the task is not to blame.
+    were not. `of_machine`: this machine lacks a requirement, and the task is not to blame. `broken_rule` names the
+    means by which a submission breaks the task's rule.
     """
 
     message: str = ""
@@ -137,12 +138,17 @@ class Lint:
     left_out: tuple[CheckedCase, ...] = ()
     printed: str = ""
     of_machine: bool = False
+    broken_rule: str = ""
 
 
 @dataclass(frozen=True)
 class CheckedSubmission:
-    """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none."""
+    """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none.
+
+    `broken_rule` names its file and the means by which it breaks the task's rule.
+    """
 
     name: str
     lint: Lint
     left_out: str = ""
+    broken_rule: str = ""

@@ -62,20 +62,25 @@ KINDS: Mapping[str, Marks] = {
 }
 """The means by name; `cuda` and `hip` are the other kernels of a submission in CUDA or HIP, or of such code in it."""
 
+GLOBAL = "__global__"
+"""The word before a kernel in CUDA and HIP."""
+
 OTHER = "other"
 """The name of kernels of no known kind."""
 
 _PYTHON_FUNCTION = re.compile(r"^[ \t]*def[ \t]+(\w+)", re.MULTILINE)
+_TRITON_2 = re.compile(r"_0[cde]*(?:[1-9][\dcde]*)?$")
 _COPY = re.compile(r"Mem(?:cpy|set)\b")
 
 
 def kernel_means(names: Iterable[str], source: str) -> tuple[Used, ...]:
     """Return the kinds of the launched kernels with these names, the most frequent first.
 
-    A kernel of Triton has the name of its function in the `source`.
+    A kernel of Triton has the name of its function in the `source`. Triton 2 adds the number of each argument, with
+    letters for its specialization: `add_0d1d2d34c`.
     """
     functions = set(_PYTHON_FUNCTION.findall(source)) if "triton" in source else set()
-    own = "hip" if "hip/hip_runtime" in source else "cuda" if "__global__" in source else OTHER
+    own = own_code(source)
     counts: dict[str, int] = {}
     for name in dict.fromkeys(names):
         if not _COPY.match(name):
@@ -84,13 +89,18 @@ def kernel_means(names: Iterable[str], source: str) -> tuple[Used, ...]:
     return tuple(Used(kind, count) for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
+def own_code(source: str) -> str:
+    """Return the kind of the kernels that a text defines in CUDA or HIP, else `OTHER`."""
+    return "hip" if "hip/hip_runtime" in source else "cuda" if GLOBAL in source else OTHER
+
+
 def _kind_of(name: str, functions: set[str]) -> str:
     """Return the kind of a kernel by the beginning of its name, before which may be a type; "" if it is unknown."""
     plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
     # Arguments of templates have names of other libraries, but for the kernels of CUTLASS's generator.
     base = re.split(r"[(<]", plain, maxsplit=1)[0]
     base = plain if base.startswith("cutlass::Kernel") else base
-    if base in functions:
+    if base in functions or _TRITON_2.sub("", base) in functions:
         return "triton"
     return next((kind for kind, marks in KINDS.items() if marks.kernel and re.search(marks.kernel, base)), "")
 

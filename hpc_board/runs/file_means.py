@@ -1,39 +1,54 @@
 """The means that a file in Python names: its imports, its kernels of Triton, and the libraries that it loads."""
 
 import ast
+import platform
 import re
 from collections.abc import Iterator
 
 from hpc_board.catalog.contract import SIGNATURE_CHARACTERS_MAX, parsed
 from hpc_board.domain.draft import Source
 from hpc_board.errors import InputError
-from hpc_board.model.means import KINDS
+from hpc_board.model.means import GLOBAL, KINDS, own_code
 from hpc_board.model.task import Language, Task
 from hpc_board.model.text import one_line
 
 _JIT = ("jit", "kernel")
 """The decorators of kernels in Triton, Gluon and Helion."""
 
+_IMPORTERS = ("__import__", "import_module")
+
 
 def check_means(source: Source, task: Task, language: Language) -> None:
     """Require that a file does not break its task's rule on means by the names in it.
 
-    A file that Python cannot read passes here: the judge will tell. So does a name that is computed: the judge sees the
-    kernels and libraries themselves.
+    A name that is computed passes here: the judge sees the kernels and libraries themselves.
 
     Raises:
-        InputError: the file names forbidden means, or lacks required ones.
+        InputError: the file names forbidden means, lacks required ones, or cannot be checked: it is too long or is not
+            Python of this version.
     """
     file, hint = one_line(source.file_name), f"`hpc-board task {task.name}` shows the rule on means."
     of_python = [name for name in task.means.require if KINDS[name].modules]
     if language.compiled and of_python:
         raise InputError(f"{file}: {task.name} requires {of_python[0]}, which needs Python.", hint=hint)
-    if language.compiled or len(source.text) > SIGNATURE_CHARACTERS_MAX:
+    if language.compiled:
         return
+    if len(source.text) > SIGNATURE_CHARACTERS_MAX:
+        raise InputError(
+            f"{file} has {len(source.text):,} characters, more than the {SIGNATURE_CHARACTERS_MAX:,} in which the rule "
+            f"on means of {task.name} can be checked.",
+            hint=hint,
+        )
     try:
         tree = parsed(source.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        place = f"{file}, line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else file
+        problem = one_line(getattr(error, "msg", "") or str(error) or type(error).__name__)
+        raise InputError(
+            f"{place}: not Python {platform.python_version()}, so the rule on means of {task.name} cannot be checked: "
+            f"{problem}.",
+            hint=f"Correct the line, or write it for this version; {hint}",
+        ) from error
     found = list(_named(tree))
     for line, name, words in found:
         if name in task.means.forbid:
@@ -49,21 +64,30 @@ def check_means(source: Source, task: Task, language: Language) -> None:
 
 def _named(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     """Yield the line of each known means in a file, its name, and words about its place."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             modules = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            for module in modules:
-                top = module.partition(".")[0]
-                yield from (
-                    (node.lineno, name, f"imports {top}") for name, kind in KINDS.items() if top in kind.modules
-                )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from ((node.lineno, *each) for module in modules for each in _imported(module))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield from ((node.lineno, name, f'names "{one_line(node.value, 80)}"') for name in _libraries(node.value))
-        elif isinstance(node, ast.Call) and _name_of(node.func) == "find_library":
-            for each in node.args:
-                value = each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else ""
-                words = f'loads "{one_line(value, 80)}"'
-                yield from ((node.lineno, name, words) for name in _libraries(f"-l{value}"))
+            if GLOBAL in node.value:
+                yield node.lineno, own_code(node.value), f"has code with {GLOBAL}"
+        elif isinstance(node, ast.Call):
+            arguments = [*node.args, *(each.value for each in node.keywords)]
+            texts = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if _name_of(node.func) in _IMPORTERS:
+                yield from ((node.lineno, *each) for text in texts for each in _imported(text))
+            elif _name_of(node.func) == "find_library":
+                for text in texts:
+                    words = f'loads "{one_line(text, 80)}"'
+                    yield from ((node.lineno, name, words) for name in _libraries(f"-l{text}"))
+
+
+def _imported(module: str) -> Iterator[tuple[str, str]]:
+    """Yield the means that a module of Python belongs to, and words about its import."""
+    top = module.partition(".")[0]
+    yield from ((name, f"imports {top}") for name, kind in KINDS.items() if top in kind.modules)
 
 
 def _libraries(text: str) -> Iterator[str]:

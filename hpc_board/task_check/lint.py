@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -27,8 +28,9 @@ from hpc_board.model.lint import (
 )
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, Task, Template, language_of
-from hpc_board.model.text import printable
+from hpc_board.model.text import one_line, printable
 from hpc_board.runs.drafts import check_support
+from hpc_board.runs.file_means import check_means
 from hpc_board.task_check.local_job import LocalJob, local_gpu, local_job
 
 Say = Callable[[str], object]
@@ -202,11 +204,16 @@ def _checked_submissions(task: Task, bounds: Bounds, deadline: float, say: Say) 
     for name, source, template in _submissions(task):
         left = math.floor(deadline - time.monotonic())
         if not runs_template(gpu, template):
-            yield CheckedSubmission(name, Lint(), f"{template} does not run on this machine's {gpu.name}")
+            found = CheckedSubmission(name, Lint(), f"{template} does not run on this machine's {gpu.name}")
         elif left <= 0:
-            yield CheckedSubmission(name, Lint(), "the time limit was reached")
+            found = CheckedSubmission(name, Lint(), "the time limit was reached")
         else:
-            yield _checked_submission(name, source, task, bounds, gpu, left, say)
+            found = _checked_submission(name, source, task, bounds, gpu, left, say)
+        try:
+            check_means(source, task, template.language)
+        except InputError as error:
+            found = replace(found, broken_rule=error.message)
+        yield found
 
 
 def _submissions(task: Task) -> Iterator[tuple[str, Source, Template]]:
@@ -225,7 +232,8 @@ def _checked_submission(
         lint = _outcome(job, "try", task, bounds, seconds, lambda step: say(f"{name}: {step}"))
     if lint.of_machine:
         return CheckedSubmission(name, Lint(), printable(lint.message).partition("\n")[0])
-    return CheckedSubmission(name, lint)
+    broken_rule = f"{source.file_name}: {printable(lint.broken_rule)}" if lint.broken_rule else ""
+    return CheckedSubmission(name, lint, broken_rule=broken_rule)
 
 
 def findings_of_submissions(submissions: Sequence[CheckedSubmission]) -> Iterator[Diagnostic]:
@@ -255,6 +263,9 @@ def findings_of_submissions(submissions: Sequence[CheckedSubmission]) -> Iterato
             )
             hint = "Leave room in the tolerance: other GPUs, libraries and seeds differ more."
             yield Diagnostic(Severity.WARNING, "narrow_margin", message, hint)
+        if each.broken_rule:
+            hint = "Change the file, or hpc_board.means in task.yml: no submission like it could be ranked."
+            yield _error("breaks_means", f"{each.name}: {one_line(each.broken_rule)}", hint)
 
 
 def _has_room(submissions: Sequence[CheckedSubmission]) -> bool:

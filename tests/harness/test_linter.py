@@ -27,7 +27,7 @@ from hpc_board.harness.lint.prober import (
     with_wrong_end,
 )
 from hpc_board.model.lint import INPUTS_ULP, MARGIN_MAX, PROBES, SECRET_SEEDS
-from hpc_board.model.task import Language, Milestone, Mode, Task
+from hpc_board.model.task import Language, MeansRule, Milestone, Mode, Task
 from hpc_board.runs import job_folder
 from hpc_board.task_check.lint import Bounds, Checked, check
 from tests.conftest import skip_without
@@ -382,6 +382,22 @@ def test_a_template_that_is_no_submission_yet_is_a_warning(template: str, words:
     found = tried(template)
     assert found.passed
     assert words in said(found, "submission_fails")
+
+
+def test_the_files_of_a_task_that_break_its_own_rule_on_means_are_errors() -> None:
+    skip_without("numpy")
+    added = "def custom_kernel(data):\n    return data[0] + data[1]\n"
+    multiplied = "import numpy as np\none = np.ones((9, 9)) @ np.ones((9, 9)) / 9\n" + added
+    found = checked(
+        ARRAYS,
+        templates={"Python": added, "Triton": "import numba\n" + added},
+        milestones=(Milestone("fast", "fast.py", multiplied),),
+        means=MeansRule(forbid=("numba", "openblas")),
+    )
+    assert [(each.message, each.severity) for each in found.findings if each.subject == "breaks_means"] == [
+        ("template Triton: submission.py, line 1 imports numba, but double forbids numba.", Severity.ERROR),
+        ("milestone fast: fast.py: the task forbids openblas: its processes used the library", Severity.ERROR),
+    ]
 
 
 def test_a_template_for_a_gpu_is_left_out_on_a_cpu() -> None:

@@ -1,5 +1,9 @@
 """A task's rule on means: proved by the pages of code that ran, and by the kernels that a call launched."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +15,9 @@ from hpc_board.model.kernels import Used
 from hpc_board.model.means import KINDS, kernel_means, library_means, means_text, rule_fault
 from hpc_board.model.result import HIDDEN_MESSAGE, Result, Verdict
 from hpc_board.model.task import MeansRule, Mode
+from hpc_board.runs import job_folder
 from tests.harness.compiling import BODY, compiled, kernel, needs_gcc
-from tests.harness.evaluations import ARRAYS, Evaluation, a_task, evaluate
+from tests.harness.evaluations import ARRAYS, Evaluation, a_task, evaluate, make_job_folder
 from tests.harness.harness_file import Edit, edited
 from tests.harness.simulated_gpu import simulating
 from tests.harness.test_windows import REFERENCE as TENSORS
@@ -57,7 +62,7 @@ def test_a_required_library_has_to_be_used(tmp_path: Path) -> None:
     assert kept.verdict is Verdict.PASS, kept.message
 
 
-def test_a_node_that_tells_no_libraries_blames_no_submission(tmp_path: Path) -> None:
+def test_a_node_that_cannot_report_libraries_blames_no_submission(tmp_path: Path) -> None:
     harness = edited((Edit("processes/libraries.py", 'Path("/proc/self/pagemap")', 'Path("/proc/self/nothing")'),))
     task = a_task(ARRAYS, means=MeansRule(require=("openblas",)))
 
@@ -78,10 +83,18 @@ def custom_kernel(data):
             time.sleep(9)
     return data + data
 """
-    done = judged(tmp_path, forking, means=MeansRule(forbid=("openblas",))).result
+    importing = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import numpy; print(flush=True); input()"], stdin=-1, stdout=-1)
+child.stdout.read(1)
+def custom_kernel(data):
+    return data + data
+"""
+    for name, submission in (("forking", forking), ("importing", importing)):
+        done = judged(tmp_path / name, submission, means=MeansRule(forbid=("openblas",))).result
 
-    assert done.verdict is Verdict.PROTOCOL_VIOLATION
-    assert "openblas" in done.message
+        assert done.verdict is Verdict.PROTOCOL_VIOLATION, name
+        assert "openblas" in done.message
 
 
 def test_a_fork_and_the_same_library_in_an_ended_process_are_no_use(tmp_path: Path) -> None:
@@ -143,7 +156,7 @@ def test_a_compiled_submission_uses_a_library_by_running_its_code(tmp_path: Path
     assert (running.verdict, running.means) == (Verdict.PASS, (Used("openblas"),)), running.message
 
 
-def test_the_means_of_hidden_cases_are_not_told(tmp_path: Path) -> None:
+def test_the_result_has_no_means_of_hidden_cases(tmp_path: Path) -> None:
     secretive = PRODUCT.replace("    return ", "    return data + data if len(data) != 77 else ")
     case = ({"size": 77, "seed": 1},)
 
@@ -157,6 +170,9 @@ def test_the_means_of_hidden_cases_are_not_told(tmp_path: Path) -> None:
 
 NAMES = {
     "add_kernel": "triton",
+    "add_kernel_0d1d2de3c4": "triton",
+    "add_kernel_0": "triton",
+    "add_kernel_1d": "cuda",
     "triton_poi_fused_add_0": "triton",
     "ampere_sgemm_128x64_nn": "cublas",
     "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_stage4_warpsize2x2x1_tensor16x8x16_kernel": "cublas",
@@ -196,8 +212,8 @@ def test_means_are_counted_in_words() -> None:
 ON_GPU = "import torch\ndef custom_kernel(data):\n    return data[0] * 2\n"
 
 
-def traced(folder: Path, simulated: str, names: list[str], rule: MeansRule) -> Result:
-    """The result of a kernel on a simulated GPU, whose profiler tells of kernels with these names."""
+def tracing(simulated: str, names: list[str]) -> bytes:
+    """The harness file for a simulated GPU whose profiler reports kernels with these names."""
     edits = (
         Edit(
             "profile/profilers.py",
@@ -208,8 +224,13 @@ def traced(folder: Path, simulated: str, names: list[str], rule: MeansRule) -> R
             "profile/profilers.py", "json.dumps(_kernels(rows, gpu=gpu))", f"json.dumps({[[x, 1, 9.0] for x in names]})"
         ),
     )
+    return simulating(simulated, edits=edits)
+
+
+def traced(folder: Path, simulated: str, names: list[str], rule: MeansRule) -> Result:
+    """The result of a kernel on a simulated GPU, whose profiler reports kernels with these names."""
     task = a_task(TENSORS, means=rule, benchmarks=({"size": 100, "seed": 5},))
-    return evaluate(folder, ON_GPU, task, Mode.TEST, Device.CUDA, harness=simulating(simulated, edits=edits)).result
+    return evaluate(folder, ON_GPU, task, Mode.TEST, Device.CUDA, harness=tracing(simulated, names)).result
 
 
 @pytest.mark.torch
@@ -226,6 +247,22 @@ def test_kernels_that_a_call_launches_prove_a_rule(tmp_path: Path, simulated: st
     assert broken.message.startswith("the task forbids cublas: a call launched 1 of its kernels")
     assert unseen.verdict is Verdict.INFRA_ERROR
     assert unseen.message.endswith("rule on kernels cannot be checked: the profiler of PyTorch saw no kernel of a call")
+
+
+@pytest.mark.torch
+def test_task_check_traces_the_kernels_of_a_template(tmp_path: Path, simulated: str) -> None:
+    task = a_task(TENSORS, means=MeansRule(forbid=("cublas",)), tests=({"size": 3, "seed": 1},), benchmarks=())
+    harness = tracing(simulated, ["ampere_sgemm_128x64_nn"])
+    folder = make_job_folder(tmp_path, ON_GPU, task, Mode.TEST, Device.CUDA, harness=harness)
+    command = [sys.executable, "-I", "-B", job_folder.HARNESS, "try", job_folder.FACTS, "9", "60"]
+
+    subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+
+    found = json.loads((folder / "lint.json").read_text())
+    assert (found["message"], found["broken_rule"]) == (
+        "",
+        "the task forbids cublas: a call launched 1 of its kernels",
+    )
 
 
 def test_a_kind_of_kernels_is_required_only_where_kernels_are_known() -> None:

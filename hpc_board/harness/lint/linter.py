@@ -20,6 +20,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.means import check_rule, traced_means
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import (
     CallFailed,
@@ -34,6 +35,7 @@ from hpc_board.harness.processes.signals import Interrupted, Interruption
 from hpc_board.harness.progress import Progress
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, Kept, Made, OfJudge, Taken
+from hpc_board.model.kernels import Used
 from hpc_board.model.lint import (
     INPUTS_ULP,
     MARGIN_MAX,
@@ -105,6 +107,7 @@ class _Linter:
             "benchmark": (*job.benchmarks, *job.hidden_benchmarks),
         }
         self._fixed: int | None = None
+        self._results: list[CheckedCase] = []
         self._judge: Child
         self._prober: Child | None = None
 
@@ -112,9 +115,9 @@ class _Linter:
         """Return the judge's verdicts on up to `cases_max` cases, as many tests as benchmarks."""
         planned = [(phase, *each) for phase, all_cases in self._cases.items() for each in enumerate(all_cases)]
         chosen = sorted(planned, key=lambda each: each[1])[:cases_max]
-        cases: list[CheckedCase] = []
+        cases = self._results
         left_out: list[CheckedCase] = []
-        message, verdict, of_machine = "", "", False
+        message, verdict, of_machine, broken_rule = "", "", False, ""
         try:
             self._progress.say("start", None, None, "loading")
             self._start()
@@ -129,13 +132,18 @@ class _Linter:
                 else:
                     self._progress.say(phase, len(cases) + 1, len(chosen), f"{checked.name} ({checked.spec})")
                     cases.append(self._checked(checked, case))
+            broken_rule = self._broken_rule()
         except CallFailed as error:
             message, verdict, of_machine = error.message, str(error.verdict), error.verdict in _OF_MACHINE
         except OSError as error:
             message, of_machine = f"the harness failed on this machine: {error}", True
         self._processes.close()
         printed = self._processes.judge_said.log().text[-_MESSAGE_MAX:]
-        return Lint(message, verdict, tuple(cases), tuple(left_out), printed, of_machine)
+        return Lint(message, verdict, tuple(cases), tuple(left_out), printed, of_machine, broken_rule)
+
+    def _broken_rule(self) -> str:
+        """Return the fault of a submission that passes all cases by means against the task's rule; "" without."""
+        return ""
 
     def _start(self) -> None:
         processes = self._processes
@@ -296,10 +304,10 @@ class _Trial(_Linter):
         super()._start()
         if self._job.language.compiled:
             self._build()
-        child = self._processes.loaded_worker()
-        siblings = partial(self._processes.siblings, child)
+        self._child = self._processes.loaded_worker()
+        siblings = partial(self._processes.siblings, self._child)
         # A call that has begun may end: the limits of a call bound it.
-        self._worker = Worker(child, self._job.limits, TimeBudget(math.inf), siblings, device=self._job.device)
+        self._worker = Worker(self._child, self._job.limits, TimeBudget(math.inf), siblings, device=self._job.device)
         self._benches = {
             name: Bench(self._judge, Phase(name, each, math.inf), self._job.limits, self._job.rules)
             for name, each in self._cases.items()
@@ -314,6 +322,24 @@ class _Trial(_Linter):
             self._processes.library = build(self._job, self._folder, self._processes).library
         except BuildFailed as error:
             raise CallFailed(error.verdict, f"{error.message}\n{error.log.text}") from None
+
+    def _broken_rule(self) -> str:
+        job, processes = self._job, self._processes
+        answers = [probed for case in self._results for probed in case.probed]
+        if not job.means.words() or not answers or any(each.verdict != Verdict.PASS for each in answers):
+            return ""
+        launched = tuple[Used, ...]()
+        if job.device != "cpu" and job.tests:
+            source = (self._folder / "submission" / job.submission).read_text("utf-8", "replace")
+            launched = traced_means(job, processes, self._judge, self._child, source)
+        processes.dismiss(self._child)
+        try:
+            check_rule(job, processes, launched)
+        except CallFailed as error:
+            if error.verdict in _OF_MACHINE:
+                raise
+            return error.message
+        return ""
 
     def _steps(self, checked: CheckedCase, case: _Case) -> Iterator[CheckedCase]:
         """Yield the results so far, after each seed."""

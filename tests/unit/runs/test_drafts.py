@@ -1,6 +1,7 @@
 """Intake: a file, its header and the options become a checked draft, or an error that says what to do."""
 
 import os
+import platform
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
@@ -427,6 +428,7 @@ def test_any_input_is_a_draft_or_an_error_that_is_safe_to_print(
         assert found.gpus
 
 
+VERSION = platform.python_version()
 TRITON = "import triton\n\n@triton.autotune([])\n@triton.jit\ndef k():\n    pass\n"
 
 
@@ -434,7 +436,29 @@ TRITON = "import triton\n\n@triton.autotune([])\n@triton.jit\ndef k():\n    pass
     ("file_name", "text", "message"),
     [
         ("k.py", TRITON, ""),
-        ("k.py", "def k(:", ""),
+        (
+            "k.py",
+            "import triton\ndef k(:",
+            f"k.py, line 2: not Python {VERSION}, so the rule on means of add_py cannot be checked: invalid syntax.",
+        ),
+        pytest.param(
+            "k.py",
+            TRITON + "#" * 100_000,
+            "k.py has 100,066 characters, more than the 100,000 in which the rule on means of add_py can be checked.",
+            id="too long",
+        ),
+        ("k.py", TRITON + "x = __import__('cupy.cuda')\n", "k.py, line 7 imports cupy, but add_py forbids cupy."),
+        (
+            "k.py",
+            TRITON + "x = importlib.import_module(name='cupy')\n",
+            "k.py, line 7 imports cupy, but add_py forbids cupy.",
+        ),
+        (
+            "k.py",
+            TRITON + "k = load_inline(cuda_sources=['__global__ void k() {}'])\n",
+            "k.py, line 7 has code with __global__, but add_py forbids cuda.",
+        ),
+        ("k.py", TRITON + '"No __global__ here."\n', ""),
         ("k.py", "pass\n", "k.py does not import triton, which add_py requires."),
         ("k.cu", "void k() {}\n", "k.cu: add_py requires triton, which needs Python."),
         ("k.py", "import triton\n", "k.py has no function with the decorator @triton.jit, but add_py requires triton."),
@@ -454,7 +478,7 @@ TRITON = "import triton\n\n@triton.autotune([])\n@triton.jit\ndef k():\n    pass
     ],
 )
 def test_a_file_that_breaks_the_rule_on_means_by_its_text_is_refused(file_name: str, text: str, message: str) -> None:
-    rule = MeansRule(require=("triton",), forbid=("cublas", "cupy"))
+    rule = MeansRule(require=("triton",), forbid=("cublas", "cuda", "cupy"))
     task = replace(ADD, languages=(Language.PY, Language.CU), means=rule)
 
     def sent() -> Draft:
@@ -466,4 +490,4 @@ def test_a_file_that_breaks_the_rule_on_means_by_its_text_is_refused(file_name: 
     with pytest.raises(InputError) as caught:
         sent()
     assert caught.value.message == message
-    assert caught.value.hint == "`hpc-board task add_py` shows the rule on means."
+    assert caught.value.hint.endswith("`hpc-board task add_py` shows the rule on means.")
