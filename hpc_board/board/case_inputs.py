@@ -12,7 +12,7 @@ from hpc_board.domain.run import WholeRun
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.files import shown_path, user_errors
 from hpc_board.model.gpu import Device
-from hpc_board.model.inputs import INPUTS, INPUTS_TOLD, INPUTS_TOLD_BYTES_MAX
+from hpc_board.model.inputs import INPUTS, INPUTS_FAULT, INPUTS_FAULT_BYTES_MAX
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import PUBLIC_PASSED
 from hpc_board.model.task import ISOLATED, Task, case_text
@@ -42,10 +42,10 @@ def write_case_inputs(board: "Board", number: int, case: int, path: Path, *, pyt
     limits = Limits.of_task(task.limits, gpu.device)
     seconds = limits.load_seconds + 2 * limits.judge_seconds + _END_SECONDS
     with local_job(task, gpu) as job:
-        told = job.outcome(
-            "inputs", str(case - 1), timeout_seconds=seconds, file=INPUTS_TOLD, bytes_max=INPUTS_TOLD_BYTES_MAX
+        written = job.outcome(
+            "inputs", str(case - 1), timeout_seconds=seconds, file=INPUTS_FAULT, bytes_max=INPUTS_FAULT_BYTES_MAX
         )
-        if fault := msgspec.json.decode(told, type=dict[str, str])["fault"]:
+        if fault := msgspec.json.decode(written, type=dict[str, str])["fault"]:
             raise BoardError(f"the inputs of test {case} were not made: {printable(fault)}", hint=_hint(gpu.device))
         with user_errors(path), (job.folder / INPUTS).open("rb") as made, path.open("xb") as file:
             shutil.copyfileobj(made, file)

@@ -1,5 +1,5 @@
 """The files of a case's inputs in the job folder: the inputs, and the reason if there are none."""
 
 INPUTS = "inputs.safetensors"
-INPUTS_TOLD = "inputs.json"
-INPUTS_TOLD_BYTES_MAX = 2**20
+INPUTS_FAULT = "inputs.json"
+INPUTS_FAULT_BYTES_MAX = 2**20

@@ -32,7 +32,7 @@ from hpc_board.transport import CommandMissing, CommandTimeout
 from hpc_board.transport.this_host import ThisHost
 
 _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
-_TOLD_MAX = 2000
+_STDERR_MAX = 2000
 _PROGRESS_BYTES_MAX = 2**20
 _LOOK_SECONDS = 0.2
 
@@ -80,8 +80,8 @@ class LocalJob(msgspec.Struct, frozen=True):
         except OSError:
             data = b""
         if done.returncode != 0 or not data or len(data) > bytes_max:
-            told = done.stderr[-_TOLD_MAX:].strip()
-            raise BoardError(f"the harness left no result (exit status {done.returncode}):\n{told}", hint=self._hint)
+            stderr = done.stderr[-_STDERR_MAX:].strip()
+            raise BoardError(f"the harness left no result (exit status {done.returncode}):\n{stderr}", hint=self._hint)
         return data
 
     @contextmanager
@@ -97,13 +97,13 @@ class LocalJob(msgspec.Struct, frozen=True):
             thread.join()
 
     def _follow(self, say: Callable[[str], object], ended: threading.Event) -> None:
-        folders, told, last = job_folder.Folders(self.scratch), 0, False
+        folders, steps, last = job_folder.Folders(self.scratch), 0, False
         while not last:
             last = ended.wait(_LOOK_SECONDS)
             with suppress(FileNotFoundError):
                 lines = folders.read(self.run, job_folder.PROGRESS, _PROGRESS_BYTES_MAX).splitlines(keepends=True)
-                for line in (line for line in lines[told:] if line.endswith(b"\n")):
-                    told += 1
+                for line in (line for line in lines[steps:] if line.endswith(b"\n")):
+                    steps += 1
                     step = json.loads(line)
                     say(one_line(step["message"]) + (f", {step['case']} of {step['of']}" if step["case"] else ""))
 

@@ -19,7 +19,7 @@ from hpc_board.harness.processes.calls import CallFailed, judge_answer, public_s
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.payload import NESTS, Node, leaves_of
 from hpc_board.harness.wire.replies import Filled, Generated
-from hpc_board.model.inputs import INPUTS, INPUTS_TOLD
+from hpc_board.model.inputs import INPUTS, INPUTS_FAULT
 from hpc_board.model.task import CaseValue, case_text
 
 _TYPES = {
@@ -52,14 +52,14 @@ def write_inputs(path: Path, harness: Path, index: int) -> int:
     """Write the inputs of a test case beside the job file at `path`, and the reason if there are none."""
     sandbox.guard_supervisor()
     os.umask(0o077)
-    job, folder, told = facts(path), path.resolve().parent, ""
+    job, folder, fault = facts(path), path.resolve().parent, ""
     with processes_for(job, folder, harness) as processes, (folder / "payload").open("w+b") as raw:
         try:
             _generate(processes, job.tests[index], job.limits.judge_seconds, raw)
             _write(raw, folder / INPUTS, case_text(job.tests[index]))
         except (CallFailed, _Unwritable, OSError) as error:
-            told = error.message if isinstance(error, CallFailed) else str(error)
-    (folder / INPUTS_TOLD).write_text(json.dumps({"fault": told}), encoding="utf-8")
+            fault = error.message if isinstance(error, CallFailed) else str(error)
+    (folder / INPUTS_FAULT).write_text(json.dumps({"fault": fault}), encoding="utf-8")
     return 0
 
 

@@ -212,10 +212,10 @@ def moved(leaf: Any, kinds: tuple[str, ...] = ("float32", "float64")) -> Any:
 
 def is_selection(answer: Any, inputs: Any) -> bool:
     """Return whether all numbers of an answer are whole, zero, or up to the sign some of the inputs': by a sample."""
-    given: list[Any] = []
-    of_data(inputs, given.append)
-    numbers = {0, *(abs(each) for each in given if not _is_array(each))}
-    arrays = [each for each in given if _is_array(each)]
+    inputs_leaves: list[Any] = []
+    of_data(inputs, inputs_leaves.append)
+    numbers = {0, *(abs(each) for each in inputs_leaves if not _is_array(each))}
+    arrays = [each for each in inputs_leaves if _is_array(each)]
     leaves: list[Any] = []
     mapped(answer, leaves.append)
     return all(
@@ -227,13 +227,13 @@ def _is_whole(leaf: Any) -> bool:
     return _kind(leaf).startswith(("bool", "int", "uint"))
 
 
-def _is_among(leaf: Any, given: list[Any]) -> bool:
+def _is_among(leaf: Any, arrays: list[Any]) -> bool:
     library = _library(leaf)
     flat = leaf.reshape(-1)
     sample = library.unique(_sizes(flat[:: max(1, math.prod(leaf.shape) // _SAMPLE_MAX)]))
     sample = sample[sample > 0]
     found = library.zeros_like(sample)
-    for other in given:
+    for other in arrays:
         if math.prod(sample.shape) and other.dtype == leaf.dtype:
             sizes = _sizes(other.reshape(-1))
             at = library.searchsorted(sample, sizes).clip(0, math.prod(sample.shape) - 1)
