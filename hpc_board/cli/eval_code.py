@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import click
 
+from hpc_board.catalog.contract import parsed
 from hpc_board.cli.options import Open, command, task_names
 from hpc_board.cli.output import print_blocks, print_file, print_json, remark
 from hpc_board.domain.catalog import require_texts
@@ -139,7 +140,7 @@ def _judge_blocks(files: Mapping[str, str], language: str | None) -> list[Block]
 def _about(text: str) -> str:
     """Return the first paragraph of a Python module's docstring."""
     try:
-        described = ast.get_docstring(ast.parse(text)) or ""
+        described = ast.get_docstring(parsed(text)) or ""
     except SyntaxError:
         return ""  # a header for compilers
     return described.split("\n\n", maxsplit=1)[0].replace("\n", " ")
