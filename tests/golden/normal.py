@@ -31,7 +31,7 @@ def normal(text: str, folder: Path) -> str:
         text = text.replace(path, word)
     text = _MOMENT.sub(_recent(datetime.now(UTC)), text)
     text = _STAMP.sub("<now>", text)
-    text = _TOKEN.sub(_numbered("hb-{:016d}"), text)
+    text = _TOKEN.sub(numbered("hb-{:016d}"), text)
     text = _SECRET.sub(r'\1secret"', text)
     return _AGO.sub("0 s ago", text)
 
@@ -50,7 +50,7 @@ def _recent(now: datetime) -> Callable[[re.Match[str]], str]:
     return word
 
 
-def _numbered(form: str) -> Callable[[re.Match[str]], str]:
+def numbered(form: str) -> Callable[[re.Match[str]], str]:
     """Return a replacement for each distinct text by its number, in the order of appearance."""
     known: dict[str, str] = {}
     return lambda match: known.setdefault(match[0], form.format(len(known) + 1))
