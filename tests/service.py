@@ -90,6 +90,8 @@ class Services:
         self._folder = tempfile.TemporaryDirectory(prefix="hb-")
         self._of: object = None
         self._boards: list[RemoteBoard] = []
+        self.lines: list[str] = []
+        """The lines of the log of the service in this process, of all its starts."""
 
     def board(self) -> RemoteBoard:
         """Return the board behind the service, whose connections end with it."""
@@ -108,7 +110,7 @@ class Services:
                 self._stack.enter_context(serve_process(self._settings, path, {**usual, **environ}))
             else:
                 state = {"XDG_STATE_HOME": str(self._settings.parent / "state")}
-                self._stack.enter_context(serving(load(self._settings, state), path))
+                self._stack.enter_context(serving(load(self._settings, state), path, lines=self.lines))
         return path
 
     def close(self) -> None:

@@ -105,6 +105,10 @@ class Served:
         self._patch.setattr(server, "peer_name", lambda _: user)
         return self._services[settings].board()
 
+    def log(self) -> str:
+        """Return the lines of the logs of the services."""
+        return "".join(line for each in self._services.values() for line in each.lines)
+
     def close(self) -> None:
         """End the services."""
         for each in self._services.values():

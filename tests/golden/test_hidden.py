@@ -1,4 +1,4 @@
-"""Hidden cases of tasks, looked for in each command's output, a service's answers, its pages, tools and screens."""
+"""Hidden cases of tasks, looked for in each command's output, answers, logs, notices, pages, tools and screens."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +9,12 @@ import pytest
 
 from hpc_board.agents.tools import called
 from hpc_board.board import Board
+from hpc_board.domain.export import TABLES
 from hpc_board.service import answers
 from tests.golden import board as golden_board_module
 from tests.golden import test_exports, test_json, test_text
-from tests.golden.board import GoldenBoard, golden_board
-from tests.golden.internals import Served
+from tests.golden.board import BEGAN, GoldenBoard, golden_board
+from tests.golden.internals import Sent, Served
 from tests.golden.tasks import lay_out
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.unit.service.test_page import ask
@@ -51,8 +52,10 @@ def every_command(*, served: bool) -> Iterator[tuple[str, str, str, int | None]]
     for text in test_text.CASES:
         if not (served and text.files_alone):
             yield from ((text.user, argv, text.settings, text.width) for argv in text.argvs)
-    for export in test_exports.CASES.values():
+    for export in (*test_exports.CASES.values(), "traces", *(f"jsonl --with-output --what {each}" for each in TABLES)):
         yield "dean", f"admin export --format {export}", "hpc-board.yaml", None
+    for language in ("py", "cu"):
+        yield "ada", f"template scan --language {language}", "hpc-board.yaml", None
 
 
 def _leaks(texts: Iterable[str]) -> list[str]:
@@ -85,6 +88,19 @@ async def _screens(board: Board) -> list[str]:
     return texts
 
 
+def test_no_notice_tells_a_hidden_case(hiding_board: GoldenBoard, tmp_path: Path) -> None:
+    board = hiding_board.copy(tmp_path / "board")
+    settings, told = board.folder / "hpc-board.yaml", tmp_path / "told"
+    settings.write_text(f"{settings.read_text()}notify: {{command: [sh, -c, 'cat >> {told}'], on: [records]}}\n")
+    record = golden_board_module._moved(golden_board_module._scanned("H100", (9_000,) * 3), BEGAN, "hb-record")
+    assert board.run("dean", "poll").exit_code == 0
+    board.commands.record("dean", [Sent("cyd", "scan", "ranked", [record], code="# record\n", at=BEGAN)])
+    assert board.run("dean", "poll").exit_code == 0
+
+    assert "cyd took first place on scan, H100" in told.read_text()
+    assert _leaks([told.read_text()]) == []
+
+
 async def test_no_page_no_tool_and_no_screen_tells_even_an_admin_a_hidden_case(
     hiding_board: GoldenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,12 +118,18 @@ async def test_no_page_no_tool_and_no_screen_tells_even_an_admin_a_hidden_case(
         run, best = board.runs["best"], board.runs["first"]
         calls: list[tuple[str, dict[str, Any]]] = [("task", {"name": "scan"}), ("tasks", {}), ("report", {"run": run})]
         calls += [("standings", {"task": "scan", "gpu": "H100"}), ("compare", {"run": run, "other": best})]
+        calls += [
+            ("history", {"task": "scan"}),
+            ("profile", {"run": board.runs["profiled"]}),
+            ("wait", {"runs": [run]}),
+        ]
         texts += [called(reached, tool, arguments).text for tool, arguments in calls]
         screens = await _screens(reached)
         assert any("Hidden cases" in text for text in screens)
     finally:
         service.close()
-    assert _leaks([*texts, *screens, *sent]) == []
+    assert '"event"' in service.log()
+    assert _leaks([*texts, *screens, *sent, service.log()]) == []
 
 
 @pytest.mark.parametrize("served", [False, True], ids=["files", "service"])
