@@ -254,6 +254,19 @@ def test_the_helpers_say_how_many_elements_are_wrong_and_which_come_first(helper
     assert helpers["verbose_allclose"]([0.0], expected) == (False, ["expected a torch.Tensor, got list"])
 
 
+@pytest.mark.torch
+def test_each_element_has_its_own_tolerance_and_the_type_of_the_answer(helpers: dict[str, Any]) -> None:
+    import torch
+
+    expected = torch.tensor([1.0, 100.0], dtype=torch.float64)
+    tolerance = torch.tensor([0.01, 1.0], dtype=torch.float64)
+    assert helpers["close"](torch.tensor([1.005, 100.9]), expected, tolerance) == (True, "")
+    for wrong in (torch.tensor([1.05, 100.0]), torch.tensor([1.0, float("nan")]), torch.tensor([1.0])):
+        assert not helpers["close"](wrong, expected, tolerance)[0]
+    assert "float64" in helpers["close"](expected, expected, tolerance)[1]
+    assert helpers["close"](expected, expected, tolerance, torch.float64) == (True, "")
+
+
 # Test
 
 
