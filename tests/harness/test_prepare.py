@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
+from tests.harness.compiling import kernel, needs_gcc
 from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate
 
 SCALED = """
@@ -138,3 +139,103 @@ def test_inputs_without_the_named_parts_are_an_error_of_the_task(tmp_path: Path)
 
     assert done.result.verdict is Verdict.TASK_ERROR
     assert "hpc_board.prepare names 7, but the inputs have the parts [0, 1, 2]" in done.result.message
+
+
+ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    generator = np.random.default_rng(seed)
+    return {
+        "x": generator.random(size),
+        "weights": generator.random(3),
+        "scale": float(generator.random()),
+        "number": int(generator.integers(10**9)),
+        "count": size,
+    }
+
+def ref_kernel(data):
+    return data["x"] * data["weights"].sum() * data["scale"] + data["number"]
+
+def check_implementation(data, output):
+    return bool(np.allclose(output, ref_kernel(data), rtol=1e-12, atol=0)), "the answer is wrong"
+"""
+
+IN_CPP = kernel(
+    """
+    const State &state = *static_cast<State *>(ctx->state);
+    if (n_in != 1 || n_params != 1 || params[0] != in[0].shape[0] || ctx->n_reals != 0) return 1;
+    for (int64_t i = 0; i < params[0]; ++i)
+        ((double *)out[0].data)[i] =
+            ((double *)in[0].data)[i] * (state.weights[0] + state.rest) * state.scale + state.number;
+    return 0;
+    """,
+    """
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+struct State { const double *weights; double rest, scale; int64_t number; };
+int hpc_prepare(const hpc_tensor *fixed, int n_fixed, const int64_t *params, int n_params, const hpc_context *ctx,
+                void **state) {
+    if (n_fixed != 1 || fixed[0].shape[0] != 3 || n_params != 1 || ctx->n_reals != 1 || ctx->state) return 7;
+    const double *weights = (const double *)fixed[0].data;
+    std::printf("%s of %d, %ld\\n", *state ? "next" : "first", getpid(), (long)params[0]);
+    delete static_cast<State *>(*state);
+    *state = new State{weights, weights[1] + weights[2], ctx->reals[0], params[0]};
+    return 0;
+}
+""",
+)
+
+
+def in_cpp(folder: Path, submission: str, mode: Mode = Mode.TEST, **limits: float) -> Evaluation:
+    limits = {**QUICK, **limits}
+    task = a_task(ARRAYS, prepare=("weights", "scale", "number"), languages=(Language.CPP,), limits=limits)
+    return evaluate(folder, submission, task, mode, file_name="k.cpp")
+
+
+@needs_gcc
+def test_a_compiled_submission_prepares_fixed_inputs_of_each_kind_and_keeps_its_state(tmp_path: Path) -> None:
+    done = in_cpp(tmp_path, IN_CPP, Mode.RANKED)
+
+    assert done.result.verdict is Verdict.PASS, done.result.message
+    prepared = done.result.stdout.text.splitlines()
+    processes = {line.split()[2] for line in prepared}
+    assert (len(processes), len(prepared)) == (4, 2 * 3 + 2 * 3)
+    assert sum(line.startswith("first") for line in prepared) == 4
+    assert len({line.split()[3] for line in prepared}) == len(prepared)
+    assert 0 < done.result.provenance["prepare_seconds"] <= 60
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("line", "verdict", "words"),
+    [
+        ("return 7;", Verdict.EXCEPTION, "hpc_prepare returned 7"),
+        ("std::abort();", Verdict.CRASH, "SIGABRT"),
+        ("sleep(9);", Verdict.TIMEOUT, "prepare did not return within 0.5 s"),
+        ("*state = new State{weights, 0.5, 0.5, 5}; return 0;", Verdict.WRONG_VALUE, "the answer is wrong"),
+    ],
+)
+def test_a_compiled_prepare_that_fails_has_a_verdict(tmp_path: Path, line: str, verdict: Verdict, words: str) -> None:
+    submission = IN_CPP.replace("delete static_cast<State *>(*state);", line)
+
+    done = in_cpp(tmp_path, submission, prepare_seconds=0.5)
+
+    assert done.result.verdict is verdict, done.result.message
+    assert words in done.result.message + done.result.cases[0].message
+
+
+@needs_gcc
+def test_fixed_text_is_an_error_of_a_task_for_compiled_submissions(tmp_path: Path) -> None:
+    task = a_task(
+        ARRAYS.replace('"scale": float(generator.random())', '"scale": "large"').replace('* data["scale"]', ""),
+        prepare=("weights", "scale", "number"),
+        languages=(Language.CPP,),
+        limits=QUICK,
+    )
+
+    done = evaluate(tmp_path, IN_CPP, task, Mode.TEST, file_name="k.cpp")
+
+    assert done.result.verdict is Verdict.TASK_ERROR
+    assert "hpc_board.prepare[1] is a str, which compiled submissions cannot be given" in done.result.message

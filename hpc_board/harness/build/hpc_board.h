@@ -65,6 +65,7 @@ typedef struct hpc_context {
     const double *reals;     /* the floating-point arguments of the task, in their order */
     int32_t n_reals;
     int32_t reserved;
+    void *state; /* the value that hpc_prepare left; null without it */
 } hpc_context;
 
 #ifdef __cplusplus
@@ -86,6 +87,15 @@ HPC_EXPORT int custom_kernel(const hpc_tensor *in, int n_in, hpc_tensor *out, in
  */
 HPC_EXPORT int64_t hpc_workspace_bytes(const hpc_tensor *in, int n_in, const hpc_tensor *out, int n_out,
                                        const int64_t *params, int n_params, const hpc_context *ctx);
+
+/*
+ * Optional, for tasks with inputs to prepare: called once in each process for each case, outside of the timed part,
+ * with the fixed inputs, their numbers in params and ctx->reals. The calls of that case get the other inputs, and
+ * ctx->state. The memory of the fixed inputs stays until the next hpc_prepare returns. At its begin *state is null, or
+ * what the previous one left: reuse or free that. Return 0, or a number that ends the run with the verdict `exception`.
+ */
+HPC_EXPORT int hpc_prepare(const hpc_tensor *fixed, int n_fixed, const int64_t *params, int n_params,
+                           const hpc_context *ctx, void **state);
 
 #ifdef __cplusplus
 }

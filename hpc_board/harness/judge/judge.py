@@ -42,7 +42,7 @@ from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import write_at
 from hpc_board.harness.wire.replies import REST, Checked, Windowed
-from hpc_board.harness.worker.compiled import form_fault
+from hpc_board.harness.worker.compiled import form_fault, inputs_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX
@@ -409,10 +409,15 @@ class _Judge:
 
     def _fix(self, frame: Frame, descriptor: int) -> Frame:
         """Write the fixed inputs of a case for a submission that prepares them."""
+        step = "the task cannot generate the fixed inputs"
         try:
-            payload.write(self._fixed_parts(frame["case"], frame["seed"]), descriptor, self._value_bytes)
+            layout = payload.write(self._fixed_parts(frame["case"], frame["seed"]), descriptor, self._value_bytes)
+            step = "the task does not support compiled submissions"
+            fault = inputs_fault(layout, "hpc_board.prepare") if self._compiled else ""
+            if fault:
+                raise ValueError(fault)
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-            return self._failed("the task cannot generate the fixed inputs", error)
+            return self._failed(step, error)
         return {"type": "filled"}
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:

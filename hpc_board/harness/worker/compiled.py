@@ -20,6 +20,7 @@ from hpc_board.model.text import with_article
 
 ABI = 1
 WORKSPACE_ENTRY = "hpc_workspace_bytes"
+PREPARE_ENTRY = "hpc_prepare"
 CRASH_ENTRY = "hpc_board_report_crashes"
 DIMENSIONS_MAX = 8
 
@@ -56,11 +57,12 @@ class _Context(ctypes.Structure):
         ("reals", ctypes.POINTER(ctypes.c_double)),
         ("n_reals", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
+        ("state", ctypes.c_void_p),
     )
 
 
 class CompiledKernel:
-    """A library's function, and the workspace that it keeps from call to call."""
+    """A library's function, and the workspace and the prepared state that it keeps from call to call."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._entry = getattr(library, ENTRY)
@@ -68,8 +70,26 @@ class CompiledKernel:
         self._workspace_entry = getattr(library, WORKSPACE_ENTRY, None)
         if self._workspace_entry is not None:
             self._workspace_entry.restype = ctypes.c_int64
+        self._prepare_entry: Any = getattr(library, PREPARE_ENTRY, None)
+        self._fixed: tuple[Any, ...] = ()
+        self._state = ctypes.c_void_p()
         self._workspace: tuple[int, Any] | None = None
         self._asked: dict[bytes, int] = {}
+
+    @property
+    def prepares(self) -> bool:
+        """Return whether the library has a function for fixed inputs."""
+        return self._prepare_entry is not None
+
+    def keep_state(self, device: int, *fixed: Any) -> None:
+        """Have the library prepare fixed inputs for its next calls; their memory stays until it prepares others."""
+        tensors, params, reals = _parts(fixed)
+        context = _context(reals, device)
+        numbers = (ctypes.c_int64 * len(params))(*params), ctypes.c_int(len(params))
+        status = self._prepare_entry(*_laid_out(tensors), *numbers, ctypes.byref(context), ctypes.byref(self._state))
+        if status != 0:
+            raise KernelFailed(f"{PREPARE_ENTRY} returned {status}")
+        self._fixed = fixed
 
     def prepared(self, data: Any, outputs: Any, device: int = -1) -> Callable[[], Any]:
         """Return a call of the function with all arguments laid out; the call returns `outputs`.
@@ -78,13 +98,10 @@ class CompiledKernel:
         """
         tensors, params, reals = _parts(data)
         written, _, _ = _parts(outputs)
-        # The null stream is the default stream, on which a GPU's calls are timed.
-        context = _Context(None, device, ABI, None, 0, (ctypes.c_double * len(reals))(*reals), len(reals), 0)
+        context = _context(reals, device, self._state)
         shared = (
-            (_Tensor * len(tensors))(*map(_described, tensors)),
-            ctypes.c_int(len(tensors)),
-            (_Tensor * len(written))(*map(_described, written)),
-            ctypes.c_int(len(written)),
+            *_laid_out(tensors),
+            *_laid_out(written),
             (ctypes.c_int64 * len(params))(*params),
             ctypes.c_int(len(params)),
             ctypes.byref(context),
@@ -158,13 +175,21 @@ def open_kernel(path: Path, crash: int | None = None) -> CompiledKernel:
     return CompiledKernel(library)
 
 
-def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
-    """Return the reason why a task with values of these forms cannot take compiled submissions; "" if it can."""
-    for node, place in payload.leaves_of(inputs, "data"):
+def inputs_fault(inputs: payload.Node, name: str = "data") -> str:
+    """Return the reason why compiled submissions cannot be given inputs of this form; "" if they can."""
+    for node, place in payload.leaves_of(inputs, name):
         if node["k"] not in (*_TENSORS, *_NUMBERS):
             return f"{place} is {with_article(node['k'])}, which compiled submissions cannot be given"
         if len(node.get("shape", ())) > DIMENSIONS_MAX:
             return f"{place} has more than {DIMENSIONS_MAX} dimensions, which compiled submissions cannot be given"
+    return ""
+
+
+def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
+    """Return the reason why a task with values of these forms cannot take compiled submissions; "" if it can."""
+    fault = inputs_fault(inputs)
+    if fault:
+        return fault
     tensors = list(payload.leaves_of(answer, "the reference's answer"))
     for node, place in tensors:
         if node["k"] not in _TENSORS or len(node["shape"]) > DIMENSIONS_MAX:
@@ -196,6 +221,17 @@ def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
         else:
             tensors.append(item)
     return tensors, params, reals
+
+
+def _context(reals: list[float], device: int, state: ctypes.c_void_p | None = None) -> _Context:
+    # The null stream is the default stream, on which a GPU's calls are timed.
+    numbers = (ctypes.c_double * len(reals))(*reals)
+    return _Context(None, device, ABI, None, 0, numbers, len(reals), 0, state)
+
+
+def _laid_out(tensors: list[Any]) -> tuple[Any, ctypes.c_int]:
+    """Return tensors as a function takes them: an array of descriptors, and its length."""
+    return (_Tensor * len(tensors))(*map(_described, tensors)), ctypes.c_int(len(tensors))
 
 
 def _described(value: Any) -> _Tensor:

@@ -92,6 +92,8 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         _answer_until("import", worker, channel)
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
+            if frame["prepares"] and worker.kernel.prepares:
+                worker.prepare = partial(worker.kernel.keep_state, _index(device))
         elif frame["file"]:
             module = frame["adapter"] or frame["file"]
             worker.kernel = _kernel(Path(frame["folder"]), module, frame["entry"], frame["shown_as"])
@@ -134,6 +136,11 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
         raise TypeError(f"{shown_as} defines no function called {entry}")
     found: Kernel = kernel
     return found
+
+
+def _index(device: Device) -> int:
+    """Return the number of a device in the context of compiled submissions."""
+    return 0 if device.name == "cuda" else -1
 
 
 def _prepare_of(name: str) -> Callable[..., Any] | None:
@@ -247,6 +254,7 @@ class _Worker:
         self._drop()
         self._state = []
         fixed = payload.value_in(_Shared(fds[0]).map(), self._device.place)
+        fixed = payload.copied(fixed) if self._copies_inputs else fixed
         try:
             self._state = [self.prepare(*fixed)]
         except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
@@ -400,7 +408,7 @@ class _Worker:
         if not isinstance(self.kernel, compiled.CompiledKernel):
             return partial(self.kernel, data, *self._state)
         outputs = payload.empty(self._row["form"], self._device.name)
-        return self.kernel.prepared(data, outputs, 0 if self._device.name == "cuda" else -1)
+        return self.kernel.prepared(data, outputs, _index(self._device))
 
 
 def _call(make: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
