@@ -4,6 +4,7 @@ from typing import TypedDict
 
 import numpy as np
 
+matrix_t = tuple[np.ndarray, np.ndarray, np.ndarray]
 input_t = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 output_t = np.ndarray
 

@@ -1,9 +1,9 @@
 """Judges submissions by the checks of tasks and writes, as JSON, the verdict on each case.
 
-A program of its own: a line of standard input, [FOLDER, CASES, SUBMISSIONS] as JSON, is a task. FOLDER holds the task's
-files under their names on the node, and gets `lines.json`. Tasks have modules of the same names, so each task gets a
-fork of this process: PyTorch is imported once for all of them. A line of standard output is the exit status of a fork.
-A submission in C++ is compiled by the harness's own command.
+A program of its own: a line of standard input, [FOLDER, CASES, SUBMISSIONS, FIXED] as JSON, is a task. FOLDER holds the
+task's files under their names on the node, and gets `lines.json`; FIXED are the places of inputs to prepare. Tasks have
+modules of the same names, so each task gets a fork of this process: PyTorch is imported once for all of them. A line of
+standard output is the exit status of a fork. A submission in C++ is compiled by the harness's own command.
 """
 
 import copy
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from hpc_board.harness.build import toolchain
+from hpc_board.harness.judge.fixed_inputs import parts_at, without_parts
 from hpc_board.harness.wire import payload
 from hpc_board.harness.worker import compiled
 from hpc_board.model.task import Language
@@ -36,11 +37,14 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
-def kernel(path: Path) -> Callable[[Any, Any], Any]:
+def kernel(path: Path, fixed: list[str | int]) -> Callable[[Any, Any], Any]:
     """The function of a submission, of data and of the right answer, whose form the outputs of a compiled one have."""
     if path.suffix == ".py":
-        function: Callable[[Any], Any] = module(path).custom_kernel
-        return lambda data, _: function(data)
+        loaded = module(path)
+        function: Callable[..., Any] = loaded.custom_kernel
+        if not hasattr(loaded, "prepare"):
+            return lambda data, _: function(data)
+        return lambda data, _: function(without_parts(data, fixed), loaded.prepare(*parts_at(data, fixed)))
     folder = Path(mkdtemp())
     for own in (toolchain.HEADER, toolchain.CRASH):
         (folder / own).write_text(toolchain.own_source(own))
@@ -54,18 +58,21 @@ def kernel(path: Path) -> Callable[[Any, Any], Any]:
         form = payload.write(right, memory, right.nbytes + 2**20)
         os.close(memory)
         output = payload.empty(form)
+        if library.prepares:
+            library.keep_state(-1, *parts_at(data, fixed))
+            data = without_parts(data, fixed)
         library.prepared(data, output)()
         return output
 
     return call
 
 
-def probe(folder: Path, cases: list[dict[str, int]], submissions: list[str]) -> None:
+def probe(folder: Path, cases: list[dict[str, int]], submissions: list[str], fixed: list[str | int]) -> None:
     """Write the check's verdict on each submission and case into the folder."""
     torch.set_default_device("cpu")
     sys.path.insert(0, str(folder))
     reference = module(folder / "reference.py")
-    kernels = {Path(path).name: kernel(Path(path)) for path in submissions}
+    kernels = {Path(path).name: kernel(Path(path), fixed) for path in submissions}
     lines = []
     for case in cases:
         data = reference.generate_input(**case)
@@ -81,8 +88,8 @@ def main() -> None:
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            folder, cases, submissions = json.loads(line)
-            probe(Path(folder), cases, submissions)
+            folder, *request = json.loads(line)
+            probe(Path(folder), *request)
             return
         _, status = os.waitpid(pid, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

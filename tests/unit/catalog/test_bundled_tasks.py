@@ -118,7 +118,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
             folder = tmp_path_factory.mktemp(name)
             staged(name, folder)
             files = list(map(str, submissions(name)))
-            requests.write(json.dumps([str(folder), cases(name), files]) + "\n")
+            fixed = read_task(TASKS / name).prepare
+            requests.write(json.dumps([str(folder), cases(name), files, fixed]) + "\n")
             requests.flush()
             assert statuses.readline() == "0\n", errors.read_text()
             found: list[Line] = json.loads((folder / "lines.json").read_text())
@@ -128,13 +129,14 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
 
 
 def submissions(name: str) -> list[Path]:
-    """The template and the examples of a task, those in C++ where they can be compiled."""
+    """The template, the examples and the milestones of a task, those in C++ where they can be compiled."""
     ending = "cpp" if name in IN_SEVERAL else "py"
     files = [TASKS / name / "template.py", *(EXAMPLES / name / f"{kind}.{ending}" for kind in KINDS)]
+    files += (TASKS / name).glob("milestone.py")
     if name in IN_SEVERAL:
         return [*files, TASKS / name / "template.cpp"] if shutil.which("g++") is not None else files[:1]
     if name in IN_NUMPY and shutil.which("g++") is not None:
-        return [*files, TASKS / name / "template.cpp", EXAMPLES / name / "faster.cpp"]
+        return [*files, EXAMPLES / name / "faster.cpp", *(TASKS / name).glob("*.cpp")]
     return files
 
 
