@@ -163,6 +163,8 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
             yield one_line(name).replace("_", " "), f"{value:g}"
     if hidden := hidden_text(task):
         yield "hidden cases", f"{hidden}, in ranked runs"
+    if task.prepare:
+        yield "inputs to prepare", one_line(", ".join(map(str, task.prepare)))
     if rule := task.means.words():
         yield "means", rule
     if task.libraries:

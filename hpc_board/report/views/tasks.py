@@ -177,6 +177,8 @@ class WholeTaskView(TaskView, frozen=True):
     """the compiler's options"""
     libraries: list[str]
     """the libraries that submissions may be linked with"""
+    prepare: list[str | int]
+    """the keys or positions of the inputs that a submission may [prepare](tasks.md#inputs-to-prepare)"""
     means: MeansRuleView
     """the rule on kernels and libraries; empty lists without one"""
     tests: list[dict[str, Any]]

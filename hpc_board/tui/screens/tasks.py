@@ -23,7 +23,7 @@ from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
-from hpc_board.model.text import printable
+from hpc_board.model.text import one_line, printable
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
 from hpc_board.report.tasks import hidden_text
 from hpc_board.tui import local_files, targets
@@ -494,15 +494,16 @@ class TasksScreen(BoardScreen):
         left, _ = time_left(task.deadline, self.now())
         ranked_by = RANKING_WORDS[task.ranking_by].removesuffix(" of the benchmarks")
         tests, benchmarks = count_text(len(task.tests), "test"), count_text(len(task.benchmarks), "benchmark")
-        hidden = [("Hidden cases", f"{text}, in ranked runs")] if (text := hidden_text(task)) else []
-        hidden += [("Means", rule)] if (rule := task.means.words()) else []
+        more = [("Hidden cases", f"{text}, in ranked runs")] if (text := hidden_text(task)) else []
+        more += [("Inputs to prepare", one_line(", ".join(map(str, task.prepare))))] if task.prepare else []
+        more += [("Means", rule)] if (rule := task.means.words()) else []
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
                 ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else ""),
                 *several,
                 ("Cases", f"{tests}, {benchmarks}, ranked by {ranked_by}"),
-                *hidden,
+                *more,
             ]
         )
 
