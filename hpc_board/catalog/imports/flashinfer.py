@@ -44,6 +44,7 @@ _EMBEDDED_MAX = 8
 _HEADER_BYTES_MAX = 2**20
 _TENSOR_FILE_BYTES_MAX = 64 * 2**20
 _REASONS_MAX = 3
+_SOLUTIONS_MAX = 50
 
 _STORED_AS = {
     "float64": ("F64", 8),
@@ -61,6 +62,8 @@ _STORED_AS = {
 """The types of tensors by their names in a definition: the name in a safetensors file, and the bytes of an element."""
 
 _SAMPLED = "sampling"
+_IN_PYTHON = ("python", "triton", "tilelang")
+"""The languages of solutions that are files in Python."""
 
 
 class _Input(msgspec.Struct, frozen=True):
@@ -85,6 +88,24 @@ class _Workload(msgspec.Struct, frozen=True):
 class _Trace(msgspec.Struct, frozen=True):
     workload: _Workload
     definition: str | None = None
+
+
+class _SourceFile(msgspec.Struct, frozen=True):
+    path: str
+    content: str
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    language: str
+    entry_point: str
+    destination_passing_style: bool = True
+
+
+class _Solution(msgspec.Struct, frozen=True):
+    name: str
+    definition: str
+    spec: _Spec
+    sources: list[_SourceFile]
 
 
 def problems(source: Path) -> list[Path]:
@@ -133,6 +154,7 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
         "import.json": json.dumps(tolerance, indent=2) + "\n",
         **embedded.files,
     }
+    solutions, about_solutions = _solutions(root, definition)
     tests = [{**case, "seed": SEEDS[index % 2]} for index, case in enumerate(chosen)]
     names, outputs = ", ".join(definition.inputs), ", ".join(definition.outputs)
     words = _description(definition, names, outputs)
@@ -150,9 +172,10 @@ def of_file(path: Path, size_max: int | None = None) -> Imported:
             "passing; the time of their allocation counts), or custom_kernel(data)",
         ),
     ]
+    parts += about_solutions
     if definition.constraints:
         parts.append(Part("constraints", Basis.MISSING, "are not checked: the workloads are taken to meet them"))
-    return Imported(task_name(definition.name), path, NAME, {"task.yml": task, **files}, tuple(parts))
+    return Imported(task_name(definition.name), path, NAME, {"task.yml": task, **files, **solutions}, tuple(parts))
 
 
 def _is_definition(path: Path) -> bool:
@@ -245,6 +268,41 @@ def _cases(
             continue
         cases.setdefault(json.dumps(case), case)
     return list(cases.values()), reasons
+
+
+def _solutions(root: Path, definition: Definition) -> tuple[dict[str, str], list[Part]]:
+    """Return a file to submit for each solution in Python beside a trace set's definitions, and the account of all."""
+    files, parts = dict[str, str](), list[Part]()
+    for path in sorted((root / "solutions").rglob("*.json"))[:_FOLDERS_MAX]:
+        try:
+            text = read_bytes(path, FILE_BYTES_MAX)
+            solution = msgspec.json.decode(text, type=_Solution) if definition.name.encode() in text else None
+        except (InputError, msgspec.DecodeError, RecursionError):
+            continue
+        if solution is None or solution.definition != definition.name:
+            continue
+        name, language = f"solution {one_line(solution.name, 80)}", one_line(solution.spec.language, 80)
+        if len(parts) == _SOLUTIONS_MAX:
+            parts.append(Part("solutions", Basis.MISSING, f"those after the first {_SOLUTIONS_MAX} are left out"))
+            break
+        if language not in _IN_PYTHON:
+            parts.append(Part(name, Basis.MISSING, f"is in {language}, whose binding to Python is not built here"))
+        elif len(solution.sources) != 1:
+            parts.append(Part(name, Basis.MISSING, f"has {len(solution.sources)} files: a submission is one"))
+        else:
+            file = f"solution_{task_name(solution.name)}.py"
+            files[file] = _submission(solution)
+            parts.append(Part(name, Basis.TAKEN, f"{file}, to submit ({language})"))
+    return files, parts
+
+
+def _submission(solution: _Solution) -> str:
+    """Return a solution as the adapter takes it: the function `run`, and whether that writes the outputs."""
+    style = f"destination_passing_style = {solution.spec.destination_passing_style}\n"
+    entry = solution.spec.entry_point.rpartition("::")[2]
+    alias = "" if entry == "run" else f"run = {entry}\n"
+    head = f"#!POPCORN leaderboard {task_name(solution.definition)}\n"
+    return f"{head}{solution.sources[0].content.rstrip()}\n\n\n{style}{alias}"
 
 
 class _NoCase(Exception):

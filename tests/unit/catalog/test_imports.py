@@ -221,6 +221,41 @@ def test_a_task_has_its_source_verbatim_and_its_sizes_as_cases(tmp_path: Path) -
     assert task_of(small).tests[0]["factor"] == 1e-6
 
 
+def test_solutions_of_a_trace_set_in_python_become_files_to_submit(tmp_path: Path) -> None:
+    source = trace_set(tmp_path / "set", workload(5))
+    (source / "solutions/ada").mkdir(parents=True)
+
+    def solution(name: str, language: str, *files: str, **changes: Any) -> None:
+        text = RETURNS.replace("def run", "def scaled")
+        content = {
+            "name": name,
+            "definition": DEFINITION["name"],
+            "author": "ada",
+            "spec": {"language": language, "entry_point": f"{files[0]}::scaled", "destination_passing_style": False},
+            "sources": [{"path": file, "content": text} for file in files],
+        }
+        (source / f"solutions/ada/{name}.json").write_text(json.dumps(content | changes))
+
+    solution("plain", "python", "main.py")
+    solution("tiles", "triton", "main.py", "tiles.py")
+    solution("bound", "cuda", "kernel.cu")
+    solution("other", "python", "main.py", definition=f"{DEFINITION['name']}_more")
+    solution("broken", "python", "main.py", spec=DEFINITION["name"])
+
+    task = imported(source)
+
+    assert [name for name in task.files if name.startswith("solution")] == ["solution_plain.py"]
+    text = task.files["solution_plain.py"]
+    assert text.startswith("#!POPCORN leaderboard scaled_rows_k40\n")
+    assert text.endswith("\n\n\ndestination_passing_style = False\nrun = scaled\n")
+    told = {part.name: (part.basis, part.became) for part in task.parts if part.name.startswith("solution ")}
+    assert told == {
+        "solution bound": (Basis.MISSING, "is in cuda, whose binding to Python is not built here"),
+        "solution plain": (Basis.TAKEN, "solution_plain.py, to submit (python)"),
+        "solution tiles": (Basis.MISSING, "has 2 files: a submission is one"),
+    }
+
+
 def test_every_source_of_tasks_takes_a_format(tmp_path: Path) -> None:
     source = source_of("pair", tmp_path)
     again = packed(str(source), "pair")
