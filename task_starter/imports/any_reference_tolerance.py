@@ -1,9 +1,9 @@
 """The comparison of an answer with that of a function whose tolerance nobody has stated, by the function in float64.
 
-The scale of each element's error is the largest of: the function's own error in its own precision, its change when
-every input moves by one unit in the last place, and the rounding of the result, each the largest among neighbours. The
-error of a sum in any order grows with the root of the number of its terms, so the tolerance is the scale times that
-root, which a gradient counts.
+Each element's tolerance is the larger of two: a multiple of the function's own error in its own precision; and its change
+when every input moves by one unit in the last place, or the rounding of the result, times the root of the number of its
+terms, which a gradient counts: the error of a sum in any order grows with that root, and the function's own error has it
+already. Errors and changes are the largest among neighbours.
 """
 
 import math
@@ -20,8 +20,8 @@ FACTOR_UNKNOWN = 64.0
 """The factor if a function has no gradient."""
 
 NEIGHBOURS = 8
-OUTPUTS = 3
-"""The number of elements whose terms are counted, together."""
+OUTPUTS = (0.0, 0.618, 1.0)
+"""The places of the elements whose terms are counted, as shares: a running sum has most at an end, a padded one between."""
 
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 _factors: dict[object, float] = {}
@@ -65,10 +65,10 @@ def check(
 def _compared(
     got: torch.Tensor, own: torch.Tensor, right: torch.Tensor, near: torch.Tensor, factor: float
 ) -> tuple[bool, str]:
-    scale = torch.maximum((own.double() - right).abs(), (near - right).abs())
-    scale = torch.maximum(_of_neighbours(scale.nan_to_num(0.0, 0.0, 0.0)), _ulp(own.dtype) * right.abs())
+    scale = torch.maximum(FACTOR_MIN * (own.double() - right).abs(), factor * (near - right).abs())
+    tolerance = torch.maximum(_of_neighbours(scale.nan_to_num(0.0, 0.0, 0.0)), factor * _ulp(own.dtype) * right.abs())
     alike = _both_lack_a_number(got, own)
-    return utils.close(got.masked_fill(alike, 0), right.masked_fill(alike, 0), factor * scale, own.dtype)
+    return utils.close(got.masked_fill(alike, 0), right.masked_fill(alike, 0), tolerance, own.dtype)
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
@@ -148,7 +148,7 @@ def _factor(
 
 
 def _terms(function: Callable[..., Any], arguments: Sequence[Any], parameters: Sequence[torch.Tensor]) -> int:
-    """Return the number of elements of one input, or of one parameter, that an element of the result depends on.
+    """Return the largest number of elements of one input, or one parameter, that an element of the result depends on.
 
     Zero if the function has no gradient.
     """
@@ -163,10 +163,8 @@ def _terms(function: Callable[..., Any], arguments: Sequence[Any], parameters: S
     with torch.enable_grad():
         value = function(*mapped(arguments, watch))
         results = [leaf.reshape(-1) for leaf in _leaves(value) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        places = [results[0].numel() * part // (OUTPUTS + 1) for part in range(1, OUTPUTS + 1)] if results else []
-        if not places or not watched:
+        if not results or not results[0].numel() or not watched:
             return 0
-        total = results[0][sorted(set(places))].sum()
-        found = torch.autograd.grad(total, watched, allow_unused=True)
-    terms = max((int(torch.count_nonzero(each)) for each in found if each is not None), default=0)
-    return math.ceil(terms / len(set(places)))
+        places = {int(share * (results[0].numel() - 1)) for share in OUTPUTS}
+        found = [torch.autograd.grad(results[0][at], watched, retain_graph=True, allow_unused=True) for at in places]
+    return max((int(torch.count_nonzero(each)) for grads in found for each in grads if each is not None), default=0)

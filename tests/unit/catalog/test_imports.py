@@ -3,6 +3,8 @@
 import ast
 import json
 import struct
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,36 @@ def test_the_solutions_of_a_format_are_judged_as_they_are(
         assert judged.verdict is Verdict.PASS, judged.message
     judged = evaluate(tmp_path / "wrong", wrong, task, Mode.TEST).result
     assert judged.verdict is Verdict.WRONG_VALUE, judged.message
+
+
+TOLERANCES = """
+import numpy, torch
+from reference import check_implementation, generate_input
+(x,) = generate_input(rows=4, columns=65536, seed=1)
+one_by_one = numpy.cumsum(x.numpy(), axis=-1, dtype=numpy.float32)
+squares = numpy.cumsum(numpy.square(x.numpy().ravel()), dtype=numpy.float32)
+honest = {"norm": x / float(numpy.sqrt(squares[-1])), "cumsum": torch.from_numpy(one_by_one)}
+rounded = x.half().float()
+coarse = {"norm": rounded / rounded.norm(), "cumsum": rounded.cumsum(-1)}
+print([check_implementation((x,), each["NAME"])[0] for each in (honest, coarse)])
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("name", "body"), [("norm", "x / torch.norm(x)"), ("cumsum", "torch.cumsum(x, dim=-1)")])
+def test_sums_one_by_one_pass_and_float16_does_not_where_the_reference_itself_is_coarse_or_its_terms_differ(
+    tmp_path: Path, name: str, body: str
+) -> None:
+    text = "import torch\ncases = [{'rows': 4, 'columns': 65536}]\ndef inputs(rows, columns, seed):\n"
+    text += "    return torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed))\n"
+    files = imported(written(tmp_path / "rows.py", f"{text}def reference(x):\n    return {body}\n")).files
+    for file, content in files.items():
+        written(tmp_path / file, content)
+    code = TOLERANCES.replace("NAME", name)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "[True, False]\n", done.stdout + done.stderr
 
 
 def test_a_task_has_its_source_verbatim_and_its_sizes_as_cases(tmp_path: Path) -> None:
