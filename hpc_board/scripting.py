@@ -192,6 +192,7 @@ class Standing(msgspec.Struct, frozen=True):
     trust: str
     entrant: str = ""
     runs: int = 1
+    members: tuple[str, ...] = ()
     speedup_low: float | None = None
     speedup_high: float | None = None
 

@@ -184,21 +184,28 @@ class Standings:
         return Grades(tuple(chosen), tuple(rows))
 
     def _task_grades(self, task: Task, gpus: Sequence[str], rule: PointsRule | None) -> dict[str, TaskGrade]:
-        """Return the results on a task of each user with submissions."""
+        """Return the results on a task of each user with submissions, and of each member of a team: the team's."""
         pages = self._whole_pages(task, gpus)
         best, late = best_results(task.name, pages, rule), late_results(pages)
-        sent = {each.user: each for each in self._context.store.standings.submitters(task.name, task.version)}
-        return {
-            user: TaskGrade(
+        standings = self._context.store.standings
+        sent = {each.user: each for each in standings.submitters(task.name, task.version)}
+        teams = standings.teams(task.name)
+
+        def grade(user: str) -> TaskGrade:
+            team = teams.get(user, "")
+            result = best.get(team or user)
+            return TaskGrade(
                 task.name,
-                best.get(user),
-                late.get(user),
-                None if rule is None or user not in best else rule.of(best[user]),
+                result,
+                late.get(team or user),
+                None if rule is None or result is None else rule.of(result),
                 sent[user].first_pass_at if user in sent else None,
                 sent[user].last_submitted_at if user in sent else None,
+                team,
             )
-            for user in {*sent, *best, *late}
-        }
+
+        alone = (name for name in (*best, *late) if not name.startswith(GROUP))
+        return {user: grade(user) for user in {*sent, *teams, *alone}}
 
     def _whole_pages(self, task: Task, gpus: Sequence[str] = ()) -> Sequence[Page]:
         """Return all rows of the leaderboards of a task, on each of `gpus` or on all."""
@@ -235,10 +242,11 @@ class Standings:
             )
         _, terms = max(boards, key=lambda each: each[0].change.id)
         rules = scoring(terms.score, terms.points)
-        results = [best_results(board.name, self._whole_pages(board.task), rules.points) for board, _ in boards]
-        rows = overall_rows(results, rules)
+        pages = [self._whole_pages(board.task) for board, _ in boards]
+        results = [best_results(board.name, each, rules.points) for (board, _), each in zip(boards, pages, strict=True)]
+        rows, own = overall_rows(results, rules), {page.own.user for each in pages for page in each if page.own}
         tasks = tuple(board.name for board, _ in boards)
-        return Overall(terms.name, terms.title, rules, tasks, rows[:limit], len(rows))
+        return Overall(terms.name, terms.title, rules, tasks, rows[:limit], len(rows), frozenset(own))
 
     def _expanded(self, names: Collection[str], known: Collection[str]) -> set[str]:
         """Return the users among `names`, and those in the groups there, also `known` ones whom no group lists.

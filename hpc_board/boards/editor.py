@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.accounts import groups_of, unknown_accounts
+from hpc_board.accounts import groups_of, members_of, unknown_accounts
 from hpc_board.domain.board_options import (
     DEADLINE_WORDS,
     BoardOptions,
@@ -25,7 +25,7 @@ from hpc_board.domain.board_options import (
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.clock import span_of
 from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, unfit_gpus
-from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
+from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, GROUP, Role
 from hpc_board.domain.user_board import (
     Action,
     BoardChange,
@@ -42,7 +42,7 @@ from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
-from hpc_board.store.boards import NewChange, Newest, bounded, pseudonym_key
+from hpc_board.store.boards import NewChange, Newest, bounded, own_names, pseudonym_key
 from hpc_board.store.sqlite import Database
 
 if TYPE_CHECKING:
@@ -149,8 +149,14 @@ class LeaderboardEditor:
         from hpc_board.store.readers import Withheld
 
         terms = {each.name: each.options for each in bounded(db)}
-        withheld = {name: Withheld(each.freeze_at, each.scope(name)) for name, each in terms.items()}
-        return [{name: each for name, each in withheld.items() if not person.manages(terms[name])} for person in people]
+        return [
+            {
+                name: Withheld(each.freeze_at, each.scope(name), own_names(db, name, person.name))
+                for name, each in terms.items()
+                if not person.manages(each)
+            }
+            for person in people
+        ]
 
     def closed(self) -> frozenset[str]:
         """Return the names of closed leaderboards, also of deleted ones."""
@@ -356,6 +362,7 @@ class LeaderboardEditor:
                 if plan.action is not Action.UPDATE or plan.differences
             ],
             groups_of,
+            members_of,
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
@@ -419,6 +426,10 @@ class LeaderboardEditor:
             "members": _users(terms.members, options.members, options.no_members, "member"),
             "maintainers": _users(terms.maintainers, options.maintainers, options.no_maintainers, "maintainer"),
         }
+        added, removed = (
+            [GROUP + name.removeprefix(GROUP) for name in listed(names)] for names in (options.teams, options.no_teams)
+        )
+        changes["teams"] = _users(terms.teams, added, removed, "team")
         if options.late is not None:
             changes["late_seconds"] = _late_seconds(options.late)
         changes["extensions"] = _extensions(terms.extensions, options.extend, changes["deadline"])
@@ -581,13 +592,13 @@ def _users(before: Sequence[str], more: Sequence[str], fewer: Sequence[str], wha
 
 
 def unknown_users(plan: Plan) -> tuple[str, ...]:
-    """Return the new members and maintainers without an account on this machine, mistyped or not yet created."""
+    """Return the new members, maintainers and teams without an account on this machine, mistyped or not yet created."""
     before = _named(plan.before.options) if plan.before else ()
     return unknown_accounts(name for name in _named(plan.options) if name not in before)
 
 
 def _named(terms: BoardOptions) -> tuple[str, ...]:
-    return (*terms.members, *terms.maintainers, *(each.user for each in terms.extensions))
+    return (*terms.members, *terms.maintainers, *terms.teams, *(each.user for each in terms.extensions))
 
 
 def _task_of(board: CreatedBoard, person: BoardUser) -> Task:

@@ -49,6 +49,9 @@ _freeze = click.option(
     metavar="D",
     help='From then on users do not see others\' new submissions: "-24h" before the deadline, a time, or "none".',
 )
+_teams = click.option(
+    "--team", "teams", metavar="GROUP", multiple=True, help="Group whose members have one rank together, as a team."
+)
 _reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
@@ -70,6 +73,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
 @_late
 @_freeze
 @click.option("--anonymous", is_flag=True, help="Show other users under pseudonyms.")
+@_teams
 @_reason
 @_yes
 @_dry_run
@@ -87,6 +91,7 @@ def create(
     late: str | None,
     freeze: str | None,
     anonymous: bool,
+    teams: tuple[str, ...],
     reason: str,
     yes: bool,
     dry_run: bool,
@@ -112,6 +117,7 @@ def create(
         late=late,
         freeze=freeze,
         anonymous=anonymous or None,
+        teams=teams,
     )
     request = BoardRequest(_source(board, words[-1], format_name), words[0] if len(words) == 2 else None, options)
     plans = board.leaderboards.plan(request)
@@ -155,6 +161,8 @@ def create(
 @format_option
 @_freeze
 @click.option("--anonymous/--named", default=None, help="Show other users under pseudonyms, or by their names.")
+@_teams
+@click.option("--no-team", "no_teams", metavar="GROUP", multiple=True, help="Remove a team.")
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
@@ -177,6 +185,8 @@ def update(
     format_name: str | None,
     freeze: str | None,
     anonymous: bool | None,
+    teams: tuple[str, ...],
+    no_teams: tuple[str, ...],
     force: bool,
     history: bool,
     reason: str,
@@ -206,6 +216,8 @@ def update(
         late,
         freeze,
         anonymous,
+        teams,
+        no_teams,
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:

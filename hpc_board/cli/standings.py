@@ -344,7 +344,7 @@ def _print_overall(board: Board, competition: str, limit: int | None, *, as_json
     if as_json:
         print_json(view_of(OverallView, found))
     else:
-        print_blocks(*overall_report(found, board.user))
+        print_blocks(*overall_report(found))
 
 
 def _print_user(board: Board, user: str, by: By, *, as_json: bool) -> None:

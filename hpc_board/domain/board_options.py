@@ -72,6 +72,8 @@ class BoardOptions(msgspec.Struct, frozen=True):
 
     Users who do not manage it do not see the submissions of others after `freeze_at`; if it is `anonymous`, they see
     others under pseudonyms.
+
+    `teams` are groups with a `@`, each of which has one rank for its members.
     """
 
     creator: str
@@ -86,6 +88,11 @@ class BoardOptions(msgspec.Struct, frozen=True):
     late_seconds: int | None = 0
     freeze_at: datetime | None = None
     anonymous: bool = False
+    teams: tuple[str, ...] = ()
+
+    def teams_of(self, groups: Collection[str]) -> tuple[str, ...]:
+        """Return the teams of a user who is in `groups`; one in several ranks alone."""
+        return tuple(team for team in self.teams if includes_user((team,), "", groups))
 
     def scope(self, name: str) -> str | None:
         """Return the leaderboards with the same pseudonyms: those of the competition; None if it is not anonymous."""
@@ -227,7 +234,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
 
     `gpus` and the lists of users may hold commas, `gpus` also "all". `members` are added, `no_members` removed, and so
     are maintainers. `extend` has the users and groups with later deadlines, as in "ada:+2d". `late` is the time for
-    late submissions, "any" or "none". `freeze` is a time, "-24h" from the deadline, or "none".
+    late submissions, "any" or "none". `freeze` is a time, "-24h" from the deadline, or "none". `teams` are groups, with
+    or without a `@`.
     """
 
     deadline: str | None = None
@@ -242,6 +250,8 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     late: str | None = None
     freeze: str | None = None
     anonymous: bool | None = None
+    teams: tuple[str, ...] = ()
+    no_teams: tuple[str, ...] = ()
 
 
 UNCHANGED = RequestedOptions()

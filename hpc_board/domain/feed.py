@@ -54,7 +54,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
-    """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU.
+    """One line of the feed: the change by a run of a user or a team on the leaderboard of a task and a GPU.
 
     `former_run` is the run whose score this one replaced, None without one that counts. `change_spread` is the factor
     within which the change from it may be noise, None where that is unknown.

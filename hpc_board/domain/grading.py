@@ -138,7 +138,10 @@ class OverallRow(msgspec.Struct, frozen=True):
 
 
 class Overall(msgspec.Struct, frozen=True):
-    """The overall standings of a competition: its tasks by name, and the rows, best first, of `total`."""
+    """The overall standings of a competition: its tasks by name, and the rows, best first, of `total`.
+
+    `own` are the names of the reader and of the reader's teams.
+    """
 
     competition: str
     title: str
@@ -146,6 +149,7 @@ class Overall(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     rows: tuple[OverallRow, ...]
     total: int
+    own: frozenset[str] = frozenset()
 
 
 class LateResult(msgspec.Struct, frozen=True):
@@ -159,7 +163,7 @@ class LateResult(msgspec.Struct, frozen=True):
 class TaskGrade(msgspec.Struct, frozen=True):
     """A user's results on a task: the best, the best late one, the points, and the times of submissions.
 
-    Those that the user does not have are None.
+    Those that the user does not have are None. The results of a member of a `team` are the team's.
     """
 
     task: str
@@ -168,6 +172,7 @@ class TaskGrade(msgspec.Struct, frozen=True):
     points: Estimate | None = None
     first_pass_at: datetime | None = None
     last_submitted_at: datetime | None = None
+    team: str = ""
 
 
 class Grade(msgspec.Struct, frozen=True):

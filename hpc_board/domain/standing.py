@@ -12,16 +12,18 @@ from hpc_board.domain.score_interval import Interval, full_score_text
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
+from hpc_board.model.text import one_line
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """One row of a board: a user's best entry, judged by the task's `harness`, or one passing ranked run.
+    """One row of a board: the best entry of a user or a team, judged by the task's `harness`, or a passing ranked run.
 
     An entry is the code of a user without comments and blanks, by the number `entry` of its first submission. Its score
     is the median of its `runs` runs, and `run` is the one that has it.
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
     next better row. Among a user's newest runs, `change_spread` is the factor within which the change from the fastest
-    earlier one may be noise; it is None where that is unknown.
+    earlier one may be noise; it is None where that is unknown. The row of a team has its name, a group with a `@`, as
+    `user`, and its `members`.
     """
 
     rank: int
@@ -40,11 +42,12 @@ class Standing(msgspec.Struct, frozen=True):
     entrant: str = ""
     entry: int = 0
     runs: int = 1
+    members: tuple[str, ...] = ()
 
     @property
     def author(self) -> str:
-        """Return the name of its user, with the entrant if it has one."""
-        return author_text(self.user, self.entrant)
+        """Return the name of its user, with the entrant if it has one, or of its team with the members."""
+        return f"{self.user} ({', '.join(self.members)})" if self.members else author_text(self.user, self.entrant)
 
 
 class Rows(StrEnum):
@@ -99,10 +102,10 @@ class Mark(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True):
     """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
 
-    `own` is the reader's row among all users, whether it is on the page or not; `milestones` are all of the board's,
-    and `late` the best late runs of users, which have no rank. Users who do not manage the board do not see others'
-    submissions after `frozen_at`, which is past, and see others under pseudonyms if it is `anonymous`; the reader of
-    the page `manages` it or does not.
+    `own` is the row of the reader, or of the reader's team, among all users, whether it is on the page or not;
+    `milestones` are all of the board's, and `late` the best late runs, which have no rank. Users who do not manage the
+    board do not see others' submissions after `frozen_at`, which is past, and see others under pseudonyms if it is
+    `anonymous`; the reader of the page `manages` it or does not.
     """
 
     gpu: str
@@ -142,7 +145,8 @@ class Placing(msgspec.Struct, frozen=True):
     `best_run` is the best earlier run of its user. `first` says that it is the user's first run that passed there.
     `former_rank`, `former_s` and `former_run` are the user's rank, score and run before a run that improved them.
     `change_spread` is the factor within which the change from the former run may be noise, or that from the best one
-    for a run that is not the best; it is None where that is unknown.
+    for a run that is not the best; it is None where that is unknown. If the user ranks as the member of a `team`, all
+    but `first` is the team's.
     """
 
     rank: int | None
@@ -157,6 +161,7 @@ class Placing(msgspec.Struct, frozen=True):
     best_runs: int = 1
     median_s: float | None = None
     runs: int = 1
+    team: str = ""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -202,7 +207,8 @@ def verdict_line(
     if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"
-    what = "First pass" if placing.first else "Personal best"
+    best = "Team best" if placing.team else "Personal best"
+    what = "First pass" if placing.first else best
     return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
 
 
@@ -236,7 +242,7 @@ def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | Non
 
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return the change from its user's best, which a run without a rank compares itself with."""
-    whose = "your" if own else "the user's"
+    whose = f"{one_line(placing.team)}'s" if placing.team else "your" if own else "the user's"
     origin = median_text(placing.best_runs) or f"run {placing.best_run}"
     if score_s <= placing.best_s and placing.users:
         return f"as fast as {whose} best, which was submitted earlier ({origin})"

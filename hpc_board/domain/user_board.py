@@ -20,9 +20,11 @@ from hpc_board.model.text import one_line
 
 _TERMS = (
     *("deadline", "gpus", "visibility", "members", "code_shown", "maintainers", "competition"),
-    *("extensions", "late_seconds", "freeze_at", "anonymous"),
+    *("extensions", "late_seconds", "freeze_at", "anonymous", "teams"),
 )
-_NOT_LISTED = ("members", "code shown", "maintainers", "competition", "extensions", "late", "freeze", "anonymous")
+_NOT_LISTED = (
+    *("members", "code shown", "maintainers", "competition", "extensions", "late", "freeze", "anonymous", "teams"),
+)
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 

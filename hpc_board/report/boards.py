@@ -28,6 +28,7 @@ def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
         *((("late submissions", late_words(terms.late_seconds)),) if terms.late_seconds != 0 else ()),
         *((("frozen from", moment_words(terms.freeze_at)),) if terms.freeze_at else ()),
         *((("names", "pseudonyms"),) if terms.anonymous else ()),
+        *((("teams", ", ".join(map(one_line, terms.teams))),) if terms.teams else ()),
     )
 
 

@@ -51,6 +51,7 @@ def grades_report(grades: Grades) -> Iterator[Block]:
         yield table(
             rows,
             (Column("USER", flexible=True, least=12), lambda row: one_line(row[0])),
+            (Column("TEAM", optional=True), lambda row: one_line(row[1].team)),
             (Column("POINTS", right=True), lambda row: points_text(row[1].points)) if with_points else None,
             (Column("SPEEDUP", right=True, toned=True), _of_result(lambda result: _speedup_text(result.speedup), "-")),
             (Column("BEST", right=True), _of_result(lambda result: score_text(result.score_s))),
@@ -96,7 +97,7 @@ def grade_rows(grades: Grades) -> Iterator[Sequence[Cell]]:
     of_task = (
         *("gpu", "rank", "score_s", "score_low_s", "score_high_s", "speedup", "speedup_low", "speedup_high"),
         *(*of_points, "first_pass_at", "last_submitted_at", "submission", "run"),
-        *("late_s", "late_score_s", "late_speedup", "late_run"),
+        *("late_s", "late_score_s", "late_speedup", "late_run", "team"),
     )
     yield "user", *of_points, *(f"{task}.{name}" for task in grades.tasks for name in of_task)
     for row in grades.rows:
@@ -113,16 +114,17 @@ def _cells(grade: TaskGrade) -> Iterator[Cell]:
     yield from (None, None) if result is None else (result.submission, result.run)
     late = grade.late
     yield from (None,) * 4 if late is None else (late.mark.late_seconds, late.mark.score_s, late.speedup, late.mark.run)
+    yield grade.team
 
 
 def _bounds(number: Estimate | None) -> tuple[float | None, ...]:
     return (None, None, None) if number is None else (number.value, number.low, number.high)
 
 
-def overall_report(overall: Overall, user: str) -> Iterator[Block]:
-    """Yield the overall standings of a competition for the reader `user`."""
+def overall_report(overall: Overall) -> Iterator[Block]:
+    """Yield the overall standings of a competition."""
     yield Heading(overall_title(overall))
-    yield overall_table(overall, user)
+    yield overall_table(overall)
     for remark in overall_remarks(overall):
         yield Paragraph(remark, Tone.QUIET)
 
@@ -140,8 +142,8 @@ def overall_remarks(overall: Overall) -> Iterator[str]:
         yield OVERLAPS_MEANING
 
 
-def overall_table(overall: Overall, user: str = "", head: Callable[[str], str] = str.upper) -> Table:
-    """Return the table of overall standings for the reader `user`: the score that ranks, the others, and each task.
+def overall_table(overall: Overall, head: Callable[[str], str] = str.upper) -> Table:
+    """Return the table of overall standings: the score that ranks, the others, and each task.
 
     `head` makes titles of the names of all columns but those of tasks.
     """
@@ -157,7 +159,10 @@ def overall_table(overall: Overall, user: str = "", head: Callable[[str], str] =
     return table(
         overall.rows,
         (Column(head("rank"), right=True), rank_text),
-        (Column(head("user"), flexible=True, least=12), lambda row: one_line(row.user) + " (you)" * (row.user == user)),
+        (
+            Column(head("user"), flexible=True, least=12),
+            lambda row: one_line(row.user) + " (you)" * (row.user in overall.own),
+        ),
         (Column(head(rules.name), right=True), ranking),
         *((Column(head(name), right=True, leaves=3), cell) for name, cell in others.items()),
         (Column(head("passed"), right=True), lambda row: str(row.passed)),

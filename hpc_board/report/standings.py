@@ -67,7 +67,9 @@ class Line(msgspec.Struct, frozen=True):
         if not isinstance(self.row, Standing):
             return False
         own = self.page.own if self.page else None
-        return own is not None and own.entry == self.row.entry if self.own_runs else self.row.user == self.reader
+        if self.own_runs:
+            return own is not None and own.entry == self.row.entry
+        return self.row.user in (self.reader, own and own.user)
 
     @property
     def rank(self) -> str:
@@ -115,15 +117,16 @@ class Line(msgspec.Struct, frozen=True):
         """Return the name; among the reader's own runs, `counts` for the one that counts."""
         match self.row:
             case Mark(kind=MarkKind.LATE, name=name):
-                return one_line(name) + (" (you)" if name == self.reader else "")
+                own = self.page.own if self.page else None
+                return one_line(name) + (" (you)" if name in (self.reader, own and own.user) else "")
             case Mark(name=name):
                 return f"[{one_line(name)}]"
             case Run(user=user):
                 return f"{one_line(user)} (you)"
             case Standing() if self.own_runs:
                 return counts if self.is_own else ""
-            case Standing(user=user, author=author):
-                return one_line(author if self.entrants else user) + (" (you)" if self.is_own else "")
+            case Standing(user=user, author=author, members=members):
+                return one_line(author if self.entrants or members else user) + (" (you)" if self.is_own else "")
 
     def trust(self, own: str = "task's own harness") -> str:
         """Return the trust in the time; `own` are the words for a task's own harness."""
@@ -213,7 +216,7 @@ def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> t
         (Column("TASK", flexible=True, least=12), lambda row: one_line(row[0])),
         (Column("GPU", flexible=True), lambda row: one_line(row[1].gpu)),
         (Column("USERS", right=True), lambda row: str(row[1].total)),
-        (Column("LEADER", flexible=True), lambda row: Line(row[1].rows[0], reader=user).user()),
+        (Column("LEADER", flexible=True), lambda row: Line(row[1].rows[0], row[1], user).user()),
         (Column("TIME", right=True), lambda row: score_text(row[1].rows[0].score_s)),
         (Column("YOUR RANK", right=True), lambda row: rank_text(row[1].own) if row[1].own else "-"),
         (Column("YOUR TIME", right=True), lambda row: score_text(row[1].own.score_s) if row[1].own else "-"),
@@ -232,6 +235,7 @@ def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...
         page.ranks,
         (Column("TASK", flexible=True, least=12), lambda rank: one_line(rank.task)),
         (Column("GPU", flexible=True), lambda rank: one_line(rank.gpu) + (" (emulated)" if rank.row.emulated else "")),
+        (Column("TEAM", optional=True), lambda rank: one_line(rank.row.user) if rank.row.members else ""),
         None if page.by is By.ACCOUNT else (Column("ENTRANT", flexible=True, least=8), lambda rank: rank.row.entrant),
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
         (Column(f"{page.by.noun}S".upper(), right=True), lambda rank: str(rank.users)),
@@ -317,7 +321,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
-    yield "user", one_line(row.user)
+    yield "team" if row.members else "user", one_line(row.author if row.members else row.user)
     yield "score", ", ".join(filter(None, (full_score_text(row.score_s, row.interval), median_text(row.runs))))
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"

@@ -50,7 +50,7 @@ class Viewer(msgspec.Struct, frozen=True):
             return True
         restriction = self.restrictions.get(addition.task)
         if restriction is not None and addition.at is not None and is_past(restriction.frozen_at, addition.at):
-            return False
+            return addition.user in restriction.own
         hidden = self.hidden & self.hidden_before if addition.terms else self.hidden
         return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
 

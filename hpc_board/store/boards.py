@@ -51,6 +51,10 @@ SELECT *
    AND (json_extract(terms, '$.anonymous') OR json_extract(terms, '$.freeze_at') IS NOT NULL)
 """  # noqa: S608 - our names
 
+_OF_OWN_TEAM = "task = :task AND team = (SELECT team FROM teams WHERE task = :task AND user = :user)"
+
+_USERS = "SELECT user FROM submissions WHERE task = :task UNION SELECT user FROM teams WHERE task = :task"
+
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
 
 
@@ -105,11 +109,15 @@ class BoardGateway:
             return _entries(db, task, version)
 
     def change(
-        self, new: Sequence[NewChange], groups_of: Callable[[str], Collection[str]] = lambda _: frozenset()
+        self,
+        new: Sequence[NewChange],
+        groups_of: Callable[[str], Collection[str]],
+        members_of: Callable[[str], Collection[str]],
     ) -> None:
         """Store changes of boards, each with the version of its task; all or none.
 
-        Submissions become late or timely by the new deadlines of their users, who are in `groups_of`.
+        Submissions become late or timely by the new deadlines of their users, who are in `groups_of`. New teams have
+        `members_of` their groups, and those with submissions.
 
         Raises:
             InputError: another user has changed one of the boards since its author looked at it.
@@ -119,10 +127,13 @@ class BoardGateway:
             for each in new:
                 former = _newest(db, each.name)
                 _add(db, each)
-                if each.task is not None and (
-                    former is None or not _same_deadlines(_change(former).options, each.options)
-                ):
+                if each.task is None:
+                    continue
+                before = None if former is None else _change(former).options
+                if before is None or not _same_deadlines(before, each.options):
                     _mark_late_anew(db, each.name, each.options, groups_of)
+                if (() if before is None else before.teams) != each.options.teams:
+                    _set_teams(db, each.name, each.options, groups_of, members_of)
 
 
 def is_closed(db: Database, name: str) -> bool:
@@ -134,6 +145,12 @@ def is_closed(db: Database, name: str) -> bool:
 def bounded(db: Database) -> tuple[BoardChange, ...]:
     """Return the newest changes of the boards that are frozen at a time or anonymous, also of deleted ones."""
     return tuple(map(_change, db.query(_BOUNDED)))
+
+
+def own_names(db: Database, name: str, user: str) -> frozenset[str]:
+    """Return the names whose rows are the user's own on a board: the user, the team, and its members."""
+    found = db.rows("teams", _OF_OWN_TEAM, {"task": name, "user": user})
+    return frozenset({user}.union(*({row["user"], row["team"]} for row in found)))
 
 
 def pseudonym_key(db: Database) -> str:
@@ -152,12 +169,35 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(decoded(Entries, row) for row in db.query(_ENTRIES, [task, version]))
 
 
-def mark_late(db: Database, submission: int, name: str, user: str, groups: Collection[str], at: datetime) -> None:
-    """Mark a new submission of `user` to a board as late if it comes after their deadline."""
+def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender | None, at: datetime) -> None:
+    """Mark a new submission of `user` to a board as late if it comes after their deadline, and set their team."""
     if row := _newest(db, name):
-        due_at = _change(row).options.deadline_of(user, groups)
+        options, groups = _change(row).options, frozenset[str]() if sender is None else sender.groups
+        due_at = options.deadline_of(user, groups)
         if due_at is not None and is_past(due_at, at):
             db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
+        if sender is not None and options.teams:
+            _set_team(db, name, options, user, groups)
+
+
+def _set_team(db: Database, name: str, options: BoardOptions, user: str, groups: Collection[str]) -> None:
+    from hpc_board.store import ranking
+
+    teams = options.teams_of(groups)
+    ranking.set_team(db, name, user, teams[0] if len(teams) == 1 else "")
+
+
+def _set_teams(
+    db: Database,
+    name: str,
+    options: BoardOptions,
+    groups_of: Callable[[str], Collection[str]],
+    members_of: Callable[[str], Collection[str]],
+) -> None:
+    """Set the team of each user with submissions to a board, and of each member of its teams."""
+    users = {row["user"] for row in db.query(_USERS, {"task": name})}
+    for user in users.union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
+        _set_team(db, name, options, user, groups_of(user))
 
 
 def _same_deadlines(one: BoardOptions, other: BoardOptions) -> bool:
@@ -204,6 +244,12 @@ def check_takes(db: Database, task: Task, user: str, sender: Sender, at: datetim
             raise Refused(
                 f"the board {task.name} no longer accepts submissions: it was deleted by {one_line(newest.by_user)}.",
                 hint="`hpc-board list` shows the tasks that are open.",
+            )
+        teams = newest.options.teams_of(sender.groups)
+        if len(teams) > 1 and not newest.options.managed_by(user, sender.groups, sender.role):
+            raise Refused(
+                f"you are in several teams of the board {task.name}: {', '.join(teams)}.",
+                hint=f"Ask {one_line(newest.options.creator)}, its creator, to remove you from all but one.",
             )
     if deadline is not None and is_past(deadline, at):
         raise Refused(deadline_refusal(task.name, deadline, at), hint="`hpc-board list` shows the tasks that are open.")

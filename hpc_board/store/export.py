@@ -97,11 +97,12 @@ _TASK = "name = ? AND version = ?"
 
 _RANKS = """
 SELECT * FROM (
-    SELECT run, user, RANK() OVER (board ORDER BY score_s) AS rank, score_low_s,
+    SELECT run, RANK() OVER (board ORDER BY score_s) AS rank, score_low_s,
            LAG(score_high_s) OVER (board ORDER BY score_s, submitted_at, run) AS above_high_s
       FROM bests
     WINDOW board AS (PARTITION BY task, task_version, gpu)
-) WHERE :user IS NULL OR user = :user
+) AS ranked
+ WHERE :user IS NULL OR EXISTS (SELECT 1 FROM scores WHERE scores.run = ranked.run AND scores.user = :user)
 """
 
 _BOARDS = """

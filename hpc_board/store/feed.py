@@ -10,7 +10,7 @@ from hpc_board.store.row_values import decoded, decoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
-SELECT feed.*, scores.submission, runs.emulated, submissions.entrant,
+SELECT feed.*, scores.submission, runs.emulated, iif(feed.user = submissions.user, submissions.entrant, '') AS entrant,
        CASE WHEN json_extract(feed.news, '$.kind') = 'record' AND json_extract(feed.news, '$.beaten.user') IS NOT NULL
             THEN {beaten} ELSE {former} END AS former_run
   FROM feed
@@ -24,7 +24,7 @@ SELECT feed.*, scores.submission, runs.emulated, submissions.entrant,
 
 
 def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
-    """Enter a run on its leaderboard, and add a line if it is the first one of its code and its user's best.
+    """Enter a run on its leaderboard, and add a line if it is the first one of its code and its user's or team's best.
 
     Further runs of the same code move the median up and down.
     """
@@ -38,16 +38,17 @@ def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
     if ranking.runs_of_entry(db, counted) > 1 or (former is not None and score_s >= former[1]):
         return
     beaten = ranking.passed_by(db, counted.board, score_s, None if former is None else former[1])
-    told = news(Entry(counted.user, score_s), rank, podium, former, beaten)
-    db.insert("feed", _row(counted, told, at))
+    user = ranking.ranked_as(db, counted.board.task, counted.user)
+    told = news(Entry(user, score_s), rank, podium, former, beaten)
+    db.insert("feed", _row(counted, user, told, at))
 
 
-def _row(counted: ranking.Score, told: News, at: datetime) -> dict[str, object]:
+def _row(counted: ranking.Score, user: str, told: News, at: datetime) -> dict[str, object]:
     return {
         "at": time_text(at),
         "run": counted.run,
         **counted.board._asdict(),
-        "user": counted.user,
+        "user": user,
         "former_rank": told.former_rank,
         "former_s": told.former_s,
         "news": msgspec.json.encode(told).decode(),

@@ -59,6 +59,7 @@ _TERMS = {
     "late_seconds": "late submissions",
     "freeze_at": "freeze",
     "anonymous": "anonymous",
+    "teams": "teams",
     "creator": "creator",
     "task": "task",
 }

@@ -1,9 +1,9 @@
 """The tables behind standings, within the transaction that changes a run or a submission.
 
 `scores` has a row for each run that counts, `entries` one for each code of a user on each board, which is one version
-of a task on one GPU, and `bests` the best of these for each user. `reference_times` has the time of the reference in
-each of these runs and those of milestones, `board_references` the one of each board. All follow from the facts and
-change with them.
+of a task on one GPU, and `bests` the best of these for each user, or for all members of a team. `reference_times` has
+the time of the reference in each of these runs and those of milestones, `board_references` the one of each board. All
+follow from the facts and `teams`, and change with them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,19 +25,28 @@ ON_BOARD = "task = :task AND task_version = :task_version AND gpu = :gpu"
 OF_USER = f"{ON_BOARD} AND user = :user"
 BEST_FIRST = "score_s, submitted_at, run"
 
-FORMER_RUN = """
+RANKED_AS = """
+COALESCE((SELECT team FROM teams WHERE teams.user = {0}.user AND teams.task = {0}.task), {0}.user)
+"""
+"""The name under which the user of a row ranks: that of the team, or else the own one."""
+
+_OF_NAME = """
+earlier.user IN (SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = feed.task AND teams.team = {0})
+"""
+
+FORMER_RUN = f"""
 (SELECT MIN(run) FROM scores AS earlier
   WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND earlier.user = feed.user AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
-"""
+    AND {_OF_NAME.format("feed.user")} AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
+"""  # noqa: S608 - our names
 """The run that an entry of the feed improved, if it still counts."""
 
-BEATEN_RUN = """
+BEATEN_RUN = f"""
 (SELECT MIN(run) FROM scores AS earlier
   WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND earlier.user = json_extract(feed.news, '$.beaten.user')
+    AND {_OF_NAME.format("json_extract(feed.news, '$.beaten.user')")}
     AND earlier.score_s = json_extract(feed.news, '$.beaten.score_s'))
-"""
+"""  # noqa: S608 - our names
 """The run whose user an entry of the feed passed, if it still counts."""
 
 _ENTER = """
@@ -107,6 +116,7 @@ def placing(db: Database, run: Run) -> Placing | None:
     return Placing(
         rank=rank_of(db, board, best["score_s"]) if best["entry"] == entry["entry"] else None,
         users=db.count("bests", ON_BOARD, board._asdict()),
+        team="" if best["user"] == run.user else best["user"],
         best_s=best["score_s"],
         best_run=best["run"],
         best_runs=best["runs"],
@@ -134,9 +144,15 @@ def reference_of(db: Database, board: BoardKey) -> Reference | None:
     return None if row is None else decoded(Reference, row)
 
 
+def ranked_as(db: Database, task: str, user: str) -> str:
+    """Return the name under which a user ranks: that of the team on the boards of a task, or else the own one."""
+    row = db.row("teams", "user = ? AND task = ?", [user, task])
+    return user if row is None else str(row["team"])
+
+
 def best_of(db: Database, board: BoardKey, user: str) -> Row | None:
-    """Return the row of `bests` of a user on the board."""
-    return db.row("bests", OF_USER, {**board._asdict(), "user": user})
+    """Return the row of `bests` of a user, or of the user's team, on the board."""
+    return db.row("bests", OF_USER, {**board._asdict(), "user": ranked_as(db, board.task, user)})
 
 
 def rank_of(db: Database, board: BoardKey, score_s: float) -> int:
@@ -212,10 +228,33 @@ def _choose(db: Database, board: BoardKey, user: str, entry: int) -> None:
     db.delete("entries", _OF_ENTRY, given)
     for row in entry_rows(db.rows("scores", _OF_ENTRY, given, order=BEST_FIRST)):
         db.insert("entries", row)
-    db.delete("bests", OF_USER, of_user)
-    best = db.row("entries", OF_USER, of_user, order=BEST_FIRST)
+    _choose_best(db, board, ranked_as(db, board.task, user))
+
+
+def _choose_best(db: Database, board: BoardKey, ranked: str) -> None:
+    """Choose the best entry of a user without a team, or of the members of a team."""
+    db.delete("bests", OF_USER, {**board._asdict(), "user": ranked})
+    members = [row["user"] for row in db.rows("teams", "task = ? AND team = ?", [board.task, ranked])]
+    if not members and ranked_as(db, board.task, ranked) == ranked:
+        members = [ranked]
+    # An index has the entries of one user in their order.
+    firsts = (db.row("entries", OF_USER, {**board._asdict(), "user": user}, order=BEST_FIRST) for user in members)
+    best = min(filter(None, firsts), key=lambda row: (row["score_s"], row["submitted_at"], row["run"]), default=None)
     if best is not None:
-        db.insert("bests", best)
+        db.insert("bests", {**best, "user": ranked})
+
+
+def set_team(db: Database, task: str, user: str, team: str) -> None:
+    """Have a user rank as a member of `team` on the boards of a task, or alone if it is empty."""
+    former, now = ranked_as(db, task, user), team or user
+    if former == now:
+        return
+    db.delete("teams", "user = ? AND task = ?", [user, task])
+    if team:
+        db.insert("teams", {"user": user, "task": task, "team": team})
+    for board in {board_of(row) for row in db.rows("entries", "task = ? AND user = ?", [task, user])}:
+        for ranked in (former, now):
+            _choose_best(db, board, ranked)
 
 
 def entry_rows(scores: Iterable[Row]) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import msgspec
 
+from hpc_board.domain.roles import GROUP
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
 from hpc_board.store.sqlite import Database
@@ -21,14 +22,29 @@ _PSEUDONYM_DIGITS = 8
 # A milestone is its author's, and no result of a participant.
 _WITHHELD = """
 INSERT INTO temp.withheld
-SELECT id FROM main.submissions WHERE task = ? AND user <> ? AND submitted_at > ? AND milestone = ''
+SELECT id FROM main.submissions
+ WHERE task = ? AND submitted_at > ? AND milestone = '' AND user NOT IN (SELECT value FROM json_each(?))
 """
 
 _BOARD_AND_USER = "task, task_version, gpu, user"
 _SAME_USER = "one.task = row.task AND one.task_version = row.task_version AND one.gpu = row.gpu AND one.user = row.user"
-_AMONG_WITHHELD = "EXISTS (SELECT 1 FROM temp.withheld_scores AS one WHERE {0})"
-_WITHHELD_OF_USER = _AMONG_WITHHELD.format(_SAME_USER)
-_WITHHELD_OF_ENTRY = _AMONG_WITHHELD.format(f"{_SAME_USER} AND one.entry = row.entry")
+_SAME_RANKED = _SAME_USER.replace("one.user", "one.ranked")
+_WITHHELD_OF_ENTRY = f"""
+EXISTS (SELECT 1 FROM temp.withheld_scores AS one WHERE {_SAME_USER} AND one.entry = row.entry)
+"""  # noqa: S608 - our names
+_FROZEN = "EXISTS (SELECT 1 FROM temp.frozen_users AS one WHERE {0})"
+
+# The users who have withheld scores, and all members of their teams.
+_FROZEN_USERS = """
+CREATE TEMP TABLE frozen_users AS
+WITH one AS (SELECT DISTINCT row.task, row.task_version, row.gpu, row.user, teams.team
+               FROM temp.withheld_scores AS row
+               LEFT JOIN main.teams ON teams.user = row.user AND teams.task = row.task)
+SELECT task, task_version, gpu, user, COALESCE(team, user) AS ranked FROM one
+ UNION
+SELECT one.task, one.task_version, one.gpu, teams.user, teams.team
+  FROM one JOIN main.teams ON teams.task = one.task AND teams.team = one.team
+"""
 
 _WITHHELD_SCORES = """
 CREATE TEMP TABLE withheld_scores AS
@@ -40,7 +56,7 @@ SELECT row.run, row.task, row.task_version, row.gpu, row.user, row.entry
 _FROZEN_ENTRIES = f"""
 CREATE TEMP TABLE frozen_entries AS
 SELECT row.*
-  FROM (SELECT DISTINCT {_BOARD_AND_USER} FROM temp.withheld_scores) AS one
+  FROM temp.frozen_users AS one
  CROSS JOIN main.entries AS row ON {_SAME_USER}
  WHERE NOT {_WITHHELD_OF_ENTRY}
 """  # noqa: S608 - our names
@@ -53,22 +69,27 @@ SELECT row.*
  ORDER BY row.task, row.task_version, row.gpu, row.user, row.entry, row.score_s, row.submitted_at, row.run
 """  # noqa: S608 - our names
 
-_FROZEN_BESTS = """
+_FROZEN_BESTS = f"""
 CREATE TEMP TABLE frozen_bests AS
-SELECT *, ROW_NUMBER() OVER (PARTITION BY task, task_version, gpu, user ORDER BY score_s, submitted_at, run) AS place
-  FROM temp.frozen_entries
-"""
+SELECT row.*, one.ranked,
+       ROW_NUMBER() OVER (PARTITION BY row.task, row.task_version, row.gpu, one.ranked
+                          ORDER BY row.score_s, row.submitted_at, row.run) AS place
+  FROM temp.frozen_entries AS row
+  JOIN temp.frozen_users AS one ON {_SAME_USER}
+"""  # noqa: S608 - our names
 
 
 class Withheld(msgspec.Struct, frozen=True):
     """The bounds of a reader on a leaderboard.
 
     Submissions of others after `frozen_at` are withheld, if it is not None. With a `scope`, others have pseudonyms,
-    which are the same on all leaderboards of that scope.
+    which are the same on all leaderboards of that scope. All but the names in `own`, those of the reader, the reader's
+    team and its members, are others.
     """
 
     frozen_at: datetime | None
     scope: str | None
+    own: frozenset[str] = frozenset()
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -79,12 +100,15 @@ class Reader(msgspec.Struct, frozen=True):
     key: str = ""
 
     def is_anonymous(self, task: str, user: str) -> bool:
-        """Return whether the user is another one, on an anonymous leaderboard."""
-        return user != self.name and self._scope(task) is not None
+        """Return whether a user or team is another one, on an anonymous leaderboard."""
+        bounds = self.withheld.get(task)
+        return bounds is not None and bounds.scope is not None and user not in bounds.own
 
     def shown_user(self, task: str, user: str) -> str:
-        """Return the name or the pseudonym of a user; no account has a space in its name."""
-        return f"user {self._digits(task, user)}" if self.is_anonymous(task, user) else user
+        """Return the name or the pseudonym of a user or team; no account has a space in its name."""
+        if not self.is_anonymous(task, user):
+            return user
+        return f"{'team' if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
 
     def shown_entrant(self, task: str, user: str, entrant: str) -> str:
         """Return the name or the pseudonym of a user's entrant."""
@@ -165,7 +189,7 @@ def _create_views(db: Database, reader: Reader) -> None:
     db.execute("CREATE TEMP TABLE withheld (submission INTEGER PRIMARY KEY)")
     for task, bounds in reader.withheld.items():
         if bounds.frozen_at is not None:
-            db.execute(_WITHHELD, [task, reader.name, time_text(bounds.frozen_at)])
+            db.execute(_WITHHELD, [task, time_text(bounds.frozen_at), msgspec.json.encode(sorted(bounds.own)).decode()])
     texts = {column: f"shown_text(row.task, row.user, row.{column})" for column in ("file_name", "note")}
     texts["code_sha256"] = "shown_name(row.task, row.user, row.code_sha256)"
     shown = {"user": _USER, "entrant": "shown_entrant(row.task, row.user, row.entrant)"}
@@ -188,6 +212,7 @@ def _create_views(db: Database, reader: Reader) -> None:
     # The news of an own run names those whom it passed.
     news = {"user": _USER, "news": "shown_news(row.task, row.news)"}
     _view(db, "feed", news, "NOT is_frozen(row.task, row.at)")
+    _view(db, "teams", {"user": _USER, "team": "shown_user(row.task, row.team)"}, "TRUE")
     _freeze(db)
     of_holder = {"user": "shown_holder(row.user)", "runs": "shown_runs(row.user, row.runs)"}
     _view(db, "runner_details", of_holder, "TRUE")
@@ -212,13 +237,17 @@ def _freeze(db: Database) -> None:
         for table in ("entries", "bests"):
             _view(db, table, {"user": _USER}, "TRUE")
         return
+    db.execute(_FROZEN_USERS)
+    for name in ("user", "ranked"):
+        db.execute(f"CREATE INDEX temp.frozen_by_{name} ON frozen_users (task, task_version, gpu, {name})")
     db.execute(_FROZEN_ENTRIES)
     for row in entry_rows(db.query(_LEFT_OF_ENTRIES)):
         names = ", ".join(f":{name}" for name in row)
         db.execute(f"INSERT INTO temp.frozen_entries ({', '.join(row)}) VALUES ({names})", row)  # noqa: S608
     db.execute(_FROZEN_BESTS)
-    for table, frozen in (("entries", "TRUE"), ("bests", "row.place = 1")):
-        _view(db, table, {"user": _USER}, f"NOT {_WITHHELD_OF_USER}", others=frozen)
+    db.execute("UPDATE temp.frozen_bests SET user = ranked")
+    for table, same, frozen in (("entries", _SAME_USER, "TRUE"), ("bests", _SAME_RANKED, "row.place = 1")):
+        _view(db, table, {"user": _USER}, f"NOT {_FROZEN.format(same)}", others=frozen)
 
 
 def _view(db: Database, table: str, shown: Mapping[str, str], where: str, *, others: str = "") -> None:

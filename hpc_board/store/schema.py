@@ -271,6 +271,14 @@ _DERIVED = {
         submission INTEGER PRIMARY KEY REFERENCES submissions (id),
         due_at MOMENT NOT NULL
     """,
+    # The team of a user on a board, a group with a `@` before its name, as it was at the user's last submission or at
+    # the last change of the board's teams.
+    "teams": """
+        user TEXT NOT NULL,
+        task NAME NOT NULL,
+        team TEXT NOT NULL,
+        PRIMARY KEY (user, task)
+    """,
     # The runs that count. `entry` is the first submission of the user with the same code for the version of the task.
     "scores": f"""
         run INTEGER PRIMARY KEY REFERENCES runs (id),
@@ -281,7 +289,7 @@ _DERIVED = {
         user TEXT NOT NULL,{_SCORE}
     """,
     # The runs of the same code as one: `score_s` is the median, `run` is the run that has it, and `submitted_at` is the
-    # time of the first submission. `bests` has the best one of each user.
+    # time of the first submission. `bests` has the best one of each user without a team, and of each team as `user`.
     "entries": f"""
         task NAME NOT NULL,
         task_version TEXT NOT NULL,
@@ -334,7 +342,7 @@ _DERIVED = {
 }
 """The tables that follow from the facts, so that ranks need no scan of all runs."""
 
-_WITHOUT_ROWID = frozenset({"entries", "bests", "reference_times", "board_references"})
+_WITHOUT_ROWID = frozenset({"teams", "entries", "bests", "reference_times", "board_references"})
 
 _INDEXES = {
     "submissions_by_user": "submissions (user)",
@@ -356,6 +364,7 @@ _INDEXES = {
     "entries_by_board": "entries (task, task_version, gpu, score_s, submitted_at, run)",
     "entries_by_user": "entries (task, task_version, gpu, user, score_s, submitted_at, run)",
     "bests_by_score": "bests (task, task_version, gpu, score_s, submitted_at, run)",
+    "teams_by_team": "teams (task, team, user)",
     "feed_by_board": "feed (task, gpu)",
     "feed_by_task": "feed (task)",
     "feed_by_gpu": "feed (gpu)",

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # ranks `table` has the row above, on the page or not.
 _ROWS = """
 SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant, runs.trust, runs.emulated,
+       (SELECT json_group_array(user) FROM (SELECT teams.user FROM teams
+          WHERE teams.task = listed.task AND teams.team = listed.user ORDER BY teams.user)) AS members,
        (SELECT better.score_high_s
           FROM {table} AS better
          WHERE {among}
@@ -79,8 +81,17 @@ _OF_ENTRANT = f"""
 {OF_USER} AND EXISTS (SELECT 1 FROM submissions WHERE submissions.id = submission AND submissions.entrant = :entrant)
 """  # noqa: S608 - our names
 
-_OF_USER_ON = "user = :user AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"
+# The rows of a user, or of the user's teams.
+_OF_RANKED = """
+user IN (SELECT :user UNION ALL SELECT teams.team FROM teams WHERE teams.user = :user)
+AND user = COALESCE((SELECT teams.team FROM teams WHERE teams.user = :user AND teams.task = bests.task), :user)
+"""
+_OF_RANKED_ON = f"{_OF_RANKED} AND (task, task_version) IN (SELECT key, value FROM json_each(:versions))"  # noqa: S608
 _ON_SAME_BOARD = "better.task = listed.task AND better.task_version = listed.task_version AND better.gpu = listed.gpu"
+
+_FEED_OF_MEMBER = """
+(feed.user = :user OR (feed.task, feed.user) IN (SELECT teams.task, teams.team FROM teams WHERE teams.user = :user))
+"""
 
 # One statement for all ranks of a user: an index finds the best score of each leaderboard, and counts.
 _RANKS_OF_USER = """
@@ -96,7 +107,7 @@ SELECT own.*, reference.median_s, reference.runs AS reference_runs, reference.lo
 _OWN_BOARD = "bests.task = own.task AND bests.task_version = own.task_version AND bests.gpu = own.gpu"
 
 _USERS = """
-SELECT DISTINCT user FROM bests
+SELECT DISTINCT user FROM (SELECT task, user FROM bests UNION ALL SELECT task, user FROM teams)
  WHERE task IN (SELECT value FROM json_each(:tasks)) AND instr(lower(user), lower(:part)) > 0
  ORDER BY user
  LIMIT :limit
@@ -114,9 +125,10 @@ SELECT submissions.milestone, submissions.id AS submission, submissions.submitte
    AND runs.gpu = :gpu AND results.verdict = 'pass' AND results.score_s IS NOT NULL
 """
 
-# The best late run of each user; MIN chooses the row of the other columns, too.
-_LATE = """
-SELECT submissions.user AS name, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
+# The best late run of each user or team; MIN chooses the row of the other columns, too.
+_LATE = f"""
+SELECT {ranking.RANKED_AS.format("submissions")} AS name, submissions.id AS submission, submissions.submitted_at,
+       submissions.file_name,
        runs.id AS run, runs.trust, runs.emulated, MIN(results.score_s) AS score_s, late.due_at, 'late' AS kind
   FROM late
  CROSS JOIN submissions ON submissions.id = late.submission
@@ -125,8 +137,8 @@ SELECT submissions.user AS name, submissions.id AS submission, submissions.submi
  WHERE submissions.task = :task AND submissions.task_version = :task_version AND submissions.mode = 'ranked'
    AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
    AND runs.gpu = :gpu AND results.verdict = 'pass' AND results.score_s IS NOT NULL
- GROUP BY submissions.user
-"""
+ GROUP BY name
+"""  # noqa: S608 - our names
 
 _VERSIONS = """
 SELECT version,
@@ -148,8 +160,8 @@ SELECT task_version FROM scores WHERE task = :task AND task_version <> :version 
 
 # One pass over the index that ranks `entries`: one that was submitted before all faster ones was a record.
 _RECORDS = f"""
-SELECT submitted_at AS at, user, score_s, run
-  FROM (SELECT submitted_at, user, score_s, run, entry,
+SELECT submitted_at AS at, {ranking.RANKED_AS.format("listed")} AS user, score_s, run
+  FROM (SELECT task, submitted_at, user, score_s, run, entry,
                MIN(entry) OVER (ORDER BY score_s, submitted_at, run
                                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS faster
           FROM entries
@@ -235,7 +247,7 @@ class StandingsGateway:
     def list(
         self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
     ) -> tuple[Standing, ...]:
-        """Return the best entry of each user on one board, best first."""
+        """Return the best entry of each user or team on one board, best first."""
         with self._file.reading() as db:
             return _of_users(db, BoardKey(task, task_version, gpu), limit, offset)
 
@@ -281,7 +293,7 @@ class StandingsGateway:
             return ranking.reference_of(db, BoardKey(task, task_version, gpu))
 
     def late(self, task: str, task_version: str, gpu: str) -> tuple[Mark, ...]:
-        """Return the best late run of each user on one board."""
+        """Return the best late run of each user or team on one board."""
         with self._file.reading() as db:
             return tuple(decoded(Mark, row) for row in db.query(_LATE, BoardKey(task, task_version, gpu)._asdict()))
 
@@ -313,6 +325,11 @@ class StandingsGateway:
         with self._file.reading() as db:
             rows = db.query(_RANKED_FILES, {"task": task, "version": version, "gpu": gpu})
             return frozenset((row["user"], row["code_sha256"]) for row in rows)
+
+    def teams(self, task: str) -> dict[str, str]:
+        """Return the team of each member of one on the boards of a task."""
+        with self._file.reading() as db:
+            return {row["user"]: row["team"] for row in db.rows("teams", "task = ?", [task])}
 
     def submitters(self, task: str, task_version: str) -> tuple[Submitter, ...]:
         """Return the users with own submissions to a version of a task."""
@@ -352,7 +369,8 @@ class StandingsGateway:
     def places(self, user: str) -> tuple[Place, ...]:
         """Return the places of a user on every board, for all versions of its task."""
         with self._file.reading() as db:
-            bests = [(ranking.board_of(row), row["score_s"]) for row in db.rows("bests", "user = ?", [user])]
+            rows = db.rows("bests", _OF_RANKED, {"user": user})
+            bests = [(ranking.board_of(row), row["score_s"]) for row in rows]
             return tuple(Place(*board, ranking.rank_of(db, board, score_s), score_s) for board, score_s in bests)
 
     def of_user(self, user: str, tasks: Collection[Task]) -> tuple[UserRank, ...]:
@@ -360,7 +378,7 @@ class StandingsGateway:
         versions = json.dumps({task.name: task.version for task in tasks})
         known = {task.name: task for task in tasks}
         with self._file.reading() as db:
-            rows = _rows("bests", _OF_USER_ON, among=_ON_SAME_BOARD, order="task, gpu")
+            rows = _rows("bests", _OF_RANKED_ON, among=_ON_SAME_BOARD, order="task, gpu")
             ranks_of_user = _RANKS_OF_USER.format(rows=rows, of_board=_OWN_BOARD)
             given = {"user": plain_text(user), "versions": versions, "limit": -1, "offset": 0}
             return tuple(_user_rank(row, known[row["task"]]) for row in db.query(ranks_of_user, given))
@@ -369,7 +387,7 @@ class StandingsGateway:
         """Return the rows of a user's entrants, ranked among all entrants, on the leaderboards of these tasks."""
         known, found = {task.name: task for task in tasks}, list[UserRank]()
         with self._file.reading() as db:
-            for row in [*db.rows("bests", "user = ?", [plain_text(user)], order="task, gpu")]:
+            for row in [*db.rows("bests", _OF_RANKED, {"user": plain_text(user)}, order="task, gpu")]:
                 board, task = ranking.board_of(row), known.get(row["task"])
                 if task is not None and task.version == board.task_version:
                     rows, reference = _of_entrants(db, board), ranking.reference_of(db, board)
@@ -401,7 +419,7 @@ class StandingsGateway:
         from hpc_board.store import feed
 
         author, entrant = (None, None) if user is None else author_of(user)
-        given: dict[str, Any] = {"task": task, "gpu": gpu, "user": author}
+        given: dict[str, Any] = {"task": task, "gpu": gpu}
         filters = {column: value for column, value in given.items() if value is not None}
         conditions = [f"feed.{column} = :{column}" for column in filters]
         if entrant is not None:
@@ -414,9 +432,14 @@ class StandingsGateway:
             # The sign keeps SQLite from collecting all entries of these tasks before it takes the newest.
             conditions.append("+feed.task IN (SELECT value FROM json_each(:among))")
             filters["among"] = json.dumps(sorted(among))
-        where = " AND ".join(conditions) or "TRUE"
-        statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, beaten=ranking.BEATEN_RUN, where=where)
         with self._file.reading() as db:
+            if author is not None:
+                filters["user"] = plain_text(author)
+                # An index has the entries of one name in their order.
+                is_member = db.row("teams", "user = :user", filters) is not None
+                conditions.append(_FEED_OF_MEMBER if is_member else "feed.user = :user")
+            where = " AND ".join(conditions) or "TRUE"
+            statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, beaten=ranking.BEATEN_RUN, where=where)
             rows = db.query(statement, {**filters, "limit": limit})
             return tuple(map(feed.entry, rows))
 
@@ -446,7 +469,7 @@ def _newest(db: Database, whose: str, given: Mapping[str, Any], limit: int | Non
 
 
 def _row_of(db: Database, board: BoardKey, user: str) -> Standing | None:
-    given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
+    given = {**board._asdict(), "user": ranking.ranked_as(db, board.task, user), "limit": 1, "offset": 0}
     for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
         return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
     return None

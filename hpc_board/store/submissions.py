@@ -23,7 +23,7 @@ from hpc_board.model.task import Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.ranking import ON_BOARD
+from hpc_board.store.ranking import ON_BOARD, RANKED_AS
 from hpc_board.store.row_values import UndecodableError, decoded, decoded_json, plain_text, time_text
 from hpc_board.store.rows import decision_row, event_row, options_text, row_id, run_value
 from hpc_board.store.runs import stored_run
@@ -73,7 +73,7 @@ _ENTRANTS = "SELECT DISTINCT entrant FROM submissions WHERE user = ? AND entrant
 
 _ON_KERNEL = json.dumps([verdict for verdict in Verdict if verdict is Verdict.PASS or verdict.blames_kernel])
 
-_NEWEST_FILES = """
+_NEWEST_FILES = f"""
 SELECT submissions.*, codes.code
   FROM (SELECT MIN(id) AS id, ROW_NUMBER() OVER (PARTITION BY user ORDER BY MIN(id) DESC) AS place
           FROM submissions
@@ -86,10 +86,10 @@ SELECT submissions.*, codes.code
                  FROM bests
                  JOIN runs ON runs.id = bests.run
                  JOIN submissions AS best ON best.id = runs.submission
-                WHERE bests.user = submissions.user AND bests.task = :task
+                WHERE bests.user = {RANKED_AS.format("submissions")} AND bests.task = :task
                   AND best.tokens_sha256 = submissions.tokens_sha256)
  ORDER BY submissions.id
-"""
+"""  # noqa: S608 - our names
 
 _RANKED_RUN = f"SELECT emulated FROM runs WHERE id = (SELECT run FROM bests WHERE {ON_BOARD} LIMIT 1)"  # noqa: S608
 
@@ -213,8 +213,7 @@ class SubmissionGateway:
             for each in new:
                 if each.rerun is not None:
                     _check_not_sent(db, each, each.rerun)
-            groups = frozenset[str]() if sender is None else sender.groups
-            added = tuple(_add(db, each, tokens, groups) for each, tokens in zip(new, hashes, strict=True))
+            added = tuple(_add(db, each, tokens, sender) for each, tokens in zip(new, hashes, strict=True))
             if key is not None:
                 span = {"first": added[0][0].id, "last": added[-1][0].id}
                 db.insert("keys", {**msgspec.structs.asdict(key), **span})
@@ -479,7 +478,7 @@ def _tokens_sha256(new: NewSubmission) -> str | None:
 
 
 def _add(
-    db: Database, new: NewSubmission, tokens: str | None, groups: Collection[str]
+    db: Database, new: NewSubmission, tokens: str | None, sender: Sender | None
 ) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     version = new.task.version
@@ -510,7 +509,7 @@ def _add(
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
     elif not new.milestone:
-        boards.mark_late(db, number, new.task.name, new.user, groups, new.at)
+        boards.apply_terms(db, number, new.task.name, new.user, sender, new.at)
     runs = zip(new.runs, repeated, strict=True)
     added = [_add_run(db, number, run, run.gpus(new.task), repeats, new.at) for run, repeats in runs]
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)

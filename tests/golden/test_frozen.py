@@ -9,6 +9,9 @@ import pytest
 from hpc_board.board import Board
 from hpc_board.board.context import PublicContext
 from hpc_board.service.page import pages
+from hpc_board.store import Store
+from hpc_board.store.folder import DATABASE
+from hpc_board.store.ranking import set_team
 from tests.golden import board as made
 from tests.golden.board import GoldenBoard
 from tests.golden.internals import Sent, Served
@@ -38,6 +41,9 @@ def frozen_board(made_board: GoldenBoard, tmp_path_factory: pytest.TempPathFacto
     (before,), (after,) = board.commands.record("dean", sent)
     done = board.run("dean", "create", "scan", "scan", "--freeze", _FREEZE, "--anonymous")
     assert done.exit_code == 0, done.stderr
+    with Store(board.folder / "board" / DATABASE).file.writing() as db:
+        for user in ("mallory", "mallory-2"):
+            set_team(db, "scan", user, "@mallory")
     return replace(board, runs={**board.runs, "before": before, "after": after})
 
 
@@ -73,7 +79,7 @@ def test_no_command_answer_or_page_tells_others_a_result_after_the_freeze_or_a_n
     finally:
         service.close()
 
-    assert _NAME.search(of_dean), of_dean
+    assert "@mallory (mallory, mallory-2)" in of_dean
     assert _RESULT.search(of_dean), of_dean
     assert "18.1 µs" in told["show scan --all"]
     assert sent

@@ -412,6 +412,7 @@ def _standing(row: Standing, reference: Reference | None) -> dict[str, Any]:
         "score_high_s": row.interval and row.interval.high_s,
         "overlaps_above": row.overlaps_above,
         "runs": row.runs,
+        "members": row.members,
         **speedup_keys(None if reference is None else reference.speedup(row.score_s, row.interval)),
     }
 

@@ -92,6 +92,8 @@ class TaskGradeView(View, frozen=True):
     """the time of the first ranked submission that passed"""
     last_submitted_at: Moment | None
     """the time of the newest submission in any mode"""
+    team: str | None
+    """the [team](boards.md#teams) whose `result`, `late` and `points` these are; `null` for the user's own"""
 
 
 class GradeView(View, frozen=True):

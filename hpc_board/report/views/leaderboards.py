@@ -55,6 +55,8 @@ class OptionsView(View, frozen=True):
     """the time from which users see no later submissions of others; `null` without a freeze"""
     anonymous: bool
     """true if users see others under pseudonyms"""
+    teams: list[str]
+    """the groups with a `@` that have one rank for their members"""
 
 
 class ChangeView(View, frozen=True):

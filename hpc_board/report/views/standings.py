@@ -25,6 +25,7 @@ class RowView(View, frozen=True):
     rank: int
     """the rank; equal scores share one"""
     user: str
+    """the user, or the [team](boards.md#teams) as `@group`"""
     score_s: Seconds
     submission: int
     run: int
@@ -50,6 +51,8 @@ class RowView(View, frozen=True):
     runs: int
     """the number of runs of the [same code](results.md#entries), whose median the score is; `run` is the one that has
     it"""
+    members: list[str]
+    """the members of the team; empty for a user"""
 
     @classmethod
     def of(cls, row: Standing, page: Page) -> "RowView":

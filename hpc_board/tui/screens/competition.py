@@ -47,6 +47,8 @@ class CompetitionScreen(BoardScreen):
         self._competition = target.name
         self._cells: Mapping[str, Mapping[str, Text]] = {}
         """The cells of each user."""
+        self._mine: str | None = None
+        """The row of the reader, or of the first of the reader's teams."""
 
     def compose_body(self) -> ComposeResult:
         kind: Kind[OverallRow] = Kind(
@@ -73,7 +75,7 @@ class CompetitionScreen(BoardScreen):
         """Hide the key of the filter while that is open, and the one of the own row for a user without any."""
         if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
-        if action == "mine" and self.board.user not in self._cells:
+        if action == "mine" and self._mine is None:
             return None
         return super().check_action(action, parameters)
 
@@ -82,7 +84,8 @@ class CompetitionScreen(BoardScreen):
         return self.pane.selected.user if self.is_mounted and self.pane.selected else None
 
     def action_mine(self) -> None:
-        self.pane.select(self.board.user)
+        if self._mine is not None:
+            self.pane.select(self._mine)
 
     def action_filter(self) -> None:
         self.pane.open_filter()
@@ -95,10 +98,11 @@ class CompetitionScreen(BoardScreen):
             super().action_back()
 
     def _show(self, overall: Overall) -> None:
-        table = overall_table(overall, self.board.user, str.capitalize)
+        table = overall_table(overall, str.capitalize)
+        self._mine = next((row.user for row in overall.rows if row.user in overall.own), None)
         self._cells = {
             row.user: {
-                str(index): toned(text, Tone.OWN if row.user == self.board.user else Tone.PLAIN)
+                str(index): toned(text, Tone.OWN if row.user in overall.own else Tone.PLAIN)
                 for index, text in enumerate(texts)
             }
             for row, texts in zip(overall.rows, table.rows, strict=True)

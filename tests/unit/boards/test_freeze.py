@@ -20,6 +20,7 @@ from hpc_board.store.boards import pseudonym_key
 from hpc_board.store.runners import NewRunner
 from tests.unit.boards.test_gpu_limit import board_of, call, read, store_of
 from tests.unit.boards.test_moderation import ADMIN
+from tests.unit.boards.test_teams import in_groups
 from tests.unit.recorded import AT, Recorded, recorded, result_of, timed_case
 from tests.values import replace
 
@@ -84,8 +85,13 @@ def _plain(text: str) -> Any:
     return json.loads(text, object_hook=without) if text else ""
 
 
-def test_reader_of_a_frozen_board_sees_it_as_if_no_other_user_had_submitted_since(tmp_path: Path) -> None:
-    frozen, still = board(tmp_path / "frozen", "--freeze", FREEZE.isoformat()), board(tmp_path / "still")
+@pytest.mark.parametrize("teams", [(), ("--team", "red,blue")])
+def test_reader_of_a_frozen_board_sees_it_as_if_no_other_user_had_submitted_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teams: tuple[str, ...]
+) -> None:
+    in_groups(monkeypatch, {"red": ("bob",), "blue": ("ada", "eve")})
+    terms = ("--freeze", FREEZE.isoformat(), *teams)
+    frozen, still = board(tmp_path / "frozen", *terms), board(tmp_path / "still", *teams)
     for place in (frozen, still):
         before(place)
     after(frozen)

@@ -1,0 +1,207 @@
+"""Teams as Unix groups: one rank for all members, in each part of a board, whatever happens to members and runs."""
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.boards import editor
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.moderation import Sender
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
+from hpc_board.errors import Refused
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from hpc_board.store.ranking import set_team
+from hpc_board.store.submissions import NewSubmission
+from tests.unit.boards.test_gpu_limit import board_of, call, read, store_of
+from tests.unit.boards.test_moderation import ADMIN, new_run
+from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, timed_case
+
+GROUPS = {"red": ("ada", "bob"), "blue": ("eve",), "both": ("dan", "ken"), "more": ("ken",)}
+TEAMS = ("--team", "red", "--team", "@blue,both,more")
+
+
+def in_groups(patch: pytest.MonkeyPatch, groups: Mapping[str, tuple[str, ...]] = GROUPS) -> None:
+    """Have these groups with their members on this machine."""
+    patch.setattr(editor, "members_of", lambda group: frozenset(groups.get(group, ())))
+    patch.setattr(editor, "groups_of", lambda user: frozenset(group for group in groups if user in groups[group]))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    in_groups(monkeypatch)
+    place = recorded(tmp_path)
+    done = call(place, ADMIN, "create", "course", "vectoradd_py", "--deadline", "+2h", *TEAMS)
+    assert done.exit_code == 0, done.stderr
+    return place
+
+
+def sent(place: Recorded, user: str, score_s: float, after: timedelta = timedelta()) -> Run:
+    result = result_of(Verdict.PASS, timed_case())
+    return place.add(result=result, score_s=score_s, user=user, task="course", at=AT + after)
+
+
+def submit(place: Recorded, user: str, groups: frozenset[str], role: Role = Role.PARTICIPANT) -> None:
+    """Store a submission of a user who is in these groups."""
+    task = board_of(place).tasks.get("course")
+    new = NewSubmission(task, user, "kernel.py", KERNEL.encode(), Mode.TEST, "", utc_now(), [new_run()])
+    store_of(place).submissions.add_all([new], sender=Sender(role, groups))
+
+
+def rows(place: Recorded, user: str = "grace") -> list[tuple[int, str, list[str]]]:
+    (page,) = read(place, user, "show", "course", "--gpu", "CPU")["boards"]
+    return [(row["rank"], row["user"], row["members"]) for row in page["rows"]]
+
+
+def update(place: Recorded, *words: str) -> str:
+    done = call(place, ADMIN, "update", "course", *words)
+    assert done.exit_code == 0, done.stderr
+    return done.output
+
+
+def test_members_of_a_group_have_one_rank_in_each_part_of_a_board(place: Recorded) -> None:
+    ada = sent(place, "ada", 4e-6)
+    sent(place, "grace", 3e-6)
+    sent(place, "eve", 2e-6)
+    bob = sent(place, "bob", 1e-6)
+    expected = [(1, "@red", ["ada", "bob"]), (2, "@blue", ["eve"]), (3, "grace", [])]
+    assert rows(place) == expected
+
+    shown = {words: call(place, "ada", *words.split()).stdout for words in ("show course", "show", "show --user ada")}
+    assert re.search(r"1 +@red \(ada, bob\) \(you\) .* 4\b", shown["show course"])
+    assert re.search(r"course .* 3 +@red \(ada, bob\) \(you\)", shown["show"])
+    assert re.search(r"course +CPU +@red +1 +3 ", shown["show --user ada"])
+    own = read(place, "ada", "show", "course", "--gpu", "CPU")["boards"][0]["own"]
+    assert (own["user"], own["run"], own["rank"]) == ("@red", bob.id, 1)
+    assert "@red (ada, bob)" in call(place, "grace", "show", "course", "--rank", "1").stdout
+    members = call(place, "grace", "show", "course", "--by", "entrant").stdout
+    assert [re.findall("ada|bob|eve|grace", line) for line in members.splitlines() if "kernel.py" in line] == [
+        [name] for name in ("bob", "eve", "grace", "ada")
+    ]
+    assert read(place, "ada", "show", "--user", "@red")["ranks"][0]["rank"] == 1
+
+    assert "than @red's best, 1.00 µs (run 4)" in call(place, "ada", "run", str(ada.id)).stdout
+    assert read(place, "bob", "run", str(bob.id))["rank"] == 1
+    feed = [entry["user"] for entry in read(place, "grace", "feed")]
+    assert feed == ["@red", "@blue", "grace", "@red"]
+    assert "@red took first place on course, CPU: 1.00 µs (was @blue" in call(place, "grace", "feed").stdout
+    assert len(read(place, "grace", "feed", "--user", "bob")) == 2
+    records = board_of(place, "grace").standings.records("course", "CPU")
+    assert [each.user for each in records] == ["@red", "grace", "@blue", "@red"]
+
+    grades = call(place, ADMIN, "admin", "grades", "--points", "1: 10, 3: 5", "--format", "csv", "--task", "course")
+    graded = {row["user"]: row for row in csv.DictReader(io.StringIO(grades.stdout))}
+    assert {user: (row["course.rank"], row["points"]) for user, row in graded.items()} == {
+        **dict.fromkeys(("ada", "bob"), ("1", "10.0")),
+        "dan": ("", "0.0"),
+        "eve": ("2", "5.0"),
+        "grace": ("3", "5.0"),
+    }
+    assert graded["ada"]["course.team"].lstrip("'") == "@red"
+    exported = call(place, ADMIN, "admin", "export", "--format", "json").stdout
+    (board,) = [board for board in json.loads(exported)["boards"] if board["task"] == "course"]
+    assert [(row["user"], row["members"]) for row in board["rows"]] == [row[1:] for row in expected]
+    assert "@red (ada, bob)" in call(place, ADMIN, "admin", "export", "--format", "html").stdout
+
+
+def test_team_of_a_user_is_that_of_the_last_submission_or_of_the_last_change_of_teams(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent(place, "ada", 1e-6)
+    sent(place, "bob", 2e-6)
+    in_groups(monkeypatch, {"red": ("bob",), "blue": ("ada", "eve")})
+    update(place, "--deadline", "+3h")
+    assert rows(place) == [(1, "@red", ["ada", "bob"])]
+    submit(place, "ada", frozenset({"blue", "other"}))
+    assert rows(place) == [(1, "@blue", ["ada", "eve"]), (2, "@red", ["bob"])]
+    submit(place, "ada", frozenset())
+    assert rows(place) == [(1, "ada", []), (2, "@red", ["bob"])]
+    assert "teams" in update(place, "--no-team", "red", "--no-team", "@more")
+    assert rows(place) == [(1, "@blue", ["ada", "eve"]), (2, "bob", [])]
+    assert "teams" in call(place, "grace", "task", "course").stdout
+    assert "@blue, @both" in call(place, "grace", "task", "course").stdout
+
+
+def test_user_in_two_teams_submits_nothing_unless_the_board_is_theirs(place: Recorded) -> None:
+    sent(place, "ken", 1e-6)
+    assert rows(place) == [(1, "ken", [])]
+    with pytest.raises(Refused, match="you are in several teams of the board course: @both, @more") as refused:
+        submit(place, "ken", frozenset({"both", "more"}))
+    assert f"Ask {ADMIN}" in refused.value.hint
+    submit(place, ADMIN, frozenset({"both", "more"}), Role.CREATOR)
+    faults = (("--team", "a b"), "not a valid team"), (("--no-team", "green"), '"@green" is not a team')
+    for words, fault in faults:
+        assert fault in call(place, ADMIN, "update", "course", *words).stderr
+
+
+def test_removed_equal_and_late_runs_of_members_rank_as_those_of_one_user(place: Recorded) -> None:
+    sent(place, "eve", 2e-6)
+    best = sent(place, "bob", 1e-6, timedelta(seconds=1))
+    sent(place, "ada", 2e-6, timedelta(seconds=2))
+    assert call(place, ADMIN, "admin", "remove", str(best.submission), "--reason", "copied").exit_code == 0
+    assert rows(place) == [(1, "@blue", ["eve"]), (1, "@red", ["ada", "bob"])]
+    for user, score_s in (("ada", 3e-7), ("bob", 2e-7), ("grace", 4e-7)):
+        result = result_of(Verdict.PASS, timed_case())
+        place.add(result=result, score_s=score_s, user=user, task="course", at=utc_now() + timedelta(hours=3))
+    update(place, "--late", "any")
+    update(place, "--deadline", "+1h")
+    (page,) = read(place, "bob", "show", "course", "--gpu", "CPU")["boards"]
+    assert [(mark["name"], mark["score_s"]) for mark in page["marks"]] == [("@red", 2e-7), ("grace", 4e-7)]
+    assert "@red (you)" in call(place, "bob", "show", "course").stdout
+    grades = {row["user"]: row["tasks"][0] for row in read(place, ADMIN, "admin", "grades", "--task", "course")["rows"]}
+    assert {user: grades[user]["late"]["score_s"] for user in ("ada", "bob")} == {"ada": 2e-7, "bob": 2e-7}
+
+
+def test_members_see_their_frozen_anonymous_team_and_no_other_user_does(place: Recorded) -> None:
+    freeze = AT + timedelta(hours=12)
+    for user, score_s in (("ada", 5e-6), ("grace", 4e-6), ("eve", 3e-6)):
+        sent(place, user, score_s)
+    update(place, "--freeze", freeze.isoformat(), "--anonymous")
+    sent(place, "bob", 1e-6, timedelta(hours=13))
+    sent(place, "eve", 2e-6, timedelta(hours=14))
+    names = {user: [name for _, name, _ in rows(place, user)] for user in ("ada", "grace", "eve", ADMIN)}
+    assert names["ada"][0] == "@red"
+    assert names["eve"][0] == "@blue"
+    assert names[ADMIN] == ["@red", "@blue", "grace"]
+    assert [re.sub("[0-9a-f]{8}", "#", name) for name in names["grace"]] == ["team #", "grace", "team #"]
+    assert (names["ada"][1], names["eve"][2]) == (names["grace"][0], names["grace"][2])
+    assert "kernel.py" in call(place, "ada", "run", "4").stdout
+    for words in ("show course --all", "show course --by entrant --json", "feed --json", "runs --all --json", "run 1"):
+        assert not re.search("@red|@blue|ada|bob|eve", call(place, "grace", *words.split()).output), words
+
+
+def test_rows_follow_any_order_of_runs_removals_and_changes_of_teams(place: Recorded) -> None:
+    """The rows of managers, and those of a reader of the frozen board, are the best ones of all users of a team."""
+    rng = random.Random(41)
+    users, freeze = ("ada", "bob", "eve", "dan", "grace"), AT + timedelta(hours=30)
+    update(place, "--freeze", freeze.isoformat())
+    runs: list[Run] = []
+    teams: dict[str, str] = {"ada": "@red", "bob": "@red", "eve": "@blue", "dan": "@both"}
+    removed: set[int] = set()
+    for hour in range(60):
+        user = rng.choice(users)
+        runs.append(sent(place, user, rng.randrange(1, 10_000) * 1e-9, timedelta(hours=hour)))
+        if hour % 3 == 1:
+            with store_of(place).file.writing() as db:
+                teams[user] = rng.choice(("", "@red", "@blue"))
+                set_team(db, "course", user, teams[user])
+        if hour % 4 == 1:
+            gone = rng.choice(runs).submission
+            words = ("admin", "readmit" if gone in removed else "remove", str(gone), "--reason", "test")
+            assert call(place, ADMIN, *words).exit_code == 0
+            removed ^= {gone}
+        if hour % 10 == 9:
+            left = [run for run in runs if run.submission not in removed]
+            for reader in (ADMIN, "ken"):
+                seen = [run for run in left if reader == ADMIN or run.created_at <= freeze]
+                scores = [(teams.get(run.user) or run.user, run.score_s or 1) for run in seen]
+                (page,) = board_of(place, reader).standings.pages("course", ["CPU"])
+                assert {row.user: row.score_s for row in page.rows} == dict(sorted(scores, reverse=True))
