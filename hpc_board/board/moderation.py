@@ -4,12 +4,13 @@ import hashlib
 import re
 import secrets
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
+from hpc_board.board.context import Context
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
@@ -45,7 +46,6 @@ from hpc_board.store import Store
 from hpc_board.store.listing import RunQuery
 
 if TYPE_CHECKING:
-    from hpc_board.board.context import Context
     from hpc_board.store.moderation import ModerationGateway
 
 LINK_SECRET_BYTES = 16
@@ -221,14 +221,22 @@ class Moderation:
         self._context.require(Role.CREATOR, "list links")
         if not self._context.has_database():
             return ()
-        return tuple(link for link in self._decisions.links() if self._context.manages(link.board))
+        now, links = utc_now(), self._decisions.links()
+        return tuple(replace(link, fault=self._fault(link, now)) for link in links if self._context.manages(link.board))
 
     def linked(self, secret: str) -> str | None:
         """Return the leaderboard to which the link with this secret leads; None without one that holds."""
         now, given = utc_now(), _sha256(secret)
         # The time of a comparison of hashes tells nothing of a random secret.
-        found = (link.board for link in self._decisions.links() if link.secret_sha256 == given and now < link.until)
-        return next(found, None)
+        found = (link for link in self._decisions.links() if link.secret_sha256 == given)
+        return next((link.board for link in found if not self._fault(link, now)), None)
+
+    def _fault(self, link: Link, now: datetime) -> str:
+        """Return the fault of a link at the time `now`, when its maker has to have the rights to make it."""
+        if now >= link.until:
+            return "expired"
+        maker = Context(self._context.installation, link.by, self._context.warn)
+        return "" if maker.manages(link.board) else f"{link.by} does not manage the board"
 
     # Submissions of others
 

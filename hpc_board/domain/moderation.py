@@ -273,7 +273,10 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link to the page of a leaderboard: its name there, the hash of its secret, its end, and its maker."""
+    """A link to the page of a leaderboard: its name there, the hash of its secret, its end, and its maker.
+
+    `fault` is the reason for which it shows no page; empty if it does.
+    """
 
     board: str
     name: str
@@ -281,6 +284,7 @@ class Link(msgspec.Struct, frozen=True):
     until: datetime
     by: str
     at: datetime
+    fault: str = ""
 
     @property
     def detail(self) -> str:

@@ -121,6 +121,7 @@ def links_table(links: Sequence[Link]) -> Table:
         (Column("UNTIL"), lambda link: moment_words(link.until)),
         (Column("BY", flexible=True), lambda link: one_line(link.by)),
         (Column("SINCE"), lambda link: moment_text(link.at)),
+        (Column("FAULT", flexible=True, optional=True), lambda link: one_line(link.fault)),
         empty="No links.",
     )
 

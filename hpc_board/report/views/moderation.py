@@ -79,6 +79,8 @@ class LinkView(View, frozen=True):
     """the user who made it"""
     at: Moment
     """the time of that"""
+    fault: str | None
+    """the reason for which it shows no page: it is expired, or its maker does not manage the board any more"""
     path: str | UnsetType = UNSET
     """its path below the address of the live page, with the secret, in `admin link` only"""
 

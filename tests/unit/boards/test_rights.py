@@ -104,6 +104,16 @@ def test_admins_have_all_rights_and_creators_and_maintainers_those_on_their_boar
     assert not wrong, "\n".join(map(repr, wrong))
 
 
+def test_link_shows_nothing_while_its_maker_does_not_manage_the_board(place: Place) -> None:
+    path = place.json("mia", "admin", "link", "mine", "projector")["path"]
+    found = []
+    for words in ((), ("--no-maintainer", "mia"), ("--maintainer", "mia")):
+        assert not words or place.call(ADMIN, "update", "mine", *words).exit_code == 0
+        (link,) = place.json("carl", "admin", "links")
+        found.append((place.board().moderation.linked(path.split("/")[1]), link["fault"]))
+    assert found == [("mine", None), (None, "mia does not manage the board"), ("mine", None)]
+
+
 def test_pages_of_standings_tell_whether_the_reader_manages_the_board(place: Place) -> None:
     for task, managers in (("mine", MANAGERS), ("double", ADMINS)):
         found = {user for user in ALL if place.json(user, "show", task)["boards"][0]["manages"]}
