@@ -53,6 +53,9 @@ SCRATCH_UNWRITABLE = "the node's folder for scratch files and caches of compiler
 LIBRARY_LACKING = "which the submission imports"
 """Part of the message about a library that a submission uses and the job's Python lacks."""
 
+NEEDS_GPU = "this job has no GPU, and the task asks for one"
+"""The beginning of the message of a job on a CPU whose task needs a GPU."""
+
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 from hpc_board.domain.run import RunState
 from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
 from hpc_board.model.mismatch import Cause
-from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Case, Verdict
+from hpc_board.model.result import (
+    LIBRARY_LACKING,
+    LIBRARY_MISSING,
+    NEEDS_GPU,
+    SCRATCH_UNWRITABLE,
+    USES_ONE,
+    Case,
+    Verdict,
+)
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 from hpc_board.model.task import Language, language_of
 
@@ -145,6 +153,10 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
         ),
         "cannot be compiled": _NO_COMPILER,
         "needs a host compiler": _NO_COMPILER,
+        NEEDS_GPU: Meaning(
+            "The task needs a GPU, and the job ran on a CPU; your kernel was not judged.",
+            "Submit to a GPU; the task's author can exclude CPUs by `gpus` in its task.yml.",
+        ),
         LIBRARY_MISSING: Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
             "Install it as the message says, or report the message to the admin; then rerun. The bundled tasks heat "

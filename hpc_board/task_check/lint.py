@@ -324,6 +324,9 @@ def _is_prime(number: int) -> bool:
 
 
 _RAISES = "Fix the exception; the traceback shows the line."
+_UNUSABLE = "Correct reference.py, then check the task again."
+_MODULE_ERROR = "ModuleNotFoundError: "
+_MODULE_LACKS = "Install the module in this Python, choose another one with --python, or correct the import."
 
 
 def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSubmission] = ()) -> Iterator[Diagnostic]:
@@ -334,7 +337,7 @@ def findings(lint: Lint, accepts: Sequence[str], submissions: Sequence[CheckedSu
     The subject is a code for scripts.
     """
     if lint.message:
-        yield _error("unusable", lint.message, "Correct reference.py, then check the task again.")
+        yield _error("unusable", lint.message, _MODULE_LACKS if _MODULE_ERROR in lint.message else _UNUSABLE)
     for failed in ([case for case in lint.cases if case.failure and case.lost is lost] for lost in (False, True)):
         if failed:
             code, hint = "raises", _RAISES

@@ -227,6 +227,28 @@ def test_a_library_that_is_missing_is_no_fault_of_the_task(place: str) -> None:
     assert caught.value.message.endswith("with --python")
 
 
+@pytest.mark.parametrize("where", ["    rng =", "    return [x"])
+def test_a_task_that_needs_a_gpu_is_not_blamed_on_a_cpu(where: str) -> None:
+    words = "Cannot get CUDA generator without ATen_cuda library. PyTorch splits its backend into two libraries"
+    with pytest.raises(BoardError) as caught:
+        checked(changed(where, f"    raise RuntimeError({words!r})\n{where}"))
+    step = "the task cannot generate the inputs: generate_input fails"
+    if "return" in where:
+        step = "the task's reference fails on the task's own inputs: ref_kernel fails"
+    assert caught.value.message == (
+        f"the task was not checked: this job has no GPU, and the task asks for one: {step}: "
+        "Cannot get CUDA generator without ATen_cuda library"
+    )
+    assert "--device" in caught.value.hint
+
+
+def test_a_module_that_this_python_lacks_is_named_with_the_line_of_its_import() -> None:
+    (found,) = (each for each in checked("import rocm_of_nobody\n" + SOUND).findings if each.subject == "unusable")
+    assert "line 1, in <module>\n    import rocm_of_nobody" in found.message
+    assert "judge.py" not in found.message
+    assert found.hint.startswith("Install the module in this Python")
+
+
 def test_what_comes_after_a_lost_judge_is_left_out_and_said_to_be() -> None:
     found = checked(
         changed("    for index", "    import time; time.sleep(99)\n    for index"), limits={"judge_seconds": 3}

@@ -74,6 +74,17 @@ def fault(error: BaseException) -> Verdict | None:
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
 
 
+_ASKS_FOR_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|Cannot get CUDA generator|Found no NVIDIA driver"
+    r"|No (CUDA|HIP) GPUs are available|from the 'CUDA' backend"
+)
+
+
+def asks_for_gpu(error: BaseException) -> bool:
+    """Return whether PyTorch without a GPU refused work for one."""
+    return _ASKS_FOR_GPU.search(message_of(error)) is not None
+
+
 _WITHOUT_CPU = ("triton", "helion", "cutlass", "cuda", "cuda.bindings", "cuda.tile", "cupy")
 """The libraries of which no kernel runs on a CPU, but for Triton's in its interpreter."""
 

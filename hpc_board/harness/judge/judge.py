@@ -25,12 +25,20 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, Protocol, cast
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import CudaDevice, Device, DeviceMissing, Throttling, open_device
-from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, lacking, message_of, unreadable
+from hpc_board.harness.device.faults import (
+    LIBRARIES,
+    asks_for_gpu,
+    fault,
+    install_command,
+    lacking,
+    message_of,
+    unreadable,
+)
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
@@ -46,7 +54,7 @@ from hpc_board.harness.worker.compiled import form_fault, inputs_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX
-from hpc_board.model.result import LIBRARY_MISSING, Verdict
+from hpc_board.model.result import LIBRARY_MISSING, NEEDS_GPU, Verdict
 from hpc_board.model.text import printable, with_article
 
 _MESSAGE_MAX = 4000
@@ -734,6 +742,17 @@ def _checked(
     return {"type": "checked", **asdict(checked)}
 
 
+_BEFORE_TASK = ("hpc_board", "importlib")
+
+
+def _from_task_on(error: BaseException) -> TracebackType | None:
+    """Return the traceback from the first frame of the task's code on; the whole one if it has none."""
+    step = error.__traceback__
+    while step is not None and str(step.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BEFORE_TASK:
+        step = step.tb_next
+    return step or error.__traceback__
+
+
 def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:
     """Return the frame that blames the task; or this Python, a GPU or its memory, if they caused the error."""
     module = lacking(error)
@@ -753,7 +772,10 @@ def failed(step: str, error: BaseException, device: str, other_python: str = "")
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     if isinstance(error, DeviceMissing):
         return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": with_words(str(error))}
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if device == "cpu" and asks_for_gpu(error):
+        message = f"{NEEDS_GPU}: {step}: {message_of(error).partition('. ')[0].partition(chr(10))[0]}"
+        return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
+    text = "".join(traceback.format_exception(type(error), error, _from_task_on(error)))
     if fault(error) is Verdict.OUT_OF_MEMORY:
         step += ", out of memory"
     message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
