@@ -8,6 +8,7 @@ import random
 import statistics
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -16,7 +17,7 @@ from hpc_board.domain.comparison import compared
 from hpc_board.model.result import Case
 from hpc_board.model.score import score_of
 from hpc_board.model.task import Ranking
-from tests.noisy_runs import BUSY, QUIET, STEADY_GPU, Noise, ranked_run
+from tests.noisy_runs import BUSY, QUIET, STEADY_GPU, Noise, Repeats, always, ranked_run
 
 SEED = 40_961
 COMPARISONS = 1000
@@ -26,6 +27,15 @@ CONDITIONS = {"quiet CPU": QUIET, "busy CPU": BUSY, "steady GPU": STEADY_GPU}
 
 FALSE_MAX = 0.05
 FOUND_MIN = {("quiet CPU", 1.1): 0.9, ("quiet CPU", 1.25): 0.95, ("busy CPU", 1.25): 0.95, ("steady GPU", 1.1): 0.9}
+
+REPEATS: dict[str, Repeats] = {
+    "never": lambda *_: False,
+    "until narrow": always,
+    "until narrow or no narrower": lambda before, after: before is None or after.interval < before.interval,
+    "until narrow or not a tenth narrower": lambda before, after: (
+        before is None or after.interval < 0.9 * before.interval
+    ),
+}
 
 # Student's t for 95 % in two tails, by degrees of freedom; between two rows, the row with fewer applies.
 STUDENT = ((1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (6, 2.447), (8, 2.306), (10, 2.228), (12, 2.179))
@@ -43,6 +53,7 @@ def main() -> int:
                 cells = " | ".join(f"{100 * found[ratio][index]:.1f} %" for ratio in RATIOS)
                 print(f"| {name} | {cases} | {test} | {cells} |", flush=True)
             missed += missed_goals(name, cases, {ratio: found[ratio][1] for ratio in RATIOS})
+    print(repeats_table())
     for words in missed:
         print(f"missed: {words}", file=sys.stderr)
     return int(bool(missed))
@@ -56,6 +67,27 @@ def shares(noise: Noise, cases: int, ratio: float) -> tuple[float, float]:
         statistics.fmean(is_shown_by_welch(one, other) for one, other in pairs),
         statistics.fmean(is_shown(one, other) for one, other in pairs),
     )
+
+
+def repeats_table() -> str:
+    """Return the table of rules by which a wide case is measured again: its rows, and the error of the score.
+
+    The last column is the error of the same number of rows: the rule with the least spends its rows best.
+    """
+    lines = ["", "| machine | measured again | rows | error | error x sqrt(rows) |", "|---|---|---:|---:|---:|"]
+    for name, noise in CONDITIONS.items():
+        for rule, repeats in REPEATS.items():
+            chance = random.Random(SEED)  # noqa: S311
+            alone = replace(noise, runs=0)
+            runs = [ranked_run(chance, alone, max(CASES), repeats=repeats) for _ in range(COMPARISONS)]
+            timings = [[case.timing for case in cases if case.timing] for cases in runs]
+            rows = statistics.fmean(each.samples for found in timings for each in found)
+            scores = [math.log(score_of([each.time_ns for each in found], Ranking.GEOM)) for found in timings]
+            error = statistics.stdev(scores)
+            lines.append(
+                f"| {name} | {rule} | {rows:.1f} | {100 * error:.1f} % | {100 * error * math.sqrt(rows):.1f} % |"
+            )
+    return "\n".join(lines)
 
 
 def is_shown(one: Sequence[Case], other: Sequence[Case]) -> bool:

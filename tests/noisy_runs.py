@@ -5,7 +5,7 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpc_board.harness.measure.timing import of_rows, of_two_clocks
@@ -41,7 +41,19 @@ STEADY_GPU = Noise(runs=0.005, processes=0.007, rows=0.003, slowed=0.05, slowed_
 CALLS = 10
 
 
-def ranked_run(chance: random.Random, noise: Noise, cases: int, factor: float = 1.0) -> tuple[Case, ...]:
+Repeats = Callable[[Timing | None, Timing], bool]
+"""A rule for a case that is not narrow: by its times before its last repeat and after, whether it is measured again."""
+
+
+def always(before: Timing | None, after: Timing) -> bool:
+    """Return True: the judge's rule, whose bounds are the number of processes and the time."""
+    del before, after
+    return True
+
+
+def ranked_run(
+    chance: random.Random, noise: Noise, cases: int, factor: float = 1.0, repeats: Repeats = always
+) -> tuple[Case, ...]:
     """Return the cases of a ranked run, measured by as many processes as the judge would have used."""
     limits = Limits.of_task({}, "cuda" if noise.on_gpu else "cpu")
     drift = chance.gauss(0, noise.runs)
@@ -57,8 +69,9 @@ def ranked_run(chance: random.Random, noise: Noise, cases: int, factor: float = 
             return _timing(noise, passes, reference_ns)
 
         found = [measure(CALLS if noise.on_gpu else limits.rows) for _ in range(limits.workers)][-1]
-        while found.interval > limits.interval and len(passes) < len(own):
-            found = measure(CALLS if noise.on_gpu else limits.rows + 1)
+        before = None
+        while found.interval > limits.interval and len(passes) < len(own) and repeats(before, found):
+            before, found = found, measure(CALLS if noise.on_gpu else limits.rows + 1)
         return found
 
     return tuple(Case("benchmark", index, f"size: {index}", Verdict.PASS, "", timing()) for index in range(cases))
