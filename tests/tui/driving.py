@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +57,28 @@ async def opened(pilot: Pilot[Any]) -> None:
 async def settled(pilot: Pilot[Any]) -> None:
     """Come back when nothing is being asked, drawn or typed."""
 
-    def quiet() -> bool:
+    def unrest() -> Iterator[object]:
         screen = pilot.app.screen
-        asked = isinstance(screen, BoardScreen) and screen.busy
-        workers = [worker for worker in pilot.app.workers if worker.group not in _ENDLESS and not worker.is_finished]
-        held = getattr(pilot.app, "_type_ahead", ())
-        return pilot.app._exit or (not (asked or workers or held) and at_rest(pilot.app))
+        if isinstance(screen, BoardScreen) and screen.busy:
+            yield f"{screen} waits for an answer"
+        yield from (each for each in pilot.app.workers if each.group not in _ENDLESS and not each.is_finished)
+        if getattr(pilot.app, "_type_ahead", ()):
+            yield "keys are held back"
+        yield from restless(pilot.app)
 
     deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0
     while calm < _CALM_LOOKS:
-        assert time.monotonic() < deadline, f"never quiet; the screen says:\n{text_of(pilot.app)}"
+        assert time.monotonic() < deadline, f"never quiet: {[*unrest()]}; the screen says:\n{text_of(pilot.app)}"
         # `pilot.pause` sends a message to every widget in sight, which costs more than all that a key does.
         await asyncio.sleep(_LOOK_SECONDS)
         pilot.app.screen._on_timer_update()
-        calm = calm + 1 if quiet() else 0
+        calm = calm + 1 if pilot.app._exit or next(unrest(), None) is None else 0
     if stop_blinking(pilot):
         await pilot.pause()
 
 
-def at_rest(app: App[Any]) -> bool:
-    """Return whether every widget in sight waits for its next message, and has none.
+def restless(app: App[Any]) -> Iterator[object]:
+    """Yield the widgets in sight that have a message or handle one.
 
     A key has its effect by many messages, from the field that has it up to the screen, and on a busy machine each of
     them may take its time.
@@ -85,8 +87,8 @@ def at_rest(app: App[Any]) -> bool:
     for pump in (app, *screen.walk_children(with_self=True)):
         queue: Any = pump._message_queue
         if not queue.empty() or not queue.ready_event._waiters or pump._next_callbacks:
-            return False
-    return not screen._callbacks
+            yield pump
+    yield from screen._callbacks
 
 
 def stop_blinking(pilot: Pilot[Any]) -> bool:

@@ -25,7 +25,7 @@ from hpc_board.tui.type_ahead import TypeAhead
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tmux import Tmux
-from tests.tui.driving import app_on, at_rest, press, settled, text_of, until
+from tests.tui.driving import app_on, press, restless, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, run
 from tests.tui.test_editor_loop import shown, start
 
@@ -154,7 +154,7 @@ async def opening_slowly(pilot: Pilot[Any], slow: Slow, *typed: str) -> None:
     await press(pilot, "r")
     type_fast(pilot.app, "s", *typed)
     await asyncio.to_thread(slow.begun.wait, 20)
-    await until(pilot, lambda: at_rest(pilot.app))
+    await until(pilot, lambda: next(restless(pilot.app), None) is None)
     assert isinstance(pilot.app.screen, RunsScreen)
 
 
@@ -169,7 +169,7 @@ async def test_keys_for_a_screen_that_opens_are_dropped_when_a_click_opens_anoth
         await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
         if not ends_first:
             await pilot.app._press_keys(["end"])
-            await until(pilot, lambda: at_rest(pilot.app))
+            await until(pilot, lambda: next(restless(pilot.app), None) is None)
             assert (type(pilot.app.screen), pilot.app._exit) == (ReportScreen, False)
         slow.end.set()
         await settled(pilot)
