@@ -61,6 +61,11 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
     "hpc-board create softmax ./softmax_task --deadline 2030-12-31 --gpu H100",
     "hpc-board create softmax_course softmax_py --closed --member @students",
     "hpc-board create problems/beginner.yaml --yes",
+    sections={
+        "Submissions": "deadline late gpus",
+        "Users": "closed members maintainers teams",
+        "Standings": "freeze anonymous show_code",
+    },
 )
 @click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
@@ -140,6 +145,11 @@ def create(
     "hpc-board update softmax --extend ada:+2d --reason 'was ill'",
     "hpc-board update softmax --freeze -24h",
     "hpc-board update softmax --history",
+    sections={
+        "Submissions": "deadline late extend gpus",
+        "Users": "open_to_all members no_members maintainers no_maintainers teams no_teams",
+        "Standings": "freeze anonymous show_code force",
+    },
 )
 @click.argument("name", shell_complete=created_names)
 @click.argument("source", required=False, type=PATH_OR_NAME, shell_complete=task_names)

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
@@ -131,6 +131,18 @@ _fields = click.option("--fields", metavar="KEYS", help="Print only these keys o
 class JsonCommand(click.Command):
     """A command with the options for JSON; `--json` has no value in the next word, as an option of click would have."""
 
+    sections: Mapping[str, str] = {}
+    """The heads of its options in the help, each with the names of parameters; all others are below "Options"."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        shown = {param.name: row for param in options if (row := param.get_help_record(ctx)) is not None}
+        width = max(len(names) for names, _ in shown.values())
+        groups = [(title, [shown.pop(name) for name in names.split()]) for title, names in self.sections.items()]
+        for title, rows in (*groups, ("Options", [*shown.values()])):
+            with formatter.section(title):
+                formatter.write_dl([(f"{names:{width}}", text) for names, text in rows])
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         for word, form in pairwise(args[:end]):
@@ -206,11 +218,17 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def command(*lines: str, name: str | None = None) -> Callable[[Callable[..., object]], click.Command]:
-    """Return the decorator of a command on a board, with these examples: it gets `open_`, and has `--json` last."""
+def command(
+    *lines: str, name: str | None = None, sections: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., object]], click.Command]:
+    """Return the decorator of a command on a board, with these examples and sections of its options.
+
+    It gets `open_`, and has `--json` last.
+    """
 
     def decorated(function: Callable[..., object]) -> click.Command:
         made = click.command(name, cls=JsonCommand, epilog=examples(*lines))(click.pass_obj(function))
+        made.sections = sections or {}
         json_option(made)
         return made
 

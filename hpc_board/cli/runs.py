@@ -71,6 +71,10 @@ _TELLING_BYTES = 16 * 2**20
     "hpc-board runs --all --job 184467",
     "hpc-board runs --task vectoradd_py --sort score",
     "hpc-board runs --all --task vectoradd_py --limit 10 --json",
+    sections={
+        "Filter": "everyone user entrant task gpu mode state note key tags job",
+        "Order": "sort reverse limit",
+    },
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
 @click.option("--user", metavar="NAME", help="Runs of this user, or of an entrant: USER/NAME.")
