@@ -242,11 +242,13 @@ class Standings:
             )
         _, terms = max(boards, key=lambda each: each[0].change.id)
         rules = scoring(terms.score, terms.points)
-        pages = [self._whole_pages(board.task) for board, _ in boards]
-        results = [best_results(board.name, each, rules.points) for (board, _), each in zip(boards, pages, strict=True)]
-        rows, own = overall_rows(results, rules), {page.own.user for each in pages for page in each if page.own}
-        tasks = tuple(board.name for board, _ in boards)
-        return Overall(terms.name, terms.title, rules, tasks, rows[:limit], len(rows), frozenset(own))
+        pages = {board.name: self._whole_pages(board.task) for board, _ in boards}
+        rows = overall_rows([best_results(name, each, rules.points) for name, each in pages.items()], rules)
+        own = {page.own.user for each in pages.values() for page in each if page.own}
+        frozen = (name for name, each in pages.items() if any(page.frozen_at and not page.manages for page in each))
+        return Overall(
+            terms.name, terms.title, rules, tuple(pages), rows[:limit], len(rows), frozenset(own), tuple(frozen)
+        )
 
     def _expanded(self, names: Collection[str], known: Collection[str]) -> set[str]:
         """Return the users among `names`, and those in the groups there, also `known` ones whom no group lists.

@@ -140,7 +140,8 @@ class OverallRow(msgspec.Struct, frozen=True):
 class Overall(msgspec.Struct, frozen=True):
     """The overall standings of a competition: its tasks by name, and the rows, best first, of `total`.
 
-    `own` are the names of the reader and of the reader's teams.
+    `own` are the names of the reader and of the reader's teams; `frozen` are the tasks whose newest submissions of
+    others the reader does not see.
     """
 
     competition: str
@@ -150,6 +151,7 @@ class Overall(msgspec.Struct, frozen=True):
     rows: tuple[OverallRow, ...]
     total: int
     own: frozenset[str] = frozenset()
+    frozen: tuple[str, ...] = ()
 
 
 class LateResult(msgspec.Struct, frozen=True):

@@ -135,9 +135,11 @@ def overall_title(overall: Overall) -> str:
 
 
 def overall_remarks(overall: Overall) -> Iterator[str]:
-    """Yield the number of users if some are not shown, and the meaning of the marks of ties."""
+    """Yield the number of users if some are not shown, the frozen tasks, and the meaning of the marks of ties."""
     if overall.total > len(overall.rows):
         yield f"{len(overall.rows)} of {count_text(overall.total, 'user')}."
+    if overall.frozen:
+        yield f"Frozen: {', '.join(map(one_line, overall.frozen))}; later submissions of other users are not shown."
     if any(row.overlaps_above for row in overall.rows):
         yield OVERLAPS_MEANING
 

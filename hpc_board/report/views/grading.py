@@ -150,6 +150,8 @@ class OverallView(View, frozen=True):
     """its rules"""
     tasks: list[str]
     """the names of its tasks"""
+    frozen: list[str]
+    """those that are frozen for the reader: later submissions of other users are left out"""
     total: int
     """the number of users with a result"""
     rows: list[OverallRowView]

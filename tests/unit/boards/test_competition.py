@@ -80,6 +80,13 @@ def test_a_competition_ranks_its_users_over_all_boards_by_its_own_score(place: R
     ]
     assert "cup, 1: 25, 2: 15" in call(place, "ada", "update", "a", "--history").stdout
 
+    # The reader of a frozen board is told that the overall standings lack its newest submissions, too.
+    call(place, ADMIN, "update", "b", "--freeze", "2020-01-01")
+    assert (overall(place)["frozen"], overall(place, ADMIN)["frozen"]) == (["b"], [])
+    remark = "Frozen: b; later submissions of other users are not shown."
+    texts = [call(place, user, "show", "--competition", "cup").stdout for user in ("ada", ADMIN)]
+    assert [remark in text for text in texts] == [True, False]
+
 
 def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_path: Path) -> None:
     public = Board.within(PublicContext(place.board.context.installation, print))
