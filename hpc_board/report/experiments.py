@@ -9,7 +9,7 @@ from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 9
@@ -17,7 +17,7 @@ _TICKS = 5
 _POINTS_MAX = 400
 _SECONDS_MAX = 120
 _MINUTES_MAX = 180
-_SIGNS = "○", "●"
+_SIGNS = HOLLOW, FILLED
 _TONES = Tone.PLAIN, Tone.GOOD
 
 _Points = tuple[tuple[float, float], ...]

@@ -10,7 +10,7 @@ from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import count_text, moment_text, score_text
-from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 11
@@ -20,7 +20,7 @@ _RUNS_NAMED_MAX = 6
 _ROWS_OF_ONE = 4
 """The rows of a plot of a single run."""
 
-_BEST, _SLOWER = "●", "○"
+_BEST, _SLOWER = FILLED, HOLLOW
 
 
 def history_report(task: str, page: Page, user: str, records: Sequence[Record] = ()) -> tuple[Block, ...]:

@@ -17,6 +17,9 @@ _BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of a braille character's dots: two columns, lowest dot first."""
 
+FILLED, HOLLOW = "●", "○"
+"""Signs of points; pictures draw the first one filled."""
+
 _POINT = "·"
 """The sign of a line's cell on a terminal without braille."""
 
@@ -87,7 +90,7 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the text in the legend, empty to be left out there.
-        sign: the sign of its points in text, empty for dots in braille.
+        sign: the sign of its points in text, and of a line in the legend; empty for dots in braille.
         is_dotted: True for a line that differs from others without colours.
         bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
@@ -202,7 +205,7 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                     yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
         return
     beside, above = (2, 4) if braille else (1, 1)
-    if series.sign:
+    if series.sign and series.kind is Kind.POINTS:
         for x, y in series.points:
             yield (
                 _row(plot, y, height, braille=braille),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from hpc_board.report.plots import Axis, Kind, Plot, Series
+from hpc_board.report.plots import FILLED, Axis, Kind, Plot, Series
 from hpc_board.web.rendering import asset, template
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24
@@ -92,7 +92,8 @@ def _line(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _class(series: Series) -> str:
-    return f"{series.kind} {series.tone}{' dotted' if series.is_dotted else ''}"
+    dotted, filled = (" dotted" if series.is_dotted else ""), (" filled" if series.sign == FILLED else "")
+    return f"{series.kind} {series.tone}{dotted}{filled}"
 
 
 def _legend(named: Iterable[Series], y: int) -> Iterator[tuple[float, int, str, bool, str]]:

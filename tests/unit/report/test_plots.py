@@ -68,6 +68,13 @@ def test_steps_keep_their_height_until_the_next_point() -> None:
     assert all(row.count(" ") == 9 for row in rows[1:-1])
 
 
+def test_a_line_with_a_sign_in_the_legend_is_drawn_as_one() -> None:
+    steps = Series(Kind.STEPS, ((0.0, 1.0), (0.5, 0.0), (1.0, 0.0)), name="best", sign="●")
+    drawn = text_plot(plot_of(steps, Series(Kind.POINTS, ((0.5, 0.0),), sign="●")), 20, 4)
+    assert drawn.title == "title: ● best"
+    assert [row.strip() for row in cells(drawn)] == ["⠉⠉⠉⠉⠉⡆", "⡇", "⡇", "●⣀⣀⣀⣀"]
+
+
 def test_lines_differ_without_colours_and_intervals_are_below_them() -> None:
     flat = ((0.0, 0.5), (1.0, 0.5))
     solid, dotted = (
