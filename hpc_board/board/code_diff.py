@@ -41,12 +41,17 @@ def code_diff(submissions: "Submissions", one: int, other: int, context: int = C
         files = [submissions.code(number) for number in numbers]
     except Refused as error:
         return CodeDiff(None, f"You may not read both files: {error.message}")
-    lines = [data.decode(errors="replace").splitlines() for _, data in files]
-    older, newer = (f"{number}/{one_line(name)}" for number, (name, _) in zip(numbers, files, strict=True))
-    old, new = (each[:LINES_MAX] for each in lines)
-    text = "".join(f"{line}\n" for line in difflib.unified_diff(old, new, older, newer, lineterm="", n=context))
-    if files[0][1] == files[1][1]:
+    older, newer = ((f"{number}/{one_line(name)}", data) for number, (name, data) in zip(numbers, files, strict=True))
+    return text_diff(older, newer, context)
+
+
+def text_diff(older: tuple[str, bytes], newer: tuple[str, bytes], context: int = CONTEXT_LINES) -> CodeDiff:
+    """Return the difference of two files, each given by the name in the head of the diff and its contents."""
+    old, new = (data.decode(errors="replace").splitlines() for _, data in (older, newer))
+    lines = difflib.unified_diff(old[:LINES_MAX], new[:LINES_MAX], older[0], newer[0], lineterm="", n=context)
+    text = "".join(f"{line}\n" for line in lines)
+    if older[1] == newer[1]:
         return CodeDiff(text, "The files are the same.")
-    if max(map(len, lines)) > LINES_MAX:
+    if max(len(old), len(new)) > LINES_MAX:
         return CodeDiff(text, f"Only the first {LINES_MAX:,} lines of each file are compared.")
     return CodeDiff(text, "" if text else "The files differ only in the ends of their lines.")

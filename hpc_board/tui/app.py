@@ -22,10 +22,11 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
-from textual.widgets import Input, Static
+from textual.widgets import DataTable, Input, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
@@ -720,10 +721,12 @@ class BoardApp(App[None]):
     def _edit(self, target: targets.Edit) -> None:
         """Run the user's editor in the place of the app, then open the form with the file, unless it is watched."""
         from hpc_board.tui import editor
+        from hpc_board.tui.local_files import saved_state
 
         # Typed for the editor, these would be letters of commands in the form.
         self._type_ahead.drop()
         fault: InputError | None = None
+        before = saved_state(target.file) if target.is_copy else None
         try:
             with self.suspend():
                 try:
@@ -732,10 +735,13 @@ class BoardApp(App[None]):
                     fault = error
         except SuspendNotSupported:
             fault = InputError("this terminal cannot show an editor.", hint=f"Edit {target.file} elsewhere.")
+        is_unsaved = before is not None and saved_state(target.file) == before
+        if is_unsaved:
+            target.file.unlink()
         if fault is not None:
             self._notify_warning(f"{fault.message} {fault.hint}")
             return
-        if not target.watched:
+        if not target.watched and not is_unsaved:
             self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file))
 
     @on(SideChosen)
@@ -887,7 +893,7 @@ class BoardApp(App[None]):
         else:
             for ended, rank in event.ended:
                 if self._place != targets.Report(ended.id):
-                    self._notify_end(ended, rank, toast=not self._is_watched(ended))
+                    self._notify_end(ended, rank, toast=not self._is_shown(ended, rank))
         self._tell_records(event.entries)
         self._post_tick()
         if not self._board.served:
@@ -909,13 +915,41 @@ class BoardApp(App[None]):
         if self._board.served:
             self._follow_soon()
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message in the half of the screen that does not have the row or the field in hand."""
+        if self.screen_stack and (focused := self.focused) is not None:
+            line = focused.region.y
+            if isinstance(focused, DataTable):
+                line += focused.header_height + focused.cursor_row - focused.scroll_offset.y
+            is_low = line > self.size.height // 2
+            for rack in self.screen.query("ToastRack"):
+                rack.styles.dock = "top" if is_low else "bottom"
+                rack.styles.align = ("right", "top") if is_low else ("right", "bottom")
+                rack.styles.margin = (1, 0, 0, 0) if is_low else (0, 0, 1, 0)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
-    def _is_watched(self, run: "Run") -> bool:
-        """Return whether the watch in front shows the run."""
-        place = self._place
-        return isinstance(place, targets.Watch) and (run.task, run.file_name) == (place.task, place.file.name)
+    def _is_shown(self, run: "Run", rank: int | None) -> bool:
+        """Return whether the screen in front shows the end of the run: the watch of its file, or the list of runs.
+
+        A list does not show a first place.
+        """
+        match self._place:
+            case targets.Watch() as place:
+                return (run.task, run.file_name) == (place.task, place.file.name)
+            case targets.Runs():
+                return rank != 1
+        return False
 
     def _notify_end(self, run: "Run", rank: int | None, *, toast: bool) -> None:
         from hpc_board.report.formatting import score_text

@@ -91,6 +91,15 @@ def _brief(path: Path) -> Path:
     return Path(path.name) if path == _absolute(Path(path.name)) else path
 
 
+def saved_state(path: Path) -> tuple[int | None, bytes | None]:
+    """Return the time of the last change of a file and its contents, of which a save changes at least one."""
+    try:
+        changed_ns = path.stat().st_mtime_ns
+    except (OSError, ValueError):
+        changed_ns = None
+    return changed_ns, contents(path)
+
+
 def contents(path: Path) -> bytes | None:
     """Return the contents of a file; None if it is unreadable, not a regular file, or too large to submit."""
     try:

@@ -42,6 +42,8 @@ class Edit(msgspec.Struct, frozen=True):
     mode: "Mode | None" = None
     watched: bool = False
     """True if the watch of the file goes on afterwards, in the place of the form."""
+    is_copy: bool = False
+    """True for a copy of a run's file that was made for the editor, and is removed unless it is saved there."""
 
 
 class Watch(msgspec.Struct, frozen=True):

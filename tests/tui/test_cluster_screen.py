@@ -38,8 +38,18 @@ async def test_every_gpu_is_there_with_what_is_free_and_whose_runs_are_on_it() -
         await press(pilot, "r", "p")
         assert isinstance(pilot.app.screen, ClusterScreen)
         assert "Cluster 3" in text_of(pilot.app)
-        assert row(pilot.app, "H100").split()[1:] == ["gpu-h100", "███░░░░░", "3/8", "12", "1", "run", "up", "9", "s"]
-        assert "1 wait" in row(pilot.app, "A100")
+        assert row(pilot.app, "H100").split()[1:] == [
+            "gpu-h100",
+            "███░░░░░",
+            "3/8",
+            "12",
+            "1",
+            "running",
+            "up",
+            "9",
+            "s",
+        ]
+        assert "1 pending" in row(pilot.app, "A100")
         assert "no answer" in row(pilot.app, "L4")
         assert "Run 40 running vectoradd · ranked · has run 40 s · on node07" in text_of(pilot.app)
         await press(pilot, "down", "down")
@@ -135,7 +145,7 @@ async def test_what_a_gpus_jobs_ask_for_is_told() -> None:
         await press(pilot, "r", "p")
         text = text_of(pilot.app)
         assert "gres gpu:h100:1 · account kernels · time 0:20:00" in text
-        assert "10 wait" in row(pilot.app, "H100")
+        assert "10 pending" in row(pilot.app, "H100")
         assert "4 more of your runs: Enter shows them" in text
 
 

@@ -1,6 +1,7 @@
 """The loop edit, test, read, edit: `e` opens the user's editor on each screen with a file, and `s` sends it."""
 
 import hashlib
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,6 +16,7 @@ from hpc_board.tui import editor, local_files
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.local_files import remember_sent
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.form import PathInput
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
@@ -210,10 +212,17 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
             return "kernel.py", b"import torch\n"
 
     edited: list[Path] = []
+
+    def edit(file: Path, _: object) -> None:
+        edited.append(file)
+        if saves:
+            os.utime(file, ns=(0, len(edited)))
+
+    saves = False
     watched = Mode.BENCHMARK if mode in (Mode.BENCHMARK, Mode.RANKED) else Mode.TEST
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VISUAL", "true")
-    monkeypatch.setattr(editor, "edit", lambda file, _: edited.append(file))
+    monkeypatch.setattr(editor, "edit", edit)
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
     digest, copy = hashlib.sha256(b"import torch\n").hexdigest(), Path("kernel-run7.py")
     passed = run(7, RunState.FINISHED, mode=mode, verdict=Verdict.PASS)
@@ -222,12 +231,15 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         def field() -> str:
             return pilot.app.screen.query_one(PathInput).value
 
-        def told() -> list[str]:
-            return [each.message for each in pilot.app._notifications]
-
         await settled(pilot)
         await press(pilot, "r", "e")
-        assert told() == [f"The file of run 7 is now {copy}."]
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert (edited, list(tmp_path.iterdir())) == ([copy], [])
+        saves = True
+        edited.clear()
+        await press(pilot, "e")
+        assert not pilot.app._notifications
+        assert field() == str(copy)
         assert f"Ready: vectoradd on H100, mode {mode}: one job." in text_of(pilot.app)
         copy.write_text("import torch  # edited\n")
         await press(pilot, "escape", "e")
@@ -236,11 +248,9 @@ async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mo
         assert field() == str(copy)
         await press(pilot, "escape", "w")
         assert f"{copy} → vectoradd on H100, mode {watched}" in text_of(pilot.app)
-        # A new copy is told by its name.
         copy.rename("mine.py")
-        pilot.app.clear_notifications()
         await press(pilot, "escape", "e")
-        assert told() == [f"The file of run 7 is now {copy}."]
+        assert field() == str(copy)
         assert copy.read_text() == "import torch\n"
 
 

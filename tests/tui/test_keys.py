@@ -168,6 +168,34 @@ def key_line(app: BoardApp) -> str:
     return " ".join(f"{key.key_display} {key.description}" for key in footer_keys(app))
 
 
+async def test_the_last_line_has_the_verbs_in_one_order_on_all_screens() -> None:
+    words = sorted((verb.word for verb in VERBS.values()), key=lambda word: word not in ("Filter", "Search"))
+    ways = (
+        *(
+            (),
+            ("r",),
+            ("r", "a"),
+            ("r", "enter"),
+            ("r", "p"),
+            ("r", "p", "tab", "tab"),
+            ("r", "U"),
+            ("f",),
+            ("A",),
+            ("A", "3"),
+        ),
+        *(("end", "b", "u"), ("end", "b", "u", "t"), ("end", "b", "u", "v"), ("end", "s")),
+    )
+    async with app_on(AdminBoard()).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        for way in ways:
+            await press(pilot, *way)
+            shown = [key.description for key in footer_keys(pilot.app)]
+            assert len({*shown} & {*words}) > 1, way
+            assert [word for word in shown if word in words] == [word for word in words if word in shown], way
+            assert shown[-1] == "Help", way
+            await press(pilot, *["escape"] * len(way))
+
+
 async def test_every_dialog_lists_its_keys() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

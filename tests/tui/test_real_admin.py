@@ -54,15 +54,18 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await until(pilot, lambda: isinstance(front(app), AskLines))
         begun = app.screen.query(Input).first().value
         assert moment_words(datetime.fromisoformat(f"{begun}+00:00")) == f"{begun} UTC"
-        await press(pilot, "ctrl+u", "enter", "enter", "enter")
+        await press(pilot, "ctrl+u", "enter", "enter", "enter", "enter")
         assert "Deadline is required." in text_of(app)
-        await decided(pilot, *typed("+3d"), "enter", "ctrl+u", *typed("-24h"), "enter", "enter")
+        await press(pilot, *typed("+3d"), "enter", "ctrl+u", *typed("-24h"), "enter", "ctrl+u", *"no", "enter", "enter")
+        await until(pilot, lambda: "invalid names 'no'." in text_of(app))
+        await decided(pilot, "enter", "enter", "ctrl+u", *typed("pseudonyms"), "enter", "enter")
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
         board = admin.leaderboards.get("course")
         assert board is not None
         assert board.options.deadline is not None
         assert board.options.deadline > datetime.now(UTC) + timedelta(days=2)
         assert board.options.freeze_at == board.options.deadline - timedelta(days=1)
+        assert board.options.anonymous
 
         await press(pilot, "H", "ctrl+u", *"many", "enter", "enter")
         await until(pilot, lambda: "invalid limit 'many'." in text_of(app))

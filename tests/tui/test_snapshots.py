@@ -46,7 +46,7 @@ def test_a_screen_fits_a_small_terminal(snap_compare: SnapCompare, name: str) ->
     assert snap_compare(app_on(FakeBoard()), terminal_size=(60, 16), run_before=driven(*SCREENS[name]))
 
 
-@SIZES
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size)))
 def test_a_file_with_a_header_fills_the_form(snap_compare: SnapCompare, size: tuple[int, int], kernel: Path) -> None:
     assert snap_compare(app_on(FakeBoard(), kernel), terminal_size=size, run_before=driven())
 

@@ -247,7 +247,9 @@ async def test_a_task_without_a_starter_offers_none() -> None:
         assert "This task has no starter" in text_of(pilot.app)
 
 
-async def test_a_starter_that_is_written_to_be_edited_is_told_on_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_starter_that_is_written_to_be_edited_is_named_by_the_form_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("VISUAL", "true")
     monkeypatch.setattr(editor, "edit", lambda *_: None)
     monkeypatch.setattr(BoardApp, "suspend", nullcontext)
@@ -255,7 +257,8 @@ async def test_a_starter_that_is_written_to_be_edited_is_told_on_the_form(monkey
         await settled(pilot)
         await press(pilot, "end", "e")
         assert isinstance(pilot.app.screen, SubmitScreen)
-        assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
+        assert pilot.app.screen.query_one(PathInput).value == "vectoradd.py"
+        assert not pilot.app._notifications
 
 
 @pytest.mark.parametrize(("gpus", "screen"), [((H100,), WatchScreen), ((H100, A100), SubmitScreen)])

@@ -68,6 +68,7 @@ _DECISION = "decision"
 
 _RERUN_USERS = 100
 _PREVIOUS, _PRESENT = "previous", "present"
+_SHOWN, _PSEUDONYMS = "shown", "pseudonyms"
 _RERUN_USERS_MAX = 10_000
 _SKIPPED_SHOWN_MAX = 3
 """The most skipped submissions whose reasons are shown."""
@@ -168,8 +169,6 @@ class AdminScreen(RunScreen):
             return False
         if action == "show" and parameters[0] not in self._names:
             return False
-        if action == "filter" and self.is_mounted and self._pane.is_filtering:
-            return False
         if action == "stop" and not self._knows_stop:
             return None
         if action != "stop" and action in _ACTIONS[self._page] and not self._may(action):
@@ -197,10 +196,6 @@ class AdminScreen(RunScreen):
 
     def action_turn(self, by: int) -> None:
         self.action_show(self._names[(self._names.index(self._page) + by) % len(self._names)])
-
-    def action_filter(self) -> None:
-        self._pane.open_filter()
-        self.refresh_bindings()
 
     def action_again(self) -> None:
         self._ask(patient=False)
@@ -263,13 +258,16 @@ class AdminScreen(RunScreen):
         def act(lines: tuple[str, ...]) -> str:
             # A deadline that is past may stay.
             deadline, freeze = (new if new != old else None for new, old in zip(lines, present, strict=False))
-            return self._changed(board.name, RequestedOptions(deadline=deadline, freeze=freeze), lines[2])
+            anonymous = is_anonymous if (is_anonymous := _is_anonymous(lines[2])) != board.anonymous else None
+            options = RequestedOptions(deadline=deadline, freeze=freeze, anonymous=anonymous)
+            return self._changed(board.name, options, lines[3])
 
         self._decide(
-            f"New deadline and freeze of {board.name}, in UTC:",
+            f"New deadline and freeze of {board.name}, in UTC, and the names of other users there:",
             [
                 Line("Deadline", present[0], '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Freeze", present[1], '"-24h" before the deadline, a time, or none', needed=True),
+                Line("Names", _PSEUDONYMS if board.anonymous else _SHOWN, f"{_SHOWN} or {_PSEUDONYMS}", needed=True),
                 Line("Reason", placeholder="recorded in the board's history"),
             ],
             "Change",
@@ -559,6 +557,12 @@ def _confirms(text: str) -> bool:
     if text.strip() not in (_PREVIOUS, _PRESENT):
         raise InputError(f"invalid version {one_line(text, 40)!r}.", hint=f"Use {_PREVIOUS} or {_PRESENT}.")
     return text.strip() == _PRESENT
+
+
+def _is_anonymous(text: str) -> bool:
+    if text.strip() not in (_SHOWN, _PSEUDONYMS):
+        raise InputError(f"invalid names {one_line(text, 40)!r}.", hint=f"Use {_SHOWN} or {_PSEUDONYMS}.")
+    return text.strip() == _PSEUDONYMS
 
 
 def _first_of(left: Sequence[str]) -> str:

@@ -412,9 +412,7 @@ class BoardScreen(Screen[None]):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode)))
-            if is_new:
-                self.notify_after_opening(f"The file of run {run.id} is now {file}.")
+            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode, is_copy=is_new)))
 
         self.ask("edit", question, edit, whom=THE_FILE)
 
@@ -431,15 +429,14 @@ class BoardScreen(Screen[None]):
             file, is_new = found
             self.post_message(Open(targets.Edit(file, task.name, gpus, mode)))
             if is_new:
-                self.call_later(self.notify_written, file)
+                self.remember_folder(file)
 
         self.ask("edit", question, edit, whom=THE_FILE)
 
-    def notify_written(self, starter: Path) -> None:
-        """Tell that a starter was written, and remember its folder for the next one."""
+    def remember_folder(self, starter: Path) -> None:
+        """Remember the folder of a starter for the next one."""
         folder = starter.parent
         self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
-        self.notify(f"Starter written to {starter}.", markup=False)
 
     def notify_after_opening(self, words: str) -> None:
         """Tell the user something on the screen that this one has just asked the app to open."""
@@ -476,6 +473,8 @@ class BoardScreen(Screen[None]):
             return self.gpu_in_hand is not None and rules is not None and rules.per_user > 0
         if action == "user" and (not self.is_mounted or self.user_in_hand is None):
             return None
+        if action == "filter" and any(pane.is_filtering for pane in self.query(ListPane)):
+            return False
         return super().check_action(action, parameters)
 
     @property
@@ -498,13 +497,18 @@ class BoardScreen(Screen[None]):
         return True
 
     def action_sort(self) -> None:
-        self._sorted_list.sort_by_next()
+        self._list.sort_by_next()
 
     def action_reverse(self) -> None:
-        self._sorted_list.sort_reversed()
+        self._list.sort_reversed()
+
+    def action_filter(self) -> None:
+        self._list.open_filter()
+        self.refresh_bindings()
 
     @property
-    def _sorted_list(self) -> ListPane[Any]:
+    def _list(self) -> ListPane[Any]:
+        """Return the list that sorts and filters."""
         return next(pane for pane in self.query(ListPane) if pane.display)
 
     def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:

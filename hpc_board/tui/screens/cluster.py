@@ -23,14 +23,21 @@ from hpc_board.tui.formatting import holding, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import IN_FLIGHT, Line, cells
-from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.verbs import binding
+from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.run_keys import ON_A_RUN, NamedRun, RunScreen
+from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _PAUSE = timedelta(seconds=2)
 """The least interval of queries to the board, which limits queries to the schedulers itself."""
+
+_EDGE_LINES = 4
+"""The lines of the list of GPUs that are no rows: its edges, its heads, and an empty line."""
+
+_DETAILS_LINES = 20
+"""The least lines of that list beside its details on a wide screen; the runs in flight have the rest."""
 
 _OWN_MAX = 6
 _RUNNERS_MAX = 6
@@ -43,7 +50,7 @@ _COLUMNS = (
     Column("bar", "", 8, from_width=78),
     Column("free", "Free", 7, right=True),
     Column("queued", "Queued", 6, right=True),
-    Column("own", "Yours", 11, most=20),
+    Column("own", "Yours", 9, most=28),
     Column("state", "State", 12, grows=True),
     Column("asked", "Age", 6, right=True, from_width=70),
 )
@@ -64,7 +71,7 @@ class _Answer(msgspec.Struct, frozen=True):
     runners: tuple[Runner, ...]
 
 
-class ClusterScreen(BoardScreen):
+class ClusterScreen(RunScreen):
     """All GPUs of the settings; those of a silent cluster show their last known state with its age."""
 
     CSS_PATH = "cluster.tcss"
@@ -72,12 +79,15 @@ class ClusterScreen(BoardScreen):
         binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
         binding("scope", "Show all users' runs on the selected GPU"),
         HOLD_KEY,
+        *bindings("submit", "edit", "cancel", "standings", "code"),
+        USER_KEY,
+        *(binding(name, show=False) for name in ("trend", "mark", "watch", "rerun", "copy")),
     ]
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
         "every `poll_seconds` of the settings. Enter shows the runs on a GPU. From 120 columns on, the runs in flight "
-        "are below, with the reasons of their waits; Tab moves there. A runner is a job that holds a GPU for one user, "
-        "whose runs it judges one after another."
+        "are below, with the reasons of their waits; Tab moves there, where the keys of a run act. A runner is a job "
+        "that holds a GPU for one user, whose runs it judges one after another."
     )
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one("#gpu-list", ListPane)
@@ -106,10 +116,11 @@ class ClusterScreen(BoardScreen):
             key=lambda run: str(run.id),
             cells=lambda run: cells(Line(run, now=self.now(), reader=self.board.user)),
             nothing=lambda: "No runs in flight.",
+            submission=lambda run: run.submission,
             title="In flight",
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
-        yield ListPane(in_flight, id="flying-list", grid_id="flying")
+        yield ListPane(in_flight, id="flying-list", grid_id="flying").data_bind(BoardScreen.marked)
 
     def begin(self) -> None:
         self.show_place("Cluster")
@@ -135,6 +146,20 @@ class ClusterScreen(BoardScreen):
     def action_scope(self) -> None:
         if (status := self.pane.selected) is not None:
             self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
+
+    @property
+    def run_in_hand(self) -> Run | NamedRun | None:
+        """Return the selected run in flight, if that list has the focus."""
+        return self._in_flight.selected if self.is_mounted and self._in_flight.grid.has_focus else None
+
+    def on_descendant_focus(self) -> None:
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the keys of a run beside the list of GPUs."""
+        if action in (*ON_A_RUN, "user") and self.run_in_hand is None:
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def gpu_in_hand(self) -> str | None:
@@ -163,6 +188,8 @@ class ClusterScreen(BoardScreen):
     def _show(self) -> None:
         if self._statuses is not None:
             self.pane.show_all(self._statuses)
+            lines = max(len(self._statuses) + _EDGE_LINES, _DETAILS_LINES)
+            self.pane.styles.height = lines if self.has_class("-wide") else None
 
     def _runs_on(self, gpu: Gpu) -> list[Run]:
         return [run for run in self._own if run.gpu == gpu.name]
@@ -213,7 +240,11 @@ class ClusterScreen(BoardScreen):
         running = sum(run.state is RunState.RUNNING for run in own)
         waiting = len(own) - running
         held = any(runner.user == self.board.user and runner.started_at is not None for runner in self._runners_on(gpu))
-        words = ["held" if held else "", f"{running} run" if running else "", f"{waiting} wait" if waiting else ""]
+        words = [
+            "held" if held else "",
+            f"{running} running" if running else "",
+            f"{waiting} pending" if waiting else "",
+        ]
         return toned(", ".join(filter(None, words)), Tone.OWN)
 
     def _runner_line(self, runner: Runner) -> Text:

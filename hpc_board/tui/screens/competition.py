@@ -72,9 +72,7 @@ class CompetitionScreen(BoardScreen):
         self.ask("overall", lambda: self.board.standings.overall(self._competition), self._show, patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the key of the filter while that is open, and the one of the own row for a user without any."""
-        if action == "filter" and self.is_mounted and self.pane.is_filtering:
-            return False
+        """Disable the key of the own row for a user without any."""
         if action == "mine" and self._mine is None:
             return None
         return super().check_action(action, parameters)
@@ -86,10 +84,6 @@ class CompetitionScreen(BoardScreen):
     def action_mine(self) -> None:
         if self._mine is not None:
             self.pane.select(self._mine)
-
-    def action_filter(self) -> None:
-        self.pane.open_filter()
-        self.refresh_bindings()
 
     def action_back(self) -> None:
         if self.pane.is_filtered:

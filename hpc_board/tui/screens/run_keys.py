@@ -17,8 +17,9 @@ from hpc_board.tui.screens.base import BoardScreen
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
 
-_ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit")
 _ON_AN_OWN_RUN = ("watch", "rerun")
+ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON_AN_OWN_RUN)
+"""The actions on the run in hand."""
 
 
 class NamedRun(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class RunScreen(BoardScreen):
         return None if self.run_in_hand is None else self.run_in_hand.user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in (*_ON_A_RUN, *_ON_AN_OWN_RUN, "cancel"):
+        if action in ON_A_RUN:
             run = self.run_in_hand
             if action == "cancel" and (not isinstance(run, Run) or run.state.ended):
                 return False

@@ -125,11 +125,7 @@ class RunsScreen(RunScreen):
             return any(not run.state.ended for run in self._chosen)
         if action == "rerun":
             return (all(run.user == self.board.user for run in self._chosen) and bool(self._chosen)) or None
-        if (
-            action == "filter"
-            and self.is_mounted
-            and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
-        ):
+        if action == "filter" and self.is_mounted and self.pane.is_empty and not self.pane.words:
             return False
         if action in ("select", "toggle_all") and self._selected is None:
             return None
@@ -161,9 +157,6 @@ class RunsScreen(RunScreen):
     def _scope_key(self) -> str:
         """Return the name under which the scope of the list is remembered, of each board its own."""
         return f"everyone {self.board.address}"
-
-    def action_filter(self) -> None:
-        self.pane.open_filter()
 
     def action_cancel(self) -> None:
         self.offer_cancel(self._chosen)
@@ -270,8 +263,9 @@ class RunsScreen(RunScreen):
     def _show_sent(self, runs: Sequence[Run]) -> None:
         self.pane.select_once_read(str(runs[0].id))
         self.pane.unchoose()
-        what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
-        self.notify(f"Rerun as {what}.", markup=False)
+        if self.pane.is_filtered:
+            words = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
+            self.notify(f"Rerun as {words}.", markup=False)
         self.read(self.pane, patient=False)
 
     @on(ListPane.Selected)

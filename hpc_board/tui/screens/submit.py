@@ -19,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
+from hpc_board.board.code_diff import LINES_MAX, text_diff
 from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Preview, SubmissionRequest
@@ -31,6 +32,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
@@ -45,10 +47,18 @@ from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardS
 from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
+from hpc_board.tui.widgets.blocks import entitle
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
+from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
+
+_CODE_FROM = 40
+"""The least lines of a huge screen with the file below the form."""
+
+_BESIDE_GPUS = 30
+"""The lines of such a screen that are not for the list of GPUs."""
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -71,7 +81,7 @@ class SubmitScreen(BoardScreen):
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
-    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header", "code")
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. In Task and "
         "Mode, letters select the next choice that begins with them. "
@@ -88,6 +98,7 @@ class SubmitScreen(BoardScreen):
     gpu_list = getters.query_one(GpuList)
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
+    code = getters.query_one("#file-code", SourceView)
 
     def __init__(self, board: Board, now: Clock, target: targets.Submit) -> None:
         super().__init__(board, now, target)
@@ -122,6 +133,8 @@ class SubmitScreen(BoardScreen):
         """The contents to submit once the header of the file is read; a header that changes them ends that."""
         self._placed: Widget | None = None
         """The widget with the first focus, until the checks of the first contents have all been answered."""
+        self._read_code: tuple[Path | None, str | None] | None = None
+        """The file and the task of the code that was read last; None once the file may have changed."""
         self._left: Widget | None = None
         """The focused widget of the form before the focus went to the script."""
 
@@ -162,6 +175,7 @@ class SubmitScreen(BoardScreen):
                         yield Button("Watch", id="watch", compact=True)
                         yield Button("Show the script", id="show-script", compact=True)
             yield PreviewPane(id="preview", classes="panel")
+            yield SourceView(view="file-lines", id="file-code")
 
     def begin(self) -> None:
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
@@ -548,6 +562,7 @@ class SubmitScreen(BoardScreen):
 
     def _read_header(self, file: Path | None) -> None:
         self._header, self._asked, self._asked_task, self._wanted = None, (), None, None
+        self._read_code = None
         self._show_file_note()
         self.options_input.header = NO_OPTIONS
         self._show_options()
@@ -657,6 +672,41 @@ class SubmitScreen(BoardScreen):
             words = toned(f"The file's header asks for {asked}.", Tone.MUTED)
         self.query_one("#file-note", Static).update(words)
 
+    def _show_code(self) -> None:
+        """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
+        file, task, starts = self._choice.file, self._choice.task, self._to_start
+        has_text = starts is not None or (file is not None and not self._file_fault)
+        has_room = self.has_class("-huge") and self.size.height >= _CODE_FROM
+        self.set_class(has_text and has_room, "-code")
+        is_read = starts is not None or self._header is not None
+        if self.has_class("-code") and is_read and self._read_code != (file, task):
+            self._read_code = file, task
+            self.ask("code", partial(self._code_of, file, task, starts), self._take_code, whom=THE_FILE)
+
+    def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> tuple[str, str, str]:
+        """Return title, text and extension of the starter, of the file, or of its difference to the last submission."""
+        if file is None and starts is not None:
+            from hpc_board.catalog.template import starter
+
+            name = local_files.starter_file(self.memory, starts).name
+            text = starter(starts, next(iter(starts.templates)))
+            return f"{name}: the starter, which F4 edits", text, name.rpartition(".")[2]
+        source = read_source(file or Path())
+        last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
+        title, ending = source.file_name, source.file_name.rpartition(".")[2]
+        if last is None:
+            return title, source.text, ending
+        name, before = self.board.submissions.code(last.submission)
+        older, newer = (f"{last.submission}/{one_line(name)}", before), (title, source.data)
+        if changes := text_diff(older, newer, LINES_MAX).text:
+            return f"{title}: changes since run {last.id}", changes, DIFF
+        return f"{title}: as in run {last.id}", source.text, ending
+
+    def _take_code(self, found: tuple[str, str, str]) -> None:
+        title, text, ending = found
+        entitle(self.code, toned(title))
+        self.code.show_source(text, ending)
+
     def _show_options(self) -> None:
         """Show the fault of the job options, or those that apply without the field."""
         self.query_one("#options-note", Static).update(self.options_input.remark)
@@ -754,7 +804,8 @@ class SubmitScreen(BoardScreen):
         held = {runner.gpu: holding(runner) for runner in self.runs_state.runners}
         self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected, held, remarks)
         # The rest of a high terminal is below the form, and not in its middle.
-        self.query_one("#gpu-field").styles.max_height = max(1, self.gpu_list.option_count)
+        room = self.size.height - _BESIDE_GPUS if self.has_class("-code") else self.gpu_list.option_count
+        self.query_one("#gpu-field").styles.max_height = max(1, min(room, self.gpu_list.option_count))
         self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:
@@ -777,6 +828,7 @@ class SubmitScreen(BoardScreen):
         self.status.update(text)
         self._show_file_note()
         faulty = fault[0] if fault is not None and (self._is_refused or self._file_fault) else None
+        self._show_code()
         for field in (self.path_input, self.task_select, self.gpu_list, self.options_input):
             field.set_class(field is faulty, "-faulty")
         # A failed submission can be sent again.

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from textual import events, getters, on
@@ -19,11 +21,12 @@ from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, none_allowed
-from hpc_board.domain.standing import Page, Place
+from hpc_board.domain.standing import Page, Place, Record
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import RANKING_WORDS, count_text, score_text
 from hpc_board.report.tasks import hidden_text
 from hpc_board.tui import local_files, targets
@@ -32,7 +35,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.verbs import app_binding, binding, bindings
-from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -57,6 +60,27 @@ _LIST_SHARES = (0.4, 0.62)
 
 _EDGES = 2
 """The cells of a panel's left and right edge."""
+
+_LIST_EDGES = 4
+"""The lines of the list that are no rows: its edges, its heads, and an empty line."""
+
+_BOARD_FROM = 40
+"""The least lines of a huge screen with the board of the selected task below the list."""
+
+_BELOW_EDGES = 3
+"""The lines of a code below the description that are not its own: its upper edge, a scrollbar, an empty line."""
+
+_BOARD_ROWS = 10
+_PLOT_LINES_MIN = 14
+_PLOT_EDGES = 3
+"""The lines of a plot that are not its own: its title, and its axis with the texts below."""
+
+
+class _Ranks(msgspec.Struct, frozen=True):
+    """The boards of a task, one per GPU, and the records of the one of most users, if there is room for them."""
+
+    boards: tuple[Page, ...]
+    records: tuple[Record, ...] = ()
 
 
 class TasksScreen(BoardScreen):
@@ -100,6 +124,7 @@ class TasksScreen(BoardScreen):
     pane: getters.query_one[ListPane[Task]] = getters.query_one(ListPane)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
+    board_panel = getters.query_one("#board", Static)
     tabs = getters.query_one("#parts", Tabs)
     parts = getters.query_one("#part", ContentSwitcher)
     description = getters.query_one(Description)
@@ -111,7 +136,7 @@ class TasksScreen(BoardScreen):
         """The reasons of the tasks that no GPU of the board may run."""
         self._own: Mapping[tuple[str, str], Place] | None = None
         """The user's best places by task and version; None before the board has told them."""
-        self._known_places: dict[str, Sequence[Page]] = {}
+        self._known_places: dict[str, _Ranks] = {}
         """The user's ranks in the tasks that were shown before."""
         self._shown: str | None = None
         """The task beside the list, which is the selected one once the cursor rests."""
@@ -141,6 +166,7 @@ class TasksScreen(BoardScreen):
                     },
                 )
                 yield ListPane(kind, id="task-list", grid_id="tasks")
+                yield Static(id="board", classes="panel", markup=False)
             with VerticalScroll(id="about", classes="panel"):
                 yield Static(toned("Loading the tasks …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
@@ -160,6 +186,9 @@ class TasksScreen(BoardScreen):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self._divide()
+        self._show_code()
+        if self._shown is not None and (task := self._selected) is not None:
+            self._ask_places(task)
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
@@ -198,8 +227,7 @@ class TasksScreen(BoardScreen):
 
     def action_filter(self) -> None:
         self._set_reading(is_reading=False)
-        self.pane.open_filter()
-        self.refresh_bindings()
+        super().action_filter()
 
     def action_part(self, step: int) -> None:
         here = _PARTS.index(self.parts.current or "description")
@@ -235,10 +263,14 @@ class TasksScreen(BoardScreen):
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
-                self.ask("write", lambda: _written(*answer, text), self.notify_written)
+                self.ask("write", lambda: _written(*answer, text), self._tell_written)
 
         path = local_files.starter_file(self.memory, task)
         self.app.push_screen(AskPath(f"Write the starter of {task.name} to", path), write)
+
+    def _tell_written(self, starter: Path) -> None:
+        self.remember_folder(starter)
+        self.notify(f"Starter written to {starter}.", markup=False)
 
     def action_edit(self) -> None:
         if (task := self._selected) is not None:
@@ -259,7 +291,7 @@ class TasksScreen(BoardScreen):
                 self.post_message(Open(targets.Submit(task.name, file=file)))
                 self.notify_after_opening("Choose the GPUs, then press Watch.")
             if is_new:
-                self.call_later(self.notify_written, file)
+                self.remember_folder(file)
 
         def question() -> tuple[Path, bool, tuple[str, ...]]:
             file, is_new = local_files.of_task(self.memory, task)
@@ -293,9 +325,7 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the filter key while the user types, sorting beside an open task, and writing without a starter."""
-        if action == "filter" and self.is_mounted and self.pane.is_filtering:
-            return False
+        """Disable sorting beside an open task, and writing without a starter."""
         if action in ("sort", "reverse") and self.has_class("-reading"):
             return None
         if action in ("write", "edit", "watch") and (self._selected is None or not self._selected.templates):
@@ -320,7 +350,8 @@ class TasksScreen(BoardScreen):
             self._ask_places(task, patient=True)
 
     def _ask_places(self, task: Task, *, patient: bool = False) -> None:
-        self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name), patient=patient)
+        question = partial(self._places_of, task, has_board=self._has_board)
+        self.ask("places", question, partial(self._take_places, task.name), patient=patient)
 
     def _show_no_tasks(self, error: BoardError) -> None:
         """Show that there is no data, if the tasks have never been read."""
@@ -395,17 +426,54 @@ class TasksScreen(BoardScreen):
         if self.has_class("-reading"):
             self._reader.focus()
 
-    def _take_places(self, task: str, boards: Sequence[Page]) -> None:
+    def _take_places(self, task: str, ranks: _Ranks) -> None:
         before = self._known_places.get(task)
-        self._known_places[task] = boards
-        if boards != before and task == self._shown:
-            self._show_places(boards)
+        self._known_places[task] = ranks
+        if ranks != before and task == self._shown:
+            self._show_places(ranks)
 
-    def _show_places(self, boards: Sequence[Page] | None) -> None:
+    def _show_places(self, ranks: _Ranks | None) -> None:
         if (none := self._none_allowed.get(self._shown or "")) is not None:
             self.places.update(toned(f"{none.message} {none.hint}", Tone.BAD, 300))
         else:
-            self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
+            self.places.update(toned("Loading your ranks …", Tone.MUTED) if ranks is None else _places(ranks.boards))
+        self._draw_board()
+
+    @property
+    def _has_board(self) -> bool:
+        """Return whether the screen has room for the board of the selected task below the list."""
+        return self.has_class("-huge") and self.size.height >= _BOARD_FROM
+
+    def _draw_board(self) -> None:
+        """Draw the boards that have room below the list, those of most users first, and the best times of the first."""
+        if not self.board_panel.display:
+            return
+        from hpc_board.report.histories import records_plot
+        from hpc_board.report.plots import text_plot
+        from hpc_board.report.standings import board_report
+
+        task, now = self._shown or "", self.now()
+        entitle(self.board_panel, toned(f"Board {task}", limit=60))
+        ranks = self._known_places.get(task)
+        width, height = self.board_panel.size
+        if ranks is None or not (boards := _by_users(ranks.boards)):
+            self.board_panel.update(toned("" if ranks is None else "No results yet: s submits a file.", Tone.MUTED))
+            return
+        options = self.app.console_options.update_width(width)
+        shown: list[Block] = []
+        room = height
+        for board in boards:
+            report = [*shown, *board_report(task, board, self.board.user, more="b shows all.", now=now)]
+            left = height - len(self.app.console.render_lines(drawn(report), options))
+            if shown and left < _PLOT_LINES_MIN:
+                break
+            shown, room = report, left
+        if not ranks.records or room < _PLOT_LINES_MIN:
+            self.board_panel.update(drawn(shown))
+            return
+        plot = text_plot(records_plot(ranks.records, now), width, room - _PLOT_EDGES)
+        title = toned(f"{plot.title} on {boards[0].gpu}", Tone.ACCENT)
+        self.board_panel.update(Group(drawn(shown), title, log_lines(plot)))
 
     @property
     def _tasks(self) -> tuple[Task, ...]:
@@ -421,9 +489,16 @@ class TasksScreen(BoardScreen):
             self._divide()
 
     def _divide(self) -> None:
-        """Give the list beside a task the width that its columns need, within bounds; an empty one has all of it."""
+        """Give the list beside a task the width that its columns need, within bounds; an empty one has all of it.
+
+        A high list has the height of its rows, and the rest is for the board of the selected task.
+        """
         self.set_class(self.pane.is_empty, "-nothing")
         panel = self.query_one("#list")
+        is_shared = self._has_board and not self.pane.is_empty
+        self.board_panel.display = is_shared
+        self.pane.styles.height = len(self._tasks) + _LIST_EDGES if is_shared else None
+        self.call_after_refresh(self._draw_board)
         if not self.has_class("-wide") or self.has_class("-nothing"):
             panel.styles.width = None
             return
@@ -477,11 +552,24 @@ class TasksScreen(BoardScreen):
         return "" if self._catalog is None else "No tasks yet.\nList their folders under `tasks` in the settings."
 
     def _show_code(self) -> None:
+        """Show the code of the part; a huge screen has the reference or the starter below the description, too."""
         task, part = self._selected, self.parts.current
-        if task is None or part not in ("reference", "starter"):
+        if task is None or part is None:
             return
+        below = None
+        if part == "description" and self.has_class("-huge"):
+            below = next((name for name in ("reference", "starter") if _code(task, name)[0]), None)
+        for name in ("reference", "starter"):
+            view = self.query_one(f"#{name}", SourceView)
+            view.display = name in (part, below)
+            view.set_class(name == below, "-below")
+            if view.display:
+                self._show_source(task, name, view)
+            view.styles.height = len(view.text.splitlines()) + _BELOW_EDGES if name == below else None
+
+    @staticmethod
+    def _show_source(task: Task, part: str, view: SourceView) -> None:
         text, name = _code(task, part)
-        view = self.query_one(f"#{part}", SourceView)
         if part == "reference" and task.published_version:
             view.say("The service does not publish the reference.")
         elif text is None:
@@ -507,9 +595,12 @@ class TasksScreen(BoardScreen):
             ]
         )
 
-    def _places_of(self, task: Task) -> Sequence[Page]:
+    def _places_of(self, task: Task, *, has_board: bool) -> _Ranks:
         gpus = [gpu.name for gpu in self.board.gpus.allowed(task)]
-        return self.board.standings.pages(task.name, gpus, limit=1)
+        standings = self.board.standings
+        boards = tuple(standings.pages(task.name, gpus, limit=_BOARD_ROWS if has_board else 1))
+        shown = _by_users(boards)[:1] if has_board else []
+        return _Ranks(boards, standings.records(task.name, shown[0].gpu) if shown else ())
 
 
 def _searched(task: Task) -> str:
@@ -537,6 +628,11 @@ def _written(path: Path, replace: bool, text: str) -> Path:
     except InputError as error:
         raise InputError(error.message, hint="Press W and enter another path.") from error
     return path
+
+
+def _by_users(boards: Sequence[Page]) -> list[Page]:
+    """Return the boards with results, those of most users first."""
+    return sorted((board for board in boards if board.rows), key=lambda board: -board.total)
 
 
 def _places(boards: Sequence[Page]) -> Text:

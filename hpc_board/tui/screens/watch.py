@@ -33,7 +33,7 @@ from hpc_board.report.formatting import span_text
 from hpc_board.report.runs import run_outcome
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing, speed_text
-from hpc_board.tui.local_files import contents, remember_sent
+from hpc_board.tui.local_files import remember_sent, saved_state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import BAR_CELLS, TIMED, WATCHED, Line, cells
@@ -60,7 +60,7 @@ class Saves(msgspec.Struct, frozen=True):
     @classmethod
     def since_now(cls, file: Path) -> "Saves":
         """Start watching a file whose current contents count as handled until they are saved again."""
-        found_ns, now = _changed_ns(file), contents(file)
+        found_ns, now = saved_state(file)
         return cls(file, now, now, found_ns)
 
     def look(self) -> "tuple[Saves, bool]":
@@ -68,7 +68,7 @@ class Saves(msgspec.Struct, frozen=True):
 
         A file that changed since the last look may still be incomplete, so it counts at the next look only.
         """
-        now, changed_ns = contents(self.file), _changed_ns(self.file)
+        changed_ns, now = saved_state(self.file)
         found_ns = self.found_ns if self.found_ns == changed_ns else None
         done = self.done if self.found_ns == found_ns else None
         return Saves(self.file, now, done, found_ns), bool(now) and now == self.seen and now != done
@@ -76,13 +76,6 @@ class Saves(msgspec.Struct, frozen=True):
     def handled(self) -> "Saves":
         """Return the state with the current contents as handled."""
         return Saves(self.file, self.seen, self.seen or self.done)
-
-
-def _changed_ns(file: Path) -> int | None:
-    try:
-        return file.stat().st_mtime_ns
-    except (OSError, ValueError):
-        return None
 
 
 LOOK_SECONDS = 0.5

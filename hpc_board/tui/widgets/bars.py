@@ -18,6 +18,7 @@ from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import held_text, holding
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import BRAND, Tone, coded, plain_text, toned
+from hpc_board.tui.verbs import VERBS
 
 _ASKED_FROM_WIDTH = 70
 _HOLDING_FROM_WIDTH = 80
@@ -160,6 +161,9 @@ _ALWAYS = ("help", "admin")
 _FIRST = ("select_cursor", "back", "search", "filter")
 """The actions whose keys begin the line, on every page and wherever the focus is."""
 
+_VERBS = {verb.word: place for place, verb in enumerate(VERBS.values())}
+"""The places of the verbs by their words: keys of a single screen are before them, those of the app behind."""
+
 
 class _Key(NamedTuple):
     """A key as the line shows it."""
@@ -212,7 +216,8 @@ class KeyLine(Footer):
         hidden = () if getattr(self.app, "has_participants", True) else ("admin",)
         actions = set()
         first: dict[tuple[str, str], _Key] = {}
-        for _, binding, is_enabled, _ in self.screen.active_bindings.values():
+        places: dict[str, int] = {}
+        for node, binding, is_enabled, _ in self.screen.active_bindings.values():
             if not binding.show or binding.action in actions or binding.action in hidden:
                 continue
             actions.add(binding.action)
@@ -221,8 +226,11 @@ class KeyLine(Footer):
             name = binding.action.partition("(")[0], description
             if name not in first or len(display) == 1:
                 first[name] = _Key(binding.action, display, description, is_enabled)
-        places = {action: place for place, action in enumerate(_FIRST)}
-        return sorted(first.values(), key=lambda key: places.get(key.action, len(places)))
+                other = len(_VERBS) if node is self.app else -1
+                # A button of a dialog may have the word of a verb.
+                places[binding.action] = other if self.screen.is_modal else _VERBS.get(binding.description, other)
+        places |= {action: place - len(_FIRST) - 1 for place, action in enumerate(_FIRST)}
+        return sorted(first.values(), key=lambda key: places[key.action])
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
