@@ -51,6 +51,8 @@ FORMS = {
     "transposed by the reference": ("(2 * x).transpose(0, 1)", "return (2 * x).transpose(0, 1).contiguous()"),
     "nested views": ("(2 * x, 3 * x)", "both = torch.stack([2 * x, 3 * x], 1); return both[:, 0], both[:, 1]"),
     "twice the same": ("(2 * x, 2 * x)", "y = 2 * x; return y, y"),
+    "a named tuple": ("torch.max(x, 0)", "return torch.max(x, 0)"),
+    "a tuple for a named one": ("torch.max(x, 0)", "return tuple(torch.max(x, 0))"),
     "a list": ("(2 * x, 3 * x)", "return [2 * x, 3 * x]"),
     "without gradients": ("2 * x", "\n    with torch.inference_mode():\n        return 2 * x"),
     "with gradients": ("2 * x", "return (2 * x).requires_grad_()"),

@@ -154,7 +154,7 @@ def _parts(value: Any, node: Node, place: str) -> Iterator[Any]:
             raise WrongShape(f"{place} is not a dict with the keys {node['keys']!r}"[:500])
         items = [value[key] for key in node["keys"]]
     else:
-        if type(value) not in (list, tuple):
+        if type(value) is not list and not isinstance(value, tuple):
             raise PayloadError(f"{place} is {with_article(type(value).__name__)}, expected {with_article(kind)}")
         items = list(value)
         if len(items) != len(node["items"]):

@@ -327,8 +327,10 @@ def dense(value: Any) -> Any:
     The measured time includes this, so that writing an output costs every submission the same.
     """
     kind = type(value)
-    if kind in (list, tuple) and len(value) <= _PARTS_MAX:
-        return kind(map(dense, value))
+    if kind is list and len(value) <= _PARTS_MAX:
+        return list(map(dense, value))
+    if issubclass(kind, tuple) and len(value) <= _PARTS_MAX:
+        return tuple(map(dense, value))
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
     # A number in a list is looked at while the call is timed.
@@ -345,6 +347,15 @@ def dense(value: Any) -> Any:
     return value
 
 
+def without_names(value: Any) -> Any:
+    """Return `value` with plain tuples for the named ones in it."""
+    if isinstance(value, tuple):
+        return tuple(map(without_names, value))
+    if type(value) is list:
+        return list(map(without_names, value))
+    return {key: without_names(item) for key, item in value.items()} if type(value) is dict else value
+
+
 def copied(value: Any) -> Any:
     """Return `value` with its tensors and arrays copied to memory of their own."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
@@ -352,8 +363,10 @@ def copied(value: Any) -> Any:
         return torch.Tensor.detach(value).clone()
     if numpy is not None and isinstance(value, numpy.ndarray):
         return value.copy()
-    if type(value) in (list, tuple):
-        return type(value)(copied(item) for item in value)
+    if type(value) is list:
+        return list(map(copied, value))
+    if isinstance(value, tuple):
+        return tuple(map(copied, value))
     if type(value) is dict:
         return {key: copied(item) for key, item in value.items()}
     return value
@@ -475,9 +488,10 @@ class _Writer:
                 "size": len(value),
                 "at": self._leaf(len(value), lambda: value),
             }
-        if kind in (list, tuple):
+        # A named tuple, as torch.geqrf returns, arrives as a plain one.
+        if kind is list or issubclass(kind, tuple):
             items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
-            return {"k": kind.__name__, "items": items}
+            return {"k": "list" if kind is list else "tuple", "items": items}
         if kind is dict:
             return self._dict(value, place, depth)
         return self._foreign(value, place)
