@@ -1,9 +1,9 @@
 """The comparison of an answer with that of a function whose tolerance nobody has stated, by the function in float64.
 
-Each element's tolerance is the larger of two: a multiple of the function's own error in its own precision; and its change
-when every input moves by one unit in the last place, or the rounding of the result, times the root of the number of its
-terms, which a gradient counts: the error of a sum in any order grows with that root, and the function's own error has it
-already. Errors and changes are the largest among neighbours.
+Each element's tolerance is the larger of two. One is a multiple of the function's own error in its own precision. The
+other is its change when every input moves by one unit in the last place, or the rounding of the result, times the root
+of the number of its terms, which a gradient counts: the error of a sum in any order grows with that root, and the
+function's own error has it already. Errors and changes are the largest among neighbours.
 """
 
 import math
