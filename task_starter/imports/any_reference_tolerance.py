@@ -21,7 +21,10 @@ FACTOR_UNKNOWN = 64.0
 
 NEIGHBOURS = 8
 OUTPUTS = (0.0, 0.618, 1.0)
-"""The places of the elements whose terms are counted, as shares: a running sum has most at an end, a padded one between."""
+"""The places of the elements whose terms are counted, as shares.
+
+A running sum has the most terms at an end, a padded one in between.
+"""
 
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 _factors: dict[object, float] = {}

@@ -489,9 +489,10 @@ class _Writer:
                 "at": self._leaf(len(value), lambda: value),
             }
         # A named tuple, as torch.geqrf returns, arrives as a plain one.
-        if kind is list or issubclass(kind, tuple):
+        sequence = "list" if kind is list else "tuple" if isinstance(value, tuple) else ""
+        if sequence:
             items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
-            return {"k": "list" if kind is list else "tuple", "items": items}
+            return {"k": sequence, "items": items}
         if kind is dict:
             return self._dict(value, place, depth)
         return self._foreign(value, place)
