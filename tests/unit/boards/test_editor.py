@@ -255,6 +255,7 @@ def test_a_board_is_made_of_a_folder_and_has_its_own_name_gpus_and_deadline(plac
         "late_seconds": 0,
         "freeze_at": None,
         "anonymous": False,
+        "teams": [],
         "competition": None,
     }
     task = of(place, "eve").tasks.get("course.1")
