@@ -6,7 +6,7 @@ that succeeds has the run, on any file system, without a lock. The runner withdr
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,3 +126,13 @@ def record_end(folder: Path, name: str, end: End, taken: str = TAKEN) -> None:
         file.write(encoded(end))
     (folder / taken / name).unlink(missing_ok=True)
     (folder / QUEUE / f"{name}{STOP}").unlink(missing_ok=True)
+
+
+def modules_in(texts: Iterable[str], device: str) -> list[str]:
+    """Return the slow modules that the Python files with these `texts` seem to import."""
+    text = "\n".join(texts)
+    wanted = [] if device == "cpu" else ["torch"]
+    for name in ("numpy", "torch"):
+        if name not in wanted and re.search(rf"^[ \t]*(?:import|from)[ \t]+{name}\b", text, re.MULTILINE):
+            wanted.append(name)
+    return wanted

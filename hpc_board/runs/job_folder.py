@@ -29,7 +29,7 @@ from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.runner import QUEUE, STATE, WITHDRAWN
+from hpc_board.model.runner import QUEUE, STATE, WITHDRAWN, modules_in
 from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
@@ -454,8 +454,6 @@ def probe_facts(
 
 def _runner_facts(runner: Runner, gpu: Gpu) -> dict[str, Any]:
     """Return the contents of `job.json` for a runner."""
-    from hpc_board.harness.processes.zygote import modules_in
-
     seconds = {"idle_seconds": runner.idle_seconds, "time_limit_seconds": runner.seconds}
     return {
         "format": 1,

@@ -30,9 +30,8 @@ from hpc_board.domain.run import (
 from hpc_board.domain.runner import LEAST_SECONDS, Runner
 from hpc_board.domain.runner_rules import HoldTimes, RunnerRules
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.harness.processes.zygote import modules_in
 from hpc_board.model.gpu import Device, Gpu
-from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name
+from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, entry_name, modules_in
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable
 from hpc_board.runs.dispatch import drawn_nonce, drawn_tokens

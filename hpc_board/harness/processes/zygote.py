@@ -11,18 +11,18 @@ The supervisor of a run at a runner is itself such a process: it has the modules
 import gc
 import importlib
 import os
-import re
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from hpc_board.harness.confine.sandbox import die_with_parent
 from hpc_board.harness.wire.channel import Channel, Frame, inherited
+from hpc_board.model.runner import modules_in
 
 _ADOPTION_SECONDS = 10.0
 _ADOPTION_POLL_SECONDS = 0.0005
@@ -32,16 +32,6 @@ def modules_of(folders: Sequence[Path], device: str) -> list[str]:
     """Return the slow modules (torch, numpy) that the Python files in `folders` seem to import."""
     paths = [path for each in folders for path in each.rglob("*.py")]
     return modules_in([path.read_text(encoding="utf-8", errors="replace") for path in paths], device)
-
-
-def modules_in(texts: Iterable[str], device: str) -> list[str]:
-    """Return the slow modules that the Python files with these `texts` seem to import."""
-    text = "\n".join(texts)
-    wanted = [] if device == "cpu" else ["torch"]
-    for name in ("numpy", "torch"):
-        if name not in wanted and re.search(rf"^[ \t]*(?:import|from)[ \t]+{name}\b", text, re.MULTILINE):
-            wanted.append(name)
-    return wanted
 
 
 def preload(modules: Sequence[str]) -> None:

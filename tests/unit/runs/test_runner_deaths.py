@@ -11,8 +11,7 @@ import pytest
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import InputError, StorageError
-from hpc_board.harness.processes.zygote import modules_in
-from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry
+from hpc_board.model.runner import DONE, QUEUE, TAKEN, WITHDRAWN, Entry, modules_in
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers.runner_queue import RunnerQueue
