@@ -213,9 +213,12 @@ async def test_a_description_loses_no_words(source: str, lines: list[str]) -> No
     async with app.run_test(size=(40, 20)) as pilot:
         description = app.query_one(Description)
         description.show(source)
-        await pilot.pause()
-        shown = [description.render_line(y).text.rstrip() for y in range(description.size.height)]
-        assert all(any(words in line for line in shown) for words in lines), shown
+
+        def has_all() -> bool:
+            shown = [description.render_line(y).text.rstrip() for y in range(description.size.height)]
+            return all(any(words in line for line in shown) for words in lines)
+
+        await until(pilot, has_all)
 
 
 async def test_the_title_has_the_age_of_an_answer_that_is_not_fresh() -> None:

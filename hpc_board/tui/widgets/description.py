@@ -1,72 +1,11 @@
-"""A text in Markdown, drawn by Rich in one widget: Textual's own makes a widget for each paragraph and cell."""
+"""The description of a task, in Markdown."""
 
-from typing import Any, ClassVar
-
-from markdown_it import MarkdownIt
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.markdown import Heading, Markdown, MarkdownElement, TableElement
-from rich.table import Table
-from rich.text import Text
-from textual.app import App
 from textual.widgets import Static
-
-from hpc_board.tui.widgets.text_pane import code_theme
 
 _CHARACTERS_MAX = 20_000
 """The most characters that are drawn: the code of a longer text would hold the app up for seconds."""
 
 _GOES_ON = "Text truncated; `hpc-board task` shows all of it."
-
-_NESTING_MAX = 100
-
-
-class _LeftHeading(Heading):
-    """A heading at the left, as those of the app's other parts."""
-
-    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
-
-
-class _WholeTable(TableElement):
-    """A table whose long words are broken instead of cut."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for part in super().__rich_console__(console, options):
-            for column in part.columns if isinstance(part, Table) else ():
-                column.overflow = "fold"
-            yield part
-
-
-class _Markdown(Markdown):
-    """A text in Markdown; HTML in it is text."""
-
-    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
-        **Markdown.elements,
-        "heading_open": _LeftHeading,
-        "table_open": _WholeTable,
-    }
-
-    def __init__(self, source: str, theme: str) -> None:
-        super().__init__("", code_theme=theme, hyperlinks=False)
-        parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING_MAX})
-        self.parsed = parser.enable(["table", "strikethrough"]).parse(source)
-
-
-class _Drawn:
-    """A text in Markdown in the app's present theme, or as it is where Rich cannot draw it."""
-
-    def __init__(self, source: str, app: App[Any]) -> None:
-        self._source = source
-        self._app = app
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        try:
-            markdown = _Markdown(self._source, "ansi_dark" if self._app.no_color else code_theme(self._app))
-            segments = list(console.render(markdown, options))
-        except Exception:  # noqa: BLE001 - a description is text of others, and Rich may fail at an odd one
-            segments = []
-        # Rich leaves out parts that have no room, as in a quotation in many others.
-        has_words = any(segment.text.strip() for segment in segments)
-        yield from segments if has_words else [Text(self._source)]
 
 
 class Description(Static):
@@ -75,9 +14,15 @@ class Description(Static):
     _source = ""
 
     def show(self, source: str) -> None:
-        """Show a text in Markdown, whose end is left out where it is very long."""
+        """Show a text in Markdown, whose end is left out where it is very long, once its list has been drawn."""
         if len(source) > _CHARACTERS_MAX:
             source = f"{source[:_CHARACTERS_MAX]} …\n\n{_GOES_ON}"
         if source != self._source:
             self._source = source
-            self.update(_Drawn(source, self.app))
+            self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        # The first list need not wait for the parser.
+        from hpc_board.tui.widgets.markdown import DrawnMarkdown
+
+        self.update(DrawnMarkdown(self._source, self.app))
