@@ -108,6 +108,11 @@ def test_a_right_answer_passes_in_any_form(tmp_path: Path) -> None:
         ("return (2 * x).to_sparse()", Verdict.WRONG_DTYPE, "layout torch.sparse_coo on cpu"),
         ("return torch.empty(x.shape, device='meta')", Verdict.WRONG_DTYPE, "layout torch.strided on meta"),
         ("return None", Verdict.WRONG_DTYPE, "is a `return` missing?"),
+        (
+            "return type('T', (tuple,), {'__iter__': None, '__len__': None})([x])",
+            Verdict.WRONG_DTYPE,
+            "is a T, expected",
+        ),
     ],
 )
 def test_an_answer_that_cannot_have_the_form_says_why(tmp_path: Path, answer: str, verdict: Verdict, told: str) -> None:
@@ -175,7 +180,11 @@ def test_an_answer_that_has_another_form_in_a_row_says_so(
         ),
         ("wire/form.py", "        return value.reshape(self.shape)\n", "return y.double()"),
         ("wire/form.py", "        self.blocks += payload.copied(answer)", "return y, y"),
-        ("wire/form.py", "        items = list(value)\n", "return y, y"),
+        (
+            "wire/form.py",
+            "        items = list(value if type(value) is list else tuple.__iter__(value))\n",
+            "return y, y",
+        ),
         ("wire/payload.py", "    try:\n        return torch.Tensor.detach(value)", "return y.as_subclass(Data)"),
     ],
     ids=["plain", "contiguous", "apart", "parts", "subclass"],

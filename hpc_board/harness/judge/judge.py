@@ -748,9 +748,14 @@ _BEFORE_TASK = ("hpc_board", "importlib")
 def _from_task_on(error: BaseException) -> TracebackType | None:
     """Return the traceback from the first frame of the task's code on; the whole one if it has none."""
     step = error.__traceback__
-    while step is not None and str(step.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BEFORE_TASK:
+    while step is not None and _module_of(step).partition(".")[0] in _BEFORE_TASK:
         step = step.tb_next
     return step or error.__traceback__
+
+
+def _module_of(step: TracebackType) -> str:
+    name = step.tb_frame.f_globals.get("__name__")
+    return name if type(name) is str else ""
 
 
 def failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:

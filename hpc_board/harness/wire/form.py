@@ -154,9 +154,9 @@ def _parts(value: Any, node: Node, place: str) -> Iterator[Any]:
             raise WrongShape(f"{place} is not a dict with the keys {node['keys']!r}"[:500])
         items = [value[key] for key in node["keys"]]
     else:
-        if type(value) is not list and not isinstance(value, tuple):
+        if type(value) is not list and not issubclass(type(value), tuple):
             raise PayloadError(f"{place} is {with_article(type(value).__name__)}, expected {with_article(kind)}")
-        items = list(value)
+        items = list(value if type(value) is list else tuple.__iter__(value))
         if len(items) != len(node["items"]):
             raise WrongShape(f"{place} has {len(items)} parts, expected {len(node['items'])}")
     for index, (item, wanted) in enumerate(zip(items, node["items"], strict=True)):

@@ -329,8 +329,9 @@ def dense(value: Any) -> Any:
     kind = type(value)
     if kind is list and len(value) <= _PARTS_MAX:
         return list(map(dense, value))
-    if issubclass(kind, tuple) and len(value) <= _PARTS_MAX:
-        return tuple(map(dense, value))
+    # Not by the methods of a subclass, which can be anything.
+    if issubclass(kind, tuple) and tuple.__len__(value) <= _PARTS_MAX:
+        return tuple(map(dense, tuple.__iter__(value)))
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
     # A number in a list is looked at while the call is timed.
@@ -350,7 +351,7 @@ def dense(value: Any) -> Any:
 def without_names(value: Any) -> Any:
     """Return `value` with plain tuples for the named ones in it."""
     if isinstance(value, tuple):
-        return tuple(map(without_names, value))
+        return tuple(map(without_names, tuple.__iter__(value)))
     if type(value) is list:
         return list(map(without_names, value))
     return {key: without_names(item) for key, item in value.items()} if type(value) is dict else value
@@ -366,7 +367,7 @@ def copied(value: Any) -> Any:
     if type(value) is list:
         return list(map(copied, value))
     if isinstance(value, tuple):
-        return tuple(map(copied, value))
+        return tuple(map(copied, tuple.__iter__(value)))
     if type(value) is dict:
         return {key: copied(item) for key, item in value.items()}
     return value
@@ -489,9 +490,10 @@ class _Writer:
                 "at": self._leaf(len(value), lambda: value),
             }
         # A named tuple, as torch.geqrf returns, arrives as a plain one.
-        sequence = "list" if kind is list else "tuple" if isinstance(value, tuple) else ""
+        sequence = "list" if kind is list else "tuple" if issubclass(kind, tuple) else ""
         if sequence:
-            items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+            parts = value if kind is list else tuple.__iter__(value)
+            items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(parts)]
             return {"k": sequence, "items": items}
         if kind is dict:
             return self._dict(value, place, depth)
