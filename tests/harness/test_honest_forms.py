@@ -111,7 +111,7 @@ def test_a_right_answer_passes_in_any_form(tmp_path: Path) -> None:
         (
             "return type('T', (tuple,), {'__iter__': None, '__len__': None})([x])",
             Verdict.WRONG_DTYPE,
-            "is a T, expected",
+            "is a tuple, expected",
         ),
     ],
 )
