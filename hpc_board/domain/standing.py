@@ -207,8 +207,7 @@ def verdict_line(
     if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"
-    best = "Team best" if placing.team else "Personal best"
-    what = "First pass" if placing.first else best
+    what = "First pass" if placing.first else "Best"
     return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
 
 
