@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
@@ -79,6 +80,16 @@ async def test_board_and_trend_of_a_run_open_from_every_screen_that_names_it(nam
         if name != "Board":
             await press(pilot, "b")
             assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+async def test_the_trend_of_a_teams_row_is_that_of_the_member_whose_run_it_is() -> None:
+    found = FakeBoard()
+    found.boards["H100"] = (msgspec.structs.replace(standing(1, "@red", 11.02e-6, 34, 70), members=("bob", "eve")),)
+    found.histories["H100"] = (standing(1, "bob", 11.02e-6, 34, 70),)
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "t")
+        assert "vectoradd on H100: bob" in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("keys", [("end", "b", "u"), ("end", "b", "u", "t"), ("r", "U"), ("r", "U", "tab")])

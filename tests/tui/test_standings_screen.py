@@ -340,7 +340,8 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
 
 
 async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_a_point() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+    found = FakeBoard(runs=(run(22, RunState.FINISHED, ago_minutes=99 * 60, user="carol", gpu="A100"),))
+    async with app_on(found).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "right", "t")
         assert "vectoradd on A100: carol 1" in text_of(pilot.app)

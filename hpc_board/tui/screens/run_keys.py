@@ -23,7 +23,7 @@ ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON
 
 
 class NamedRun(msgspec.Struct, frozen=True):
-    """A passing ranked run as a row names it: its number, its submission, its board and its user."""
+    """A passing ranked run as a row names it: its number, its submission, its board, and its user or team."""
 
     id: int
     submission: int
@@ -100,8 +100,15 @@ class RunScreen(BoardScreen):
             self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_trend(self) -> None:
-        if (run := self.run_in_hand) is not None:
-            self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))
+        """Show the times of the run's author, whom the row of a team does not name."""
+        run = self.run_in_hand
+        if isinstance(run, NamedRun) and run.user != self.board.user:
+            self._on_run("trend", self._open_trend)
+        elif run is not None:
+            self._open_trend(run)
+
+    def _open_trend(self, run: Run | NamedRun) -> None:
+        self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))
 
     def action_copy(self) -> None:
         """Copy the number of the run; pressed again, its command, the path of its file, and the number of its job."""

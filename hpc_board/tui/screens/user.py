@@ -126,7 +126,7 @@ class UserScreen(RunScreen):
         rank = self.ranks.selected
         if rank is None:
             return None
-        return NamedRun(rank.row.run, rank.row.submission, rank.task, rank.gpu, self._whose)
+        return NamedRun(rank.row.run, rank.row.submission, rank.task, rank.gpu, rank.row.user)
 
     def on_descendant_focus(self) -> None:
         self.refresh_bindings()
