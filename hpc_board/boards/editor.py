@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -345,6 +345,13 @@ class LeaderboardEditor:
                     hint="Use --force; the standings of the old version are kept.",
                 )
 
+        groups, members = cache(groups_of), cache(members_of)
+        for plan in plans:
+            # A directory server may have to answer, for which no transaction waits.
+            if plan.options.teams != (plan.before.options.teams if plan.before else ()):
+                teams = (members(team.removeprefix(GROUP)) for team in plan.options.teams)
+                for user in store.boards.users(plan.name).union(*teams) if plan.options.teams else ():
+                    groups(user)
         store.boards.change(
             [
                 NewChange(
@@ -361,8 +368,8 @@ class LeaderboardEditor:
                 for plan in plans
                 if plan.action is not Action.UPDATE or plan.differences
             ],
-            groups_of,
-            members_of,
+            groups,
+            members,
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 

@@ -108,6 +108,11 @@ class BoardGateway:
         with self._file.reading() as db:
             return _entries(db, task, version)
 
+    def users(self, name: str) -> frozenset[str]:
+        """Return the users with submissions to a board, or with a team there."""
+        with self._file.reading() as db:
+            return _users(db, name)
+
     def change(
         self,
         new: Sequence[NewChange],
@@ -129,10 +134,10 @@ class BoardGateway:
                 _add(db, each)
                 if each.task is None:
                     continue
-                before = None if former is None else _change(former).options
+                before = None if former is None or former["task_version"] is None else _change(former).options
                 if before is None or not _same_deadlines(before, each.options):
                     _mark_late_anew(db, each.name, each.options, groups_of)
-                if (() if before is None else before.teams) != each.options.teams:
+                if before is None or before.teams != each.options.teams:
                     _set_teams(db, each.name, each.options, groups_of, members_of)
 
 
@@ -195,9 +200,12 @@ def _set_teams(
     members_of: Callable[[str], Collection[str]],
 ) -> None:
     """Set the team of each user with submissions to a board, and of each member of its teams."""
-    users = {row["user"] for row in db.query(_USERS, {"task": name})}
-    for user in users.union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
-        _set_team(db, name, options, user, groups_of(user))
+    for user in _users(db, name).union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
+        _set_team(db, name, options, user, groups_of(user) if options.teams else ())
+
+
+def _users(db: Database, name: str) -> frozenset[str]:
+    return frozenset(row["user"] for row in db.query(_USERS, {"task": name}))
 
 
 def _same_deadlines(one: BoardOptions, other: BoardOptions) -> bool:

@@ -205,3 +205,27 @@ def test_rows_follow_any_order_of_runs_removals_and_changes_of_teams(place: Reco
                 scores = [(teams.get(run.user) or run.user, run.score_s or 1) for run in seen]
                 (page,) = board_of(place, reader).standings.pages("course", ["CPU"])
                 assert {row.user: row.score_s for row in page.rows} == dict(sorted(scores, reverse=True))
+
+
+def test_a_board_that_is_made_anew_has_the_present_members_of_its_teams(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent(place, "ada", 1e-6)
+    assert call(place, ADMIN, "delete", "course", "--yes").exit_code == 0
+    in_groups(monkeypatch, {"red": ("bob",), "blue": ("ada", "eve"), "both": (), "more": ()})
+    assert call(place, ADMIN, "create", "course", "vectoradd_py", "--deadline", "+2h", *TEAMS).exit_code == 0
+    assert store_of(place).standings.teams("course") == {"ada": "@blue", "bob": "@red", "eve": "@blue"}
+
+
+def test_no_writer_waits_for_the_groups_of_a_change(place: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent(place, "ada", 1e-6)
+    store, asked = store_of(place), list[str]()
+
+    def groups_of(user: str) -> frozenset[str]:
+        with store.file.writing():
+            asked.append(user)
+        return frozenset()
+
+    monkeypatch.setattr(editor, "groups_of", groups_of)
+    update(place, "--no-team", "more")
+    assert "ada" in asked
