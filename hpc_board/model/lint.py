@@ -143,12 +143,8 @@ class Lint:
 
 @dataclass(frozen=True)
 class CheckedSubmission:
-    """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none.
-
-    `broken_rule` names its file and the means by which it breaks the task's rule.
-    """
+    """A template or a milestone of a task by its name, and its results; `left_out` is the reason if there are none."""
 
     name: str
     lint: Lint
     left_out: str = ""
-    broken_rule: str = ""

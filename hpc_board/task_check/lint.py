@@ -213,7 +213,7 @@ def _checked_submissions(task: Task, bounds: Bounds, deadline: float, say: Say) 
             try:
                 check_means(source, task, template.language)
             except InputError as error:
-                found = replace(found, broken_rule=error.message)
+                found = replace(found, lint=replace(found.lint, broken_rule=error.message))
         yield found
 
 
@@ -233,8 +233,9 @@ def _checked_submission(
         lint = _outcome(job, "try", task, bounds, seconds, lambda step: say(f"{name}: {step}"))
     if lint.of_machine:
         return CheckedSubmission(name, Lint(), printable(lint.message).partition("\n")[0])
-    broken_rule = f"{source.file_name}: {printable(lint.broken_rule)}" if lint.broken_rule else ""
-    return CheckedSubmission(name, lint, broken_rule=broken_rule)
+    if lint.broken_rule:
+        lint = replace(lint, broken_rule=f"{source.file_name}: {printable(lint.broken_rule)}")
+    return CheckedSubmission(name, lint)
 
 
 def findings_of_submissions(submissions: Sequence[CheckedSubmission]) -> Iterator[Diagnostic]:
@@ -264,9 +265,9 @@ def findings_of_submissions(submissions: Sequence[CheckedSubmission]) -> Iterato
             )
             hint = "Leave room in the tolerance: other GPUs, libraries and seeds differ more."
             yield Diagnostic(Severity.WARNING, "narrow_margin", message, hint)
-        if each.broken_rule:
+        if each.lint.broken_rule:
             hint = "Change the file, or hpc_board.means in task.yml: no submission like it could be ranked."
-            yield _error("breaks_means", f"{each.name}: {one_line(each.broken_rule)}", hint)
+            yield _error("breaks_means", f"{each.name}: {one_line(each.lint.broken_rule)}", hint)
 
 
 def _has_room(submissions: Sequence[CheckedSubmission]) -> bool:

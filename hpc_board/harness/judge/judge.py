@@ -417,15 +417,13 @@ class _Judge:
 
     def _fix(self, frame: Frame, descriptor: int) -> Frame:
         """Write the fixed inputs of a case for a submission that prepares them."""
-        step = "the task cannot generate the fixed inputs"
         try:
             layout = payload.write(self._fixed_parts(frame["case"], frame["seed"]), descriptor, self._value_bytes)
-            step = "the task does not support compiled submissions"
-            fault = inputs_fault(layout, "hpc_board.prepare") if self._compiled else ""
-            if fault:
-                raise ValueError(fault)
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-            return self._failed(step, error)
+            return self._failed("the task cannot generate the fixed inputs", error)
+        fault = inputs_fault(layout, "hpc_board.prepare") if self._compiled else ""
+        if fault:
+            return self._failed("the task does not support compiled submissions", ValueError(fault))
         return {"type": "filled"}
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:

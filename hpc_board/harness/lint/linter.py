@@ -107,7 +107,6 @@ class _Linter:
             "benchmark": (*job.benchmarks, *job.hidden_benchmarks),
         }
         self._fixed: int | None = None
-        self._results: list[CheckedCase] = []
         self._judge: Child
         self._prober: Child | None = None
 
@@ -115,7 +114,7 @@ class _Linter:
         """Return the judge's verdicts on up to `cases_max` cases, as many tests as benchmarks."""
         planned = [(phase, *each) for phase, all_cases in self._cases.items() for each in enumerate(all_cases)]
         chosen = sorted(planned, key=lambda each: each[1])[:cases_max]
-        cases = self._results
+        cases: list[CheckedCase] = []
         left_out: list[CheckedCase] = []
         message, verdict, of_machine, broken_rule = "", "", False, ""
         try:
@@ -132,7 +131,7 @@ class _Linter:
                 else:
                     self._progress.say(phase, len(cases) + 1, len(chosen), f"{checked.name} ({checked.spec})")
                     cases.append(self._checked(checked, case))
-            broken_rule = self._broken_rule()
+            broken_rule = self._broken_rule(cases)
         except CallFailed as error:
             message, verdict, of_machine = error.message, str(error.verdict), error.verdict in _OF_MACHINE
         except OSError as error:
@@ -141,8 +140,9 @@ class _Linter:
         printed = self._processes.judge_said.log().text[-_MESSAGE_MAX:]
         return Lint(message, verdict, tuple(cases), tuple(left_out), printed, of_machine, broken_rule)
 
-    def _broken_rule(self) -> str:
+    def _broken_rule(self, cases: Sequence[CheckedCase]) -> str:
         """Return the fault of a submission that passes all cases by means against the task's rule; "" without."""
+        del cases
         return ""
 
     def _start(self) -> None:
@@ -323,9 +323,9 @@ class _Trial(_Linter):
         except BuildFailed as error:
             raise CallFailed(error.verdict, f"{error.message}\n{error.log.text}") from None
 
-    def _broken_rule(self) -> str:
+    def _broken_rule(self, cases: Sequence[CheckedCase]) -> str:
         job, processes = self._job, self._processes
-        answers = [probed for case in self._results for probed in case.probed]
+        answers = [probed for case in cases for probed in case.probed]
         if not job.means.words() or not answers or any(each.verdict != Verdict.PASS for each in answers):
             return ""
         launched = tuple[Used, ...]()
