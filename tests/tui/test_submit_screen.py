@@ -1100,3 +1100,19 @@ async def test_an_error_of_another_option_is_not_at_the_field(kernel: Path, name
         await settled(pilot)
         assert (f"{name} 30" in str(screen.query_one("#options-note", Static).content)) is at_field
         assert screen.error_box.display is not at_field
+
+
+async def test_a_huge_form_says_how_the_file_differs_from_the_last_run_or_why_that_is_unknown(kernel: Path) -> None:
+    _, last = FakeBoard().submissions.code(RUNS[0].submission)
+    failing = FakeBoard(failures={"code": InputError("the file is gone.")})
+    for board, data, words in (
+        (FakeBoard(), b"# new\n" + last, f"changes since run {RUNS[0].id}"),
+        (FakeBoard(), last.replace(b"\n", b"\r\n"), "The files differ only in the ends of their lines."),
+        (FakeBoard(), last, f"as in run {RUNS[0].id}"),
+        (failing, last, "the file is gone."),
+    ):
+        kernel.write_bytes(data)
+        async with app_on(board, kernel).run_test(size=(200, 60)) as pilot:
+            await settled(pilot)
+            pilot.app.screen.query_one("#task", TypedSelect).value = "vectoradd"
+            await until(pilot, lambda words=words: words in text_of(pilot.app))  # type: ignore[misc]

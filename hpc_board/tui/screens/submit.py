@@ -681,7 +681,8 @@ class SubmitScreen(BoardScreen):
         is_read = starts is not None or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):
             self._read_code = file, task
-            self.ask("code", partial(self._code_of, file, task, starts), self._take_code, whom=THE_FILE)
+            question = partial(self._code_of, file, task, starts)
+            self.ask("code", question, self._take_code, failed=self._show_no_code, whom=THE_FILE)
 
     def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> tuple[str, str, str]:
         """Return title, text and extension of the starter, of the file, or of its difference to the last submission."""
@@ -698,14 +699,21 @@ class SubmitScreen(BoardScreen):
             return title, source.text, ending
         name, before = self.board.submissions.code(last.submission)
         older, newer = (f"{last.submission}/{one_line(name)}", before), (title, source.data)
-        if changes := text_diff(older, newer, LINES_MAX).text:
-            return f"{title}: changes since run {last.id}", changes, DIFF
-        return f"{title}: as in run {last.id}", source.text, ending
+        if before == source.data:
+            return f"{title}: as in run {last.id}", source.text, ending
+        changes = text_diff(older, newer, LINES_MAX)
+        title = f"{title}: changes since run {last.id}. {changes.remark}".removesuffix(". ")
+        return (title, changes.text, DIFF) if changes.text else (title, source.text, ending)
 
     def _take_code(self, found: tuple[str, str, str]) -> None:
         title, text, ending = found
         entitle(self.code, toned(title))
         self.code.show_source(text, ending)
+
+    def _show_no_code(self, error: BoardError) -> None:
+        self._read_code = None
+        entitle(self.code, toned(""))
+        self.code.say(error.message)
 
     def _show_options(self) -> None:
         """Show the fault of the job options, or those that apply without the field."""

@@ -185,9 +185,10 @@ class TasksScreen(BoardScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
+        had_board = self.board_panel.display
         self._divide()
         self._show_code()
-        if self._shown is not None and (task := self._selected) is not None:
+        if self.board_panel.display and not had_board and self._shown is not None and (task := self._selected):
             self._ask_places(task)
 
     def on_screen_resume(self) -> None:
