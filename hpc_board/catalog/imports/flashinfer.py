@@ -44,7 +44,6 @@ _EMBEDDED_MAX = 8
 _HEADER_BYTES_MAX = 2**20
 _TENSOR_FILE_BYTES_MAX = 64 * 2**20
 _REASONS_MAX = 3
-_SOLUTIONS_MAX = 50
 
 _STORED_AS = {
     "float64": ("F64", 8),
@@ -272,27 +271,31 @@ def _cases(
 
 def _solutions(root: Path, definition: Definition) -> tuple[dict[str, str], list[Part]]:
     """Return a file to submit for each solution in Python beside a trace set's definitions, and the account of all."""
-    files, parts = dict[str, str](), list[Part]()
-    for path in sorted((root / "solutions").rglob("*.json"))[:_FOLDERS_MAX]:
+    files, parts, unread = dict[str, str](), list[Part](), 0
+    paths = sorted((root / "solutions").rglob("*.json"))
+    for path in paths[:_FOLDERS_MAX]:
         try:
             text = read_bytes(path, FILE_BYTES_MAX)
             solution = msgspec.json.decode(text, type=_Solution) if definition.name.encode() in text else None
         except (InputError, msgspec.DecodeError, RecursionError):
+            unread += 1
             continue
         if solution is None or solution.definition != definition.name:
             continue
         name, language = f"solution {one_line(solution.name, 80)}", one_line(solution.spec.language, 80)
-        if len(parts) == _SOLUTIONS_MAX:
-            parts.append(Part("solutions", Basis.MISSING, f"those after the first {_SOLUTIONS_MAX} are left out"))
-            break
         if language not in _IN_PYTHON:
             parts.append(Part(name, Basis.MISSING, f"is in {language}, whose binding to Python is not built here"))
         elif len(solution.sources) != 1:
             parts.append(Part(name, Basis.MISSING, f"has {len(solution.sources)} files: a submission is one"))
+        elif (file := f"solution_{task_name(solution.name)}.py") in files:
+            parts.append(Part(name, Basis.MISSING, f"{file} is the file of another one"))
         else:
-            file = f"solution_{task_name(solution.name)}.py"
             files[file] = _submission(solution)
             parts.append(Part(name, Basis.TAKEN, f"{file}, to submit ({language})"))
+    if unread:
+        parts.append(Part("solutions", Basis.MISSING, f"files that cannot be read: {unread}"))
+    if len(paths) > _FOLDERS_MAX:
+        parts.append(Part("solutions", Basis.MISSING, f"files after the first {_FOLDERS_MAX:,} are not read"))
     return files, parts
 
 

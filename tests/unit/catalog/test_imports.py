@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hpc_board.catalog.imports import flashinfer
 from hpc_board.catalog.imports.constants import Constants
 from hpc_board.catalog.imports.licences import licence_of
 from hpc_board.catalog.sources import packed, read, read_imports, tasks_without_faults
@@ -286,6 +287,29 @@ def test_solutions_of_a_trace_set_in_python_become_files_to_submit(tmp_path: Pat
         "solution plain": (Basis.TAKEN, "solution_plain.py, to submit (python)"),
         "solution tiles": (Basis.MISSING, "has 2 files: a submission is one"),
     }
+
+
+def test_a_solution_without_a_file_of_its_own_and_unread_ones_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flashinfer, "_FOLDERS_MAX", 3)
+    source = trace_set(tmp_path / "set", workload(5))
+    (source / "solutions").mkdir()
+    spec = {"language": "python", "entry_point": "main.py::run", "destination_passing_style": False}
+    sources = [{"path": "main.py", "content": RETURNS}]
+    for file, name in (("1", "a/b"), ("2", "a_b"), ("4", "never read")):
+        content = {"name": name, "definition": DEFINITION["name"], "author": "", "spec": spec, "sources": sources}
+        (source / f"solutions/{file}.json").write_text(json.dumps(content))
+    (source / "solutions/3.json").write_text(f'{{"definition": "{DEFINITION["name"]}"')
+
+    found = [(part.name, part.basis, part.became) for part in imported(source).parts][-4:]
+
+    assert found == [
+        ("solution a/b", Basis.TAKEN, "solution_a_b.py, to submit (python)"),
+        ("solution a_b", Basis.MISSING, "solution_a_b.py is the file of another one"),
+        ("solutions", Basis.MISSING, "files that cannot be read: 1"),
+        ("solutions", Basis.MISSING, "files after the first 3 are not read"),
+    ]
 
 
 def test_every_source_of_tasks_takes_a_format(tmp_path: Path) -> None:
