@@ -141,7 +141,9 @@ class Standings:
         entries = self._context.store.standings.feed(
             task=name, gpu=on, user=user, before=before, limit=limit, among=among
         )
-        return self._context.installation.changes.of_feed(entries)
+        own, teams = self._context.user, self._context.store.standings.own_teams(self._context.user)
+        seen = [entry.seen_by({own, teams.get(entry.task, own)}) for entry in entries]
+        return self._context.installation.changes.of_feed(seen)
 
     def grades(
         self,

@@ -1,10 +1,11 @@
 """The feed: the change that a passing run made on its leaderboard, and its text."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.origin import author_text
 from hpc_board.domain.standing import ranks
@@ -57,7 +58,8 @@ class FeedEntry(msgspec.Struct, frozen=True):
     """One line of the feed: the change by a run of a user or a team on the leaderboard of a task and a GPU.
 
     `former_run` is the run whose score this one replaced, None without one that counts. `change_spread` is the factor
-    within which the change from it may be noise, None where that is unknown.
+    within which the change from it may be noise, None where that is unknown. `is_own` and `beats_own` are true for a
+    reader whose entry it is, or whose first place it took: as the user, or as a member of the team.
     """
 
     id: int
@@ -73,6 +75,14 @@ class FeedEntry(msgspec.Struct, frozen=True):
     former_run: int | None = None
     change_spread: float | None = None
     entrant: str = ""
+    is_own: bool = False
+    beats_own: bool = False
+
+    def seen_by(self, names: Collection[str]) -> "FeedEntry":
+        """Return the entry for a reader who ranks under one of these names."""
+        beaten = self.news.beaten if self.news.kind is FeedKind.RECORD else None
+        beats_own = beaten is not None and beaten.user in names
+        return replace(self, is_own=self.user in names, beats_own=beats_own)
 
     @property
     def author(self) -> str:

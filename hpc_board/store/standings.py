@@ -331,6 +331,11 @@ class StandingsGateway:
         with self._file.reading() as db:
             return {row["user"]: row["team"] for row in db.rows("teams", "task = ?", [task])}
 
+    def own_teams(self, user: str) -> dict[str, str]:
+        """Return the team of a user by task."""
+        with self._file.reading() as db:
+            return {row["task"]: row["team"] for row in db.rows("teams", "user = ?", [user])}
+
     def submitters(self, task: str, task_version: str) -> tuple[Submitter, ...]:
         """Return the users with own submissions to a version of a task."""
         with self._file.reading() as db:

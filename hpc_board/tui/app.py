@@ -976,13 +976,12 @@ class BoardApp(App[None]):
 
         told, self._told_entry = self._told_entry, max((entry.id for entry in entries), default=self._told_entry)
         for entry in reversed(entries):
-            if told is not None and entry.id > told and entry.beats_record and entry.user != self._board.user:
+            if told is not None and entry.id > told and entry.beats_record and not entry.is_own:
                 title, words = record_text(entry)
-                is_lost = entry.news.beaten is not None and entry.news.beaten.user == self._board.user
                 self.notify(
-                    f"{words}. You had first place." if is_lost else words,
+                    f"{words}. You had first place." if entry.beats_own else words,
                     title=title,
-                    severity="warning" if is_lost else "information",
+                    severity="warning" if entry.beats_own else "information",
                     markup=False,
                 )
 

@@ -706,7 +706,7 @@ class FakeBoard(Board):
             and user in (None, entry.user)
             and (before is None or entry.id < before)
         ]
-        return tuple(fitting[:limit])
+        return tuple(entry.seen_by({self.user}) for entry in fitting[:limit])
 
     def placing(self, run: Run) -> Placing | None:
         rows = self.boards.get(run.gpu, ())

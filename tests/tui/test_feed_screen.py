@@ -152,7 +152,7 @@ async def test_a_record_that_beats_none_or_takes_the_first_place_of_the_reader_h
         await press(pilot, "f")
         screen = pilot.app.screen
         assert isinstance(screen, FeedScreen)
-        tones = [screen._cells(each)["kind"].style for each in board.entries]
+        tones = [screen._cells(each)["kind"].style for each in board.standings.feed()]
         assert tones == [Tone.WAITING.value, Tone.PLAIN.value, Tone.GOOD.value]
 
 

@@ -143,11 +143,10 @@ class FeedScreen(RunScreen):
         self.post_message(Open(targets.Report(event.item.run)))
 
     def _cells(self, entry: FeedEntry) -> dict[str, Text]:
-        own = entry.user == self.board.user
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
             "kind": toned(_WORDS[entry.news.kind][0], self._tone(entry)),
-            "user": toned(entry.author, Tone.OWN if own else Tone.PLAIN),
+            "user": toned(entry.author, Tone.OWN if entry.is_own else Tone.PLAIN),
             "task": toned(entry.task),
             "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
             "score": toned(score_text(entry.news.score_s)),
@@ -160,8 +159,7 @@ class FeedScreen(RunScreen):
         return Group(toned(feed_line(entry), self._tone(entry), 600), head)
 
     def _tone(self, entry: FeedEntry) -> Tone:
-        beaten = entry.news.beaten
-        if entry.news.kind is FeedKind.RECORD and beaten is not None and beaten.user == self.board.user:
+        if entry.beats_own:
             return Tone.WAITING
         is_noise = entry.news.replaced_s is not None and not entry.beats_record
         return Tone.PLAIN if entry.news.kind is FeedKind.RECORD and is_noise else _WORDS[entry.news.kind][1]

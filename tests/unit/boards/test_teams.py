@@ -94,6 +94,12 @@ def test_members_of_a_group_have_one_rank_in_each_part_of_a_board(place: Recorde
     assert feed == ["@red", "@blue", "grace", "@red"]
     assert "@red took first place on course, CPU: 1.00 µs (was @blue" in call(place, "grace", "feed").stdout
     assert len(read(place, "grace", "feed", "--user", "bob")) == 2
+    seen = {user: board_of(place, user).standings.feed()[0] for user in ("ada", "eve", "grace")}
+    assert {user: (each.is_own, each.beats_own) for user, each in seen.items()} == {
+        "ada": (True, False),
+        "eve": (False, True),
+        "grace": (False, False),
+    }
     records = board_of(place, "grace").standings.records("course", "CPU")
     assert [each.user for each in records] == ["@red", "grace", "@blue", "@red"]
 
