@@ -12,7 +12,7 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 TIME = r"[\d.]+(?: ± [\d.]+)? (?:ns|µs|ms|s)\b"
 _OTHER_ELSEWHERE = [
     # A busy machine decides the times of single calls, which the report then says.
-    (r" calls in a row may overlap: [^\n]*", ""),
+    (r" calls may overlap: [^\n]*", ""),
     (r" MESSAGE\n", "\n"),
     (rf"\b{re.escape(USER)}\b", "ada"),
     (rf" \([\d.]+(?: [nµm]?s)? to {TIME}\)", ""),

@@ -200,13 +200,14 @@ async def test_a_cancelled_run_is_cancelling_and_then_says_who_cancelled_it_and_
 
 async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places() -> None:
     found = Mismatch((50, 40), 2000, 1480, "the last 37 rows", 5.0, 12.1, (Place((13, 0), "nan", "1.5"),))
-    cases = (Case("test", 0, "size: 9", Verdict.WRONG_VALUE, "wrong", mismatch=found),)
+    cases = (Case("test", 0, "size: 9", Verdict.WRONG_NONFINITE, "wrong", mismatch=found),)
     async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter", "2")
         text = page(pilot.app)
         assert "1,480 of 2,000 elements (74 %): the last 37 rows" in text
         assert re.search(r"\[13, 0\] +nan +1.5", text)
+        assert "wrong (NaN or inf)" in text
 
 
 async def test_a_case_that_passed_shows_its_margin() -> None:

@@ -48,7 +48,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = "calls in a row may overlap: {counts} counts, from {whose}, not the {in_row} in a row"
+_TOGETHER = "calls may overlap: the time is {bound}, from {whose}; back to back they took {in_row} each"
 
 
 @dataclass
@@ -89,16 +89,11 @@ class _Measured:
         """Return a remark on a case that passes; "" without one."""
         if self.one_by_one:
             return _ONE_BY_ONE if any(self._fullness(row) < 1 for row in self.rows) else ""
-        if not self.rows:
+        if not self.rows or not self.is_bounded:
             return ""
-        if not self.is_bounded:
-            return ""
-        in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
-        return _TOGETHER.format(
-            counts=duration_text(self.bound_ns()),
-            whose="their processor time" if self._worked_ns() < self._alone_ns() else "single calls",
-            in_row=duration_text(in_row_ns),
-        )
+        bound, in_row = map(duration_text, (self.bound_ns(), lower_quartile(list(map(self.call_ns, self.rows)))))
+        whose = "their CPU time" if self._worked_ns() < self._alone_ns() else "single calls"
+        return "" if bound == in_row else _TOGETHER.format(bound=bound, whose=whose, in_row=in_row)
 
     @property
     def is_bounded(self) -> bool:

@@ -21,7 +21,7 @@ from hpc_board.report.case_bars import best_times, case_bars
 from hpc_board.report.formatting import speedup_text
 from hpc_board.report.histograms import calls_in_order, histogram
 from hpc_board.report.run_progress import BegunCase
-from hpc_board.report.run_words import short_specs
+from hpc_board.report.run_words import short_specs, verdict_text
 from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
@@ -60,7 +60,7 @@ class _Numbered(msgspec.Struct, frozen=True):
         if isinstance(self.case, BegunCase):
             return toned(self.case.state, _STATE_TONES.get(self.case.state, Tone.PLAIN))
         passed = self.case.verdict is Verdict.PASS
-        return toned(str(self.case.verdict).replace("_", " "), Tone.GOOD if passed else Tone.BAD)
+        return toned(verdict_text(self.case.verdict), Tone.GOOD if passed else Tone.BAD)
 
 
 class CasesPane(Container):
