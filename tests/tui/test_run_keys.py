@@ -82,6 +82,22 @@ async def test_board_and_trend_of_a_run_open_from_every_screen_that_names_it(nam
             assert isinstance(pilot.app.screen, StandingsScreen)
 
 
+@pytest.mark.parametrize(("name", "keys"), [("Runs", "btsew"), ("Run", "btsewR"), ("Ranked runs", "bt")])
+async def test_a_run_whose_task_has_left_the_settings_opens_no_screen_of_it(name: str, keys: str) -> None:
+    found = board()
+    async with app_on(found).run_test(size=(120, 30)) as pilot:
+        await reach(pilot, name)
+        screen = pilot.app.screen
+        found.known_tasks = ()
+        for key in keys:
+            await press(pilot, key)
+            assert pilot.app.screen is screen, key
+            assert [notice.message for notice in pilot.app._notifications] == ['unknown task "vectoradd".'], key
+            pilot.app.clear_notifications()
+        await press(pilot, "v")
+        assert "import torch" in text_of(pilot.app)
+
+
 async def test_the_trend_of_a_teams_row_is_that_of_the_member_whose_run_it_is() -> None:
     found = FakeBoard()
     found.boards["H100"] = (msgspec.structs.replace(standing(1, "@red", 11.02e-6, 34, 70), members=("bob", "eve")),)

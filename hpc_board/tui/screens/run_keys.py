@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
 from hpc_board.domain.run import Run
+from hpc_board.errors import BoardError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import outcome_words
@@ -34,6 +36,9 @@ class NamedRun(msgspec.Struct, frozen=True):
 
 class RunScreen(BoardScreen):
     """A screen whose rows name runs, or which shows one."""
+
+    OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "task")
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("task",)
 
     _copied: int | None = None
     """The run whose texts were copied last."""
@@ -65,46 +70,60 @@ class RunScreen(BoardScreen):
         if self.run_in_hand is None:
             self.post_message(Open(targets.Submit()))
         else:
-            self._on_run("submit", self.submit_file_of)
+            self._on_task(partial(self._on_run, "submit", self.submit_file_of))
 
     def action_edit(self) -> None:
-        self._on_run("edit", self.edit_file_of)
+        self._on_task(partial(self._on_run, "edit", self.edit_file_of))
 
     def action_watch(self) -> None:
-        self._on_run("watch", self.watch_file_of)
+        self._on_task(partial(self._on_run, "watch", self.watch_file_of))
 
     def action_rerun(self) -> None:
-        self._on_run("rerun", lambda run: self.offer_again([run], self.follow_sent))
+        self._on_task(partial(self._on_run, "rerun", lambda run: self.offer_again([run], self.follow_sent)))
 
     def action_cancel(self) -> None:
-        self._on_run("cancel", lambda run: self.offer_cancel([run]))
+        if (run := self.run_in_hand) is not None:
+            self._on_run("cancel", lambda run: self.offer_cancel([run]), run)
 
     def follow_sent(self, runs: Sequence[Run]) -> None:
         """Show the runs that were just sent."""
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
-    def _on_run(self, subject: str, act: Callable[[Run], None]) -> None:
-        """Pass the run in hand to `act`; one that a row only names is read first, as the question `subject`."""
-        run = self.run_in_hand
+    def _on_run(self, subject: str, act: Callable[[Run], None], run: Run | NamedRun) -> None:
+        """Pass a run to `act`; one that a row only names is read first, as the question `subject`."""
         if isinstance(run, Run):
             act(run)
-        elif run is not None:
+        else:
             self.ask(subject, partial(self.board.runs.get, run.id), act)
+
+    def _on_task(self, act: Callable[[Run | NamedRun], None]) -> None:
+        """Pass the run in hand to `act` if the board has its task; else tell the user, and stay on this screen."""
+        if (run := self.run_in_hand) is None:
+            return
+
+        def tell(error: BoardError) -> None:
+            self.notify(error.message, title=f"Task of run {run.id}", severity="warning", markup=False)
+
+        self.ask("task", partial(self.board.tasks.get, run.task), lambda _: act(run), failed=tell)
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
             self.post_message(Open(targets.Code(run.submission, run.task)))
 
     def action_standings(self) -> None:
-        if (run := self.run_in_hand) is not None:
-            self.post_message(Open(targets.Standings(run.task, run.gpu)))
+        self._on_task(self._open_standings)
+
+    def _open_standings(self, run: Run | NamedRun) -> None:
+        self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_trend(self) -> None:
         """Show the times of the run's author, whom the row of a team does not name."""
-        run = self.run_in_hand
+        self._on_task(self._read_trend)
+
+    def _read_trend(self, run: Run | NamedRun) -> None:
         if isinstance(run, NamedRun) and run.user != self.board.user:
-            self._on_run("trend", self._open_trend)
-        elif run is not None:
+            self._on_run("trend", self._open_trend, run)
+        else:
             self._open_trend(run)
 
     def _open_trend(self, run: Run | NamedRun) -> None:
@@ -115,7 +134,10 @@ class RunScreen(BoardScreen):
         if (run := self.run_in_hand) is not None:
             self._copies = self._copies + 1 if run.id == self._copied else 0
             self._copied = run.id
-            self._on_run("copy", lambda run: self.ask("copy", partial(self._file_of, run), partial(self._copy, run)))
+            self._on_run("copy", self._read_file, run)
+
+    def _read_file(self, run: Run) -> None:
+        self.ask("copy", partial(self._file_of, run), partial(self._copy, run))
 
     def _copy(self, run: Run, file: Path | None) -> None:
         path = "" if file is None else str(file.absolute())
