@@ -228,7 +228,7 @@ def history(
 ) -> None:
     """Show your times on a board over time.
 
-    Prints a plot and a table of all passing ranked runs in order of submission. VS BEST is the change from the
+    Prints a plot and a table of all passing ranked runs in order of submission. VS FASTEST is the change from the
     fastest earlier run. The plot also has the 80 % confidence interval of each score and the best time of the board.
     """
     from hpc_board.report.histories import history_plot, history_report, in_order

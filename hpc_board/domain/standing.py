@@ -193,12 +193,16 @@ def verdict_line(
 ) -> str:
     """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop.
 
-    `own` says that it is the reader's.
+    `own` says that it is the reader's. The score of a run whose entry has several runs precedes their median.
     """
     time = full_score_text(score_s, interval)
-    if placing.median_s is not None:
-        score_s = placing.median_s
-        time = f"{duration_text(score_s * 1e9)}, {median_text(placing.runs)}"
+    if placing.median_s is None:
+        return _achievement(gpu, time, score_s, placing, own=own)
+    median = f"{duration_text(placing.median_s * 1e9)}, {median_text(placing.runs)}"
+    return f"This run: {time}. {_achievement(gpu, median, placing.median_s, placing, own=own)}"
+
+
+def _achievement(gpu: str, time: str, score_s: float, placing: Placing, *, own: bool) -> str:
     rank, time = placing.rank, time + _gain(score_s, placing)
     if rank is None:
         return f"Score on {gpu}: {time}, {_behind(score_s, placing, own=own)}"

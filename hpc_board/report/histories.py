@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
-from hpc_board.domain.standing import Page, Record, Standing
+from hpc_board.domain.standing import Page, Record, Standing, median_text
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
@@ -32,8 +32,8 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
         return heading, Paragraph("No passing ranked runs yet.")
-    left_out = left_out_text(page)
-    report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
+    notes = page_notes(page)
+    report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
     report += [text_plot(history_plot(runs, records), _PLOT_COLUMNS, plot_rows(runs, _PLOT_ROWS)), _table(runs)]
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
@@ -45,13 +45,16 @@ def in_order(page: Page) -> list[Standing]:
     return sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
 
 
-def left_out_text(page: Page) -> str:
-    """Return the number of older runs that a page lacks, in words; empty for a page with all runs."""
-    left = page.total - len(page.rows)
-    if left <= 0:
-        return ""
-    about = f"The newest {len(page.rows):,} of {page.total:,} runs; {left:,} older {'one' if left == 1 else 'ones'} "
-    return f"{about}left out. {_BEST} is relative to the first run shown."
+def page_notes(page: Page) -> str:
+    """Return the score in the standings, unless the fastest run of a page has it, and the number of runs left out."""
+    notes = []
+    if page.own is not None and page.rows and page.own.score_s != min(row.score_s for row in page.rows):
+        origin = median_text(page.own.runs) or f"run {page.own.run}"
+        notes.append(f"In the standings: {score_text(page.own.score_s)}, {origin}.")
+    if (left := page.total - len(page.rows)) > 0:
+        older = f"{left:,} older {'one' if left == 1 else 'ones'}"
+        notes.append(f"The newest {len(page.rows):,} of {page.total:,} runs; {older} left out.")
+    return "\n".join(notes)
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
@@ -87,7 +90,7 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
         (
             *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
-            *([Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "own best")] if len(runs) > 1 else []),
+            *([Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "user")] if len(runs) > 1 else []),
             *(
                 Series(
                     Kind.POINTS,
@@ -97,11 +100,11 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
                     sign,
                     texts=tuple(text for text, each in zip(told, signs, strict=True) if each == sign),
                 )
-                for sign, tone, name in ((_SLOWER, Tone.QUIET, "slower"), (_BEST, Tone.GOOD, "new best"))
+                for sign, tone, name in ((_SLOWER, Tone.QUIET, "slower"), (_BEST, Tone.GOOD, "fastest yet"))
                 if sign in signs
             ),
         ),
-        f"{one_line(runs[0].user)} on {days[1]}: best {score_text(new[-1][1])} of {count_text(len(runs), 'run')}, "
+        f"{one_line(runs[0].user)} on {days[1]}: fastest {score_text(new[-1][1])} of {count_text(len(runs), 'run')}, "
         f"first {score_text(new[0][1])} on {days[0]}",
     )
 
@@ -160,7 +163,7 @@ def bests(runs: Sequence[Standing]) -> list[bool]:
 
 
 def history_rows(runs: Sequence[Standing]) -> list[tuple[str, ...]]:
-    """Return the cells of each run, in order: moment, score, sign of a new best, change, number, file."""
+    """Return the cells of each run, in order: moment, score, sign of the fastest so far, change, number, file."""
     fastest = math.inf
     rows: list[tuple[str, ...]] = []
     for run, best in zip(runs, bests(runs), strict=True):
@@ -184,7 +187,7 @@ def _table(runs: Sequence[Standing]) -> Table:
         Column("SUBMITTED"),
         Column("SCORE", right=True),
         Column(""),
-        Column("VS BEST", right=True),
+        Column("VS FASTEST", right=True),
         Column("RUN", right=True),
         Column("FILE", flexible=True),
     )

@@ -328,7 +328,7 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         await settled(pilot)
         await press(pilot, "end", "b", "u", "t")
         text = text_of(pilot.app)
-        assert "Score: ● new best   ○ slower" in text
+        assert "Score: ● fastest yet   ○ slower" in text
         assert "vectoradd on H100: ada 5" in text
         assert line(pilot.app, " 39 ada.py").split()[2:9] == ["15.0", "µs", "50", "%", "slower", "39", "ada.py"]
         assert line(pilot.app, " 38 ada.py").split()[2:9] == ["10.0", "µs", "●", "2.0x", "faster", "38", "ada.py"]
@@ -345,7 +345,7 @@ async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_a_poi
         await settled(pilot)
         await press(pilot, "end", "b", "right", "t")
         assert "vectoradd on A100: carol 1" in text_of(pilot.app)
-        assert "Score: ● new best" in text_of(pilot.app)
+        assert "Score: ● fastest yet" in text_of(pilot.app)
         pilot.app.post_message(Open(targets.Trend("vectoradd", "A100", "eve")))
         await settled(pilot)
         assert "No passing ranked runs yet." in text_of(pilot.app)

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
-from hpc_board.report.histories import history_plot, history_rows, in_order, left_out_text, plot_rows
+from hpc_board.report.histories import history_plot, history_rows, in_order, page_notes, plot_rows
 from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs best", 9, right=True, most=40),
+    Column("change", "Vs fastest", 9, right=True, most=40),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
@@ -63,9 +63,9 @@ class TrendScreen(RunScreen):
     ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. An upright line is the 80 % confidence interval of a score; the dotted "
-        "line is the best in the standings then. Vs best is the change from the fastest earlier run. The list has the "
-        "newest run first. Enter opens the run."
+        "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "
+        "score; the dotted line is the best in the standings then. Vs fastest is the change from the fastest earlier "
+        "run. The list has the newest run first. Enter opens the run."
     )
 
     plot = getters.query_one("#plot", Static)
@@ -89,13 +89,13 @@ class TrendScreen(RunScreen):
         )
         yield Static(id="plot", classes="panel", markup=False)
         yield ListPane(kind, id="trend", grid_id="trend-runs").data_bind(BoardScreen.marked)
-        yield Static(id="left-out", classes="hint", markup=False)
+        yield Static(id="notes", classes="hint", markup=False)
 
     def begin(self) -> None:
         task, gpu = self._board_of
         self.show_place(*(() if task in " ".join(self.way).split() else (task,)), gpu, self._whose)
         self.plot.display = False
-        self.query_one("#left-out").display = False
+        self.query_one("#notes").display = False
         self.pane.grid.focus()
         self.look_again()
 
@@ -125,9 +125,9 @@ class TrendScreen(RunScreen):
         runs = in_order(page)
         rows = zip(runs, history_rows(runs), strict=True)
         self.pane.show_all(reversed([_Listed(run, texts) for run, texts in rows]))
-        left_out = self.query_one("#left-out", Static)
-        left_out.update(left_out_text(page))
-        left_out.display = page.total > len(runs)
+        notes = self.query_one("#notes", Static)
+        notes.update(page_notes(page))
+        notes.display = bool(page_notes(page))
         self._draw()
 
     def _draw(self) -> None:

@@ -19,6 +19,7 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.blocks import Paragraph
 from hpc_board.report.comparisons import comparison_plot
 from hpc_board.report.feeds import feed_line, record_text
 from hpc_board.report.histories import history_report
@@ -421,7 +422,10 @@ def test_a_history_of_which_a_part_was_read_says_how_many_are_left_out() -> None
     assert "The newest 3 of 1,204 runs; 1,201 older ones left out" in plain(
         history_report("softmax", Page("H100", "v", rows, 1204), "ada")
     )
-    assert "left out" not in plain(history_report("softmax", Page("H100", "v", rows, 3), "ada"))
+    whole = Page("H100", "v", rows, 3, own=rows[2])
+    assert len(history_report("softmax", whole, "ada")) == 3, "no paragraph if the fastest run has the score"
+    (_, paragraph, *_) = history_report("softmax", replace(whole, own=replace(rows[1], runs=3)), "ada")
+    assert paragraph == Paragraph("In the standings: 500 µs, the median of 3 runs.")
 
 
 def test_a_plot_of_equal_times_is_a_line() -> None:

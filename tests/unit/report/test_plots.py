@@ -159,7 +159,7 @@ def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each
     (lead,) = [each for each in plot.series if each.name == "leader"]
     assert lead.points == ((1.0, 2.5e-3), (2.0, 1.5e-3), (3.0, 1.5e-3), (4.0, 1e-3))
     title = text_plot(plot, 80, 10).title
-    assert title == "Score: ● new best   ○ slower   ⠒⠒ own best   ⠂⠂ leader   ⡇ 80 % interval"
+    assert title == "Score: ● fastest yet   ○ slower   ⠒⠒ user   ⠂⠂ leader   ⡇ 80 % interval"
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
 
 
@@ -194,7 +194,7 @@ def test_a_plot_as_svg_says_in_words_what_it_draws_and_escapes_all_names() -> No
         root = ET.fromstring(drawn)  # noqa: S314 - our own
         assert root.get("role") == "img"
         assert root.get("aria-label")
-    assert "best 2.00 ms of 3 runs" in alone
+    assert "fastest 2.00 ms of 3 runs" in alone
     assert "prefers-color-scheme: dark" in alone
     assert "<style" not in within, "a page's policy admits no style of its parts"
     kinds = {element.get("class", " ").split(" ")[0] for element in ET.fromstring(alone).iter()} - {""}  # noqa: S314

@@ -267,7 +267,9 @@ def test_the_score_of_resubmitted_code_is_the_median_of_its_runs(store: Store) -
     assert (ada.entry, ada.submitted_at) == (runs[0].submission, NOON)
     lucky = store.standings.placing(store.runs.get(runs[0].id))
     assert lucky is not None
-    assert verdict_line("H100", 7.02, lucky) == "Second place on H100: 10.1 s, the median of 11 runs"
+    assert verdict_line("H100", 7.02, lucky) == (
+        "This run: 7.02 s. Second place on H100: 10.1 s, the median of 11 runs"
+    )
     # The feed tells the first place of that time, and no improvement since.
     assert [(each.user, each.news.score_s) for each in store.standings.feed()] == [("ada", 7.02), ("bob", 9.0)]
     assert [(each.user, each.score_s) for each in store.standings.records(*BOARD)] == [("bob", 9.0)]
