@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,20 +33,30 @@ class TaskCache:
 
     def __init__(self) -> None:
         self._remembered: dict[_Place, _Remembered] = {}
+        self._parsing = threading.Lock()
 
     def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
         """Return the result of `folders.task_or_fault`, from the cache if it is current."""
-        place, real_folder = (folder, root), os.path.realpath(folder)
+        place = folder, root
+        if (task := self._current(place)) is not None:
+            return task
+        # Another thread may have waited for the same task: it is parsed once.
+        with self._parsing:
+            if (task := self._current(place)) is not None:
+                return task
+            real_folder, texts = os.path.realpath(folder), dict[Path, str]()
+            found = folders.task_or_fault(folder, root, texts)
+            if isinstance(found, Task):
+                self._remembered[place] = _Remembered(found, real_folder, texts)
+            else:
+                self._remembered.pop(place, None)
+            return found
+
+    def _current(self, place: _Place) -> Task | None:
         known = self._remembered.get(place)
-        if known and known.real_folder == real_folder and all(_has(path, text) for path, text in known.texts.items()):
-            return known.task
-        texts: dict[Path, str] = {}
-        task = folders.task_or_fault(folder, root, texts)
-        if isinstance(task, Task):
-            self._remembered[place] = _Remembered(task, real_folder, texts)
-        else:
-            self._remembered.pop(place, None)
-        return task
+        if known is None or known.real_folder != os.path.realpath(place[0]):
+            return None
+        return known.task if all(_has(path, text) for path, text in known.texts.items()) else None
 
     def keep(self, places: set[_Place]) -> None:
         """Drop the tasks outside of these folders."""

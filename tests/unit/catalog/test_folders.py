@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from hpc_board.catalog.known_tasks import TaskCache, task_called, tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
-from hpc_board.model.task import Language, MeansRule, Ranking, TaskFile, Timeouts
+from hpc_board.model.task import Language, MeansRule, Ranking, Task, TaskFile, Timeouts
 from hpc_board.store.row_values import UndecodableError
 from hpc_board.store.task_rows import task_definition, task_value
 from tests.conftest import short_folder
@@ -631,6 +634,29 @@ def test_a_task_whose_files_are_as_they_were_is_not_read_again(tmp_path: Path) -
     in_place(tmp_path / "a/task.yml", "seed: 1", "seed: 2")
     third = tasks([tmp_path], known)
     assert (third.task("a").seed, third.task("b") is first.task("b")) == (2, True)
+
+
+def test_a_task_that_two_threads_ask_for_at_once_is_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_with(tmp_path)
+    known, waiting, parsed = TaskCache(), threading.Barrier(2), []
+
+    def parse(folder: Path, root: Path | None, texts: dict[Path, str]) -> Task:
+        parsed.append(folder)
+        time.sleep(0.1)
+        return read_task(folder, root, texts)
+
+    monkeypatch.setattr("hpc_board.catalog.folders.task_or_fault", parse)
+
+    def asked() -> Task | DocumentError:
+        waiting.wait(10)
+        return known.task_or_fault(folder)
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.submit(asked), threads.submit(asked)
+    assert first.result() is second.result()
+    assert len(parsed) == 1
 
 
 @pytest.mark.parametrize(
