@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 
-_GARBAGE_AFTER = 50_000
-"""The number of new objects after which the garbage collector looks at them."""
+_GARBAGE_AFTER = 100_000
+"""The number of new objects after which the garbage collector looks at them; the app has its first list before."""
 
 
 def main() -> None:
