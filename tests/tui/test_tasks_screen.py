@@ -21,7 +21,7 @@ from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.form import PathInput
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard
+from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard, task
 from tests.values import replace
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
@@ -190,6 +190,20 @@ async def test_boards_without_the_user_show_their_number_of_users() -> None:
         lines = [" ".join(line.split()) for line in text_of(pilot.app).splitlines()]
         assert "H100 4 users, best 11.0 µs by bob" in lines
         assert "A100 1 user, best 21.4 µs by carol" in lines
+
+
+async def test_boards_without_results_share_a_line_and_the_list_has_more_rows() -> None:
+    tasks = [task(f"task{number:02}") for number in range(15)]
+    async with app_on(FakeBoard(tasks=tasks)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        shown = text_of(pilot.app)
+        assert "no results on 3 GPUs" in shown
+        assert "task09" in shown
+        await pilot.resize_terminal(80, 40)
+        await settled(pilot)
+        assert "task14" in text_of(pilot.app)
+        await press(pilot, "/", *"task03")
+        assert "Implement task03." in text_of(pilot.app)
 
 
 async def test_the_ranks_below_the_list_are_read_again_with_it() -> None:

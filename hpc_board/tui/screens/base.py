@@ -41,6 +41,7 @@ from hpc_board.tui.widgets.list_pane import ListPane
 
 _WIDE_FROM = 120
 _HUGE_FROM = 160
+_HIGH_FROM = 40
 _SHORT_BELOW = 20
 
 SCHEDULER = "scheduler"
@@ -170,6 +171,7 @@ class BoardScreen(Screen[None]):
         self.set_class(size.width >= _WIDE_FROM, "-wide")
         self.set_class(size.width >= _HUGE_FROM, "-huge")
         self.set_class(size.width < _WIDE_FROM, "-narrow")
+        self.set_class(size.height >= _HIGH_FROM, "-high")
         self.set_class(size.height < _SHORT_BELOW, "-short")
 
     def on_screen_resume(self) -> None:

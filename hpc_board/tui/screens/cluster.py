@@ -33,9 +33,6 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 _PAUSE = timedelta(seconds=2)
 """The least interval of queries to the board, which limits queries to the schedulers itself."""
 
-_EDGE_LINES = 4
-"""The lines of the list of GPUs that are no rows: its edges, its heads, and an empty line."""
-
 _DETAILS_LINES = 20
 """The least lines of that list beside its details on a wide screen; the runs in flight have the rest."""
 
@@ -188,8 +185,7 @@ class ClusterScreen(RunScreen):
     def _show(self) -> None:
         if self._statuses is not None:
             self.pane.show_all(self._statuses)
-            lines = max(len(self._statuses) + _EDGE_LINES, _DETAILS_LINES)
-            self.pane.styles.height = lines if self.has_class("-wide") else None
+            self.pane.fit_rows(_DETAILS_LINES, fits=self.has_class("-wide"))
 
     def _runs_on(self, gpu: Gpu) -> list[Run]:
         return [run for run in self._own if run.gpu == gpu.name]

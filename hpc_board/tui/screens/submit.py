@@ -54,11 +54,8 @@ from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
 
-_CODE_FROM = 40
-"""The least lines of a huge screen with the file below the form."""
-
 _BESIDE_GPUS = 30
-"""The lines of such a screen that are not for the list of GPUs."""
+"""The lines of a huge, high screen that are not for the list of GPUs."""
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -676,7 +673,7 @@ class SubmitScreen(BoardScreen):
         """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
         file, task, starts = self._choice.file, self._choice.task, self._to_start
         has_text = starts is not None or (file is not None and not self._file_fault)
-        has_room = self.has_class("-huge") and self.size.height >= _CODE_FROM
+        has_room = all(map(self.has_class, ("-huge", "-high")))
         self.set_class(has_text and has_room, "-code")
         is_read = starts is not None or self._header is not None
         if self.has_class("-code") and is_read and self._read_code != (file, task):

@@ -61,12 +61,6 @@ _LIST_SHARES = (0.4, 0.62)
 _EDGES = 2
 """The cells of a panel's left and right edge."""
 
-_LIST_EDGES = 4
-"""The lines of the list that are no rows: its edges, its heads, and an empty line."""
-
-_BOARD_FROM = 40
-"""The least lines of a huge screen with the board of the selected task below the list."""
-
 _BELOW_EDGES = 3
 """The lines of a code below the description that are not its own: its upper edge, a scrollbar, an empty line."""
 
@@ -443,7 +437,7 @@ class TasksScreen(BoardScreen):
     @property
     def _has_board(self) -> bool:
         """Return whether the screen has room for the board of the selected task below the list."""
-        return self.has_class("-huge") and self.size.height >= _BOARD_FROM
+        return all(map(self.has_class, ("-huge", "-high")))
 
     def _draw_board(self) -> None:
         """Draw the boards that have room below the list, those of most users first, and the best times of the first."""
@@ -492,13 +486,15 @@ class TasksScreen(BoardScreen):
     def _divide(self) -> None:
         """Give the list beside a task the width that its columns need, within bounds; an empty one has all of it.
 
-        A high list has the height of its rows, and the rest is for the board of the selected task.
+        A list above the task, or above its board on a high screen, has the height of its rows.
         """
         self.set_class(self.pane.is_empty, "-nothing")
         panel = self.query_one("#list")
         is_shared = self._has_board and not self.pane.is_empty
         self.board_panel.display = is_shared
-        self.pane.styles.height = len(self._tasks) + _LIST_EDGES if is_shared else None
+        is_above = self.has_class("-narrow") and bool(self._tasks)
+        panel.styles.height = "auto" if is_above else None
+        self.pane.fit_rows(fits=is_shared or is_above)
         self.call_after_refresh(self._draw_board)
         if not self.has_class("-wide") or self.has_class("-nothing"):
             panel.styles.width = None
@@ -637,15 +633,14 @@ def _by_users(boards: Sequence[Page]) -> list[Page]:
 
 
 def _places(boards: Sequence[Page]) -> Text:
-    """Return a line for each board: the user's rank and score, and the best score."""
-    width = max((len(board.gpu) for board in boards), default=0) + 2
-    has_own = any(board.own for board in boards)
+    """Return a line for each board with results: the user's rank and score, and the best score; one for all others."""
+    known = [board for board in boards if board.rows]
+    width = max((len(board.gpu) for board in known), default=0) + 2
+    has_own = any(board.own for board in known)
     lines = []
-    for board in boards:
+    for board in known:
         line = Text.assemble((board.gpu.ljust(width), Tone.MUTED.value))
-        if not board.rows:
-            line.append("no results", Tone.MUTED.value)
-        elif board.own is not None:
+        if board.own is not None:
             line.append(f"#{board.own.rank:<3}  {score_text(board.own.score_s):>9}", Tone.OWN.value)
         elif has_own:
             line.append(f"{'-':<4}  {'':>9}")
@@ -655,4 +650,7 @@ def _places(boards: Sequence[Page]) -> Text:
             line.append(f"{how_many}, best {score_text(best.score_s)} by ", Tone.MUTED.value)
             line.append_text(toned(best.user, Tone.MUTED, 24))
         lines.append(line)
+    if empty := [board.gpu for board in boards if not board.rows]:
+        where = empty[0] if len(empty) == 1 else count_text(len(empty), "GPU")
+        lines.append(toned(f"no results on {where}", Tone.MUTED))
     return Text("\n").join(lines)

@@ -41,8 +41,6 @@ _RANKS = (
     Column("age", "Age", 6, right=True),
 )
 _RANKS_LINES_MIN = 6
-_EDGE_LINES = 4
-"""The lines of the list of ranks that are no rows: its edges, its heads, and an empty line."""
 
 _RUNS = tuple(replace(column, sorts=False) for column in OWN)
 
@@ -141,7 +139,7 @@ class UserScreen(RunScreen):
         self.refresh_bindings()
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
         self.ranks.show_all(page.ranks)
-        self.ranks.styles.height = max(_RANKS_LINES_MIN, len(page.ranks) + _EDGE_LINES)
+        self.ranks.fit_rows(_RANKS_LINES_MIN)
         self.runs.show_all(page.runs)
 
     def _rank_cells(self, rank: UserRank) -> dict[str, Text]:

@@ -32,6 +32,9 @@ _UNKNOWN = "No data yet. Retrying automatically."
 _SORTED_MAX = 500
 """The first items in another order, among which the list looks for the selected one."""
 
+_EDGE_LINES = 4
+"""The lines of a list that are no rows: its edges, its heads, and an empty line."""
+
 _REST_SECONDS = 0.05
 """The time after which the cursor rests; a key that is held down repeats sooner."""
 
@@ -313,6 +316,10 @@ class ListPane(Vertical, Generic[T]):
         """Select the item with this key in a list that is read as a whole, and end its filter."""
         self.words = self.scope = ""
         self.show_all(self._given, select=key)
+
+    def fit_rows(self, least: int = 0, *, fits: bool = True) -> None:
+        """Give a list that is read as a whole the height of its rows, at least `least` lines; else its usual one."""
+        self.styles.height = max(least, len(self._given) + _EDGE_LINES) if fits else None
 
     def redraw_details(self) -> None:
         self._show_details()
