@@ -130,7 +130,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prepare: list[str | int] = []
     """The keys or the positions of the inputs that are the same for all calls of a case in a process."""
     start_here: bool = False
-    """The app marks the task and lists it first for users without a rank."""
+    """The app marks the task and lists it first for users without a rank on it."""
     milestones: list[MilestoneEntry] = []
     """Submissions of the author, shown on leaderboards beside the ranks once `admin milestones` has run them."""
 

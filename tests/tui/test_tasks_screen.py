@@ -294,21 +294,23 @@ async def test_the_starter_of_a_task_is_watched_on_the_only_gpu_or_after_a_choic
         assert "vectoradd.py → vectoradd on H100, mode test" in text_of(pilot.app)
 
 
-@pytest.mark.parametrize("has_rank", [False, True])
-async def test_a_user_without_a_rank_begins_at_the_marked_task(tmp_path: Path, has_rank: bool) -> None:
-    tasks = [replace(each, start_here=each.name == "matmul") for each in TASKS]
+@pytest.mark.parametrize(("marked", "has_rank"), [("identity", False), ("vectoradd", True)])
+async def test_a_user_without_a_rank_on_the_marked_task_begins_there(
+    tmp_path: Path, marked: str, has_rank: bool
+) -> None:
+    tasks = [replace(each, start_here=each.name == marked) for each in TASKS]
     board = FakeBoard(tasks=tasks)
-    if not has_rank:
-        board.boards = {}
     for first in (not has_rank, False):
         memory = Memory(tmp_path / "app.json")
         app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
-            assert ("matmul · start here" in text_of(app)) is not has_rank
-            assert rows(text_of(app))[0] == ("conv2d" if has_rank else "matmul")
-            assert app.screen.query_one(Grid).current == ("matmul" if first else "conv2d")
-            await press(pilot, "home", *([] if has_rank else ["down"]))
+            assert (f"{marked} · start here" in text_of(app)) is not has_rank
+            assert rows(text_of(app))[0] == ("conv2d" if has_rank else "identity")
+            assert app.screen.query_one(Grid).current == ("identity" if first else "conv2d")
+            # By language, it is the first of its own.
+            await press(pilot, "home", *([] if has_rank else ["down"]), "o")
+            assert rows(text_of(app))[:2] == ["matmul", "conv2d" if has_rank else "identity"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16)])

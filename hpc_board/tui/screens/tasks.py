@@ -475,12 +475,13 @@ class TasksScreen(BoardScreen):
         return () if self._catalog is None else self._catalog.tasks
 
     def _starts(self, task: Task) -> bool:
-        """Return whether a newcomer, who has no rank yet, begins with this task."""
-        return task.start_here and self._own == {}
+        """Return whether a newcomer begins with this task, on which they have no rank yet."""
+        return task.start_here and self._own is not None and all(name != task.name for name, _ in self._own)
 
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is not None:
-            self.pane.show_all(self._tasks, select=select)
+            # Among equal tasks, such as those without a time, the given order holds.
+            self.pane.show_all(sorted(self._tasks, key=lambda task: not self._starts(task)), select=select)
             self._divide()
 
     def _divide(self) -> None:
