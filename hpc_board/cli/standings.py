@@ -228,8 +228,9 @@ def history(
 ) -> None:
     """Show your times on a board over time.
 
-    Prints a plot and a table of all passing ranked runs in order of submission. VS FASTEST is the change from the
-    fastest earlier run. The plot also has the 80 % confidence interval of each score and the best time of the board.
+    Prints a table of all passing ranked runs in order of submission, and a plot of two runs or more. VS FASTEST is the
+    change from the fastest earlier run. The plot also has the 80 % confidence interval of each score and the best time
+    of the board.
     """
     from hpc_board.report.histories import history_plot, history_report, in_order
 
@@ -248,9 +249,9 @@ def history(
                 title=f"{task} on {page.gpu}: scores of {one_line(whose)} by submission",
             )
             for page in pages
-            if page.rows
+            if len(page.rows) > 1
         ]
-        write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has no passing ranked run there")
+        write_plot(plot, plots, force=force, nothing=f"{one_line(whose)} has fewer than two passing ranked runs there")
     if as_json:
         from hpc_board.report.views.standings import HistoriesView, HistoryView
 

@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 
 from hpc_board.domain.standing import Page, Record, Standing, median_text
 from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
+from hpc_board.model.score import interval_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import count_text, moment_text, score_text
@@ -17,10 +18,8 @@ _PLOT_ROWS = 11
 _RUNS_NAMED_MAX = 6
 """The most distances between the runs whose numbers are below a plot."""
 
-_ROWS_OF_ONE = 4
-"""The rows of a plot of a single run."""
-
-_BEST, _SLOWER = FILLED, HOLLOW
+_MARGIN = 0.03
+"""The room beside the first and the last run, as a share of the distance between them."""
 
 
 def history_report(task: str, page: Page, user: str, records: Sequence[Record] = ()) -> tuple[Block, ...]:
@@ -34,7 +33,11 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
         return heading, Paragraph("No passing ranked runs yet.")
     notes = page_notes(page)
     report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
-    report += [text_plot(history_plot(runs, records), _PLOT_COLUMNS, plot_rows(runs, _PLOT_ROWS)), _table(runs)]
+    if len(runs) > 1:
+        report.append(text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS))
+    else:
+        report.append(Paragraph(only_score_text(runs[0])))
+    report.append(_table(runs))
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
@@ -57,16 +60,22 @@ def page_notes(page: Page) -> str:
     return "\n".join(notes)
 
 
+def only_score_text(run: Standing) -> str:
+    """Return the score of the only run of a history, with its interval if it is known, in place of a plot."""
+    known = run.interval and f" (80 % interval: {interval_text(run.interval.low_s * 1e9, run.interval.high_s * 1e9)})"
+    return f"One run: {score_text(run.score_s)}{known or ''}"
+
+
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of runs, in order: the slower the higher, with their intervals and the board's best then.
+    """Return the plot of two runs or more, in order: the slower the higher, with intervals and the board's best then.
 
     Days are those of the time zone, None for that of this process.
     """
     last = len(runs) - 1.0
     points = [(float(index), run.score_s) for index, run in enumerate(runs)]
     told = [f"{score_text(run.score_s)}, run {run.run}, {_day(run.submitted_at, zone)}" for run in runs]
-    signs = [_BEST if best else _SLOWER for best in bests(runs)]
-    new = [point for point, sign in zip(points, signs, strict=True) if sign == _BEST]
+    are_new = bests(runs)
+    new = [point for point, is_new in zip(points, are_new, strict=True) if is_new]
     lead = _leads(runs, records)
     known = {
         at: (run.interval.low_s, run.interval.high_s) for at, run in zip(points, runs, strict=True) if run.interval
@@ -75,33 +84,29 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
     days = [_day(run.submitted_at, zone) for run in (runs[0], runs[-1])]
     named = sorted({*range(0, len(runs), math.ceil(len(runs) / _RUNS_NAMED_MAX)), len(runs) - 1})
     numbers = (f"{'' if index else 'run '}{runs[index].run}" for index in named)
-    across = Axis(0.0, last, tuple(zip(map(float, named), numbers, strict=True)))
-    up = Axis.rounded(min(values), max(values), score_text)
-    if len(runs) == 1:
-        across = Axis(-1.0, 1.0, ((-1.0, ""), (0.0, f"run {runs[0].run}"), (1.0, "")))
-        up = Axis(up.low, up.high, ((runs[0].score_s, score_text(runs[0].score_s)),), is_log=True)
-        # The lines between runs would cross the mark of the only one.
-        lead = []
+    begin, end = -_MARGIN * last, (1 + _MARGIN) * last
+    across = Axis(begin, end, ((begin, ""), *zip(map(float, named), numbers, strict=True), (end, "")))
     intervals = Series(Kind.INTERVALS, tuple(known), Tone.QUIET, "80 % interval", bounds=tuple(known.values()))
     return Plot(
         "Score",
         across,
-        up,
+        Axis.rounded(min(values), max(values), score_text),
         (
             *([intervals] if known else []),
             *([Series(Kind.STEPS, tuple(lead), name="leader", is_dotted=True)] if lead else []),
-            *([Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "user")] if len(runs) > 1 else []),
+            Series(Kind.STEPS, (*new, (last, new[-1][1])), Tone.GOOD, "user"),
             *(
                 Series(
                     Kind.POINTS,
-                    tuple(point for point, each in zip(points, signs, strict=True) if each == sign),
+                    tuple(point for point, each in zip(points, are_new, strict=True) if each == is_new),
                     tone,
                     name,
-                    sign,
-                    texts=tuple(text for text, each in zip(told, signs, strict=True) if each == sign),
+                    HOLLOW,
+                    is_new,
+                    texts=tuple(text for text, each in zip(told, are_new, strict=True) if each == is_new),
                 )
-                for sign, tone, name in ((_SLOWER, Tone.QUIET, "slower"), (_BEST, Tone.GOOD, "fastest yet"))
-                if sign in signs
+                for is_new, tone, name in ((False, Tone.QUIET, "slower"), (True, Tone.GOOD, "fastest yet"))
+                if is_new in are_new
             ),
         ),
         f"{one_line(runs[0].user)} on {days[1]}: fastest {score_text(new[-1][1])} of {count_text(len(runs), 'run')}, "
@@ -122,16 +127,11 @@ def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None
         Axis.rounded(last.score_s, first.score_s, score_text),
         (
             Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
-            Series(Kind.POINTS, points, Tone.GOOD, sign=_BEST, texts=told),
+            Series(Kind.POINTS, points, Tone.GOOD, is_filled=True, texts=told),
         ),
         f"Best time: {score_text(first.score_s)} on {_day(first.at, zone)}, "
         f"{score_text(last.score_s)} since {_day(last.at, zone)}",
     )
-
-
-def plot_rows(runs: Sequence[Standing], most: int) -> int:
-    """Return the rows of the plot of these runs, where `most` have room."""
-    return most if len(runs) > 1 else min(most, _ROWS_OF_ONE)
 
 
 def _day(at: datetime, zone: tzinfo | None) -> str:
@@ -172,7 +172,7 @@ def history_rows(runs: Sequence[Standing]) -> list[tuple[str, ...]]:
             (
                 moment_text(run.submitted_at),
                 score_text(run.score_s),
-                _BEST if best else "",
+                FILLED if best else "",
                 change,
                 str(run.run),
                 one_line(run.file_name),

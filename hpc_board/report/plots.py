@@ -18,7 +18,13 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of a braille character's dots: two columns, lowest dot first."""
 
 FILLED, HOLLOW = "●", "○"
-"""Signs of points; pictures draw the first one filled."""
+"""The signs of points in text: of filled ones, and of others beside them."""
+
+LOG_SCALE = "log scale"
+"""The text beside the corner of the axes if the upright one is logarithmic."""
+
+_ENDS_SHARE = 0.12
+"""The share of a scale at either end without ticks but the end's own."""
 
 _POINT = "·"
 """The sign of a line's cell on a terminal without braille."""
@@ -63,8 +69,10 @@ class Axis(msgspec.Struct, frozen=True):
 
     @classmethod
     def rounded(cls, low: float, high: float, text: Callable[[float], str]) -> "Axis":
-        """Return a logarithmic scale with ticks at round values, each with another text."""
-        ticks = {text(value): value for value in reversed(_round_values(low, high))}
+        """Return a logarithmic scale with ticks at its ends and at round values between, each with another text."""
+        scale = cls(low, high, (), is_log=True)
+        between = [each for each in _round_values(low, high) if _ENDS_SHARE < scale.share(each) < 1 - _ENDS_SHARE]
+        ticks = {text(value): value for value in (high, *reversed(between), low)}
         return cls(low, high, tuple((value, each) for each, value in reversed(ticks.items())), is_log=True)
 
 
@@ -91,6 +99,7 @@ class Series(msgspec.Struct, frozen=True):
     Attributes:
         name: the text in the legend, empty to be left out there.
         sign: the sign of its points in text, and of a line in the legend; empty for dots in braille.
+        is_filled: True for points that are filled, which have the sign `FILLED` in text.
         is_dotted: True for a line that differs from others without colours.
         bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
@@ -101,9 +110,15 @@ class Series(msgspec.Struct, frozen=True):
     tone: Tone = Tone.PLAIN
     name: str = ""
     sign: str = ""
+    is_filled: bool = False
     is_dotted: bool = False
     bounds: tuple[_Place, ...] = ()
     texts: tuple[str, ...] = ()
+
+    @property
+    def glyph(self) -> str:
+        """Return the sign of its points in text."""
+        return FILLED if self.is_filled else self.sign
 
 
 class Plot(msgspec.Struct, frozen=True):
@@ -149,7 +164,10 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
     ticks = [(round(plot.across.share(value) * (columns - 1)), text) for value, text in plot.across.ticks]
     drawn = [each for each in plot.series if each.name and (braille or each.kind is not Kind.INTERVALS)]
     legend = [f"{_key(each, braille=braille)} {each.name}" for each in reversed(drawn)]
-    return _log(": ".join(filter(None, (plot.title, "   ".join(legend)))), [*rows, *_foot(ticks, columns)])
+    return _log(
+        ": ".join(filter(None, (plot.title, "   ".join(legend)))),
+        [*rows, *_foot(ticks, columns, LOG_SCALE if plot.up.is_log else "")],
+    )
 
 
 def _log(title: str, lines: Iterable[Sequence[_Part]]) -> Log:
@@ -170,8 +188,11 @@ def _parts(row: Sequence[_Part]) -> Iterator[_Part]:
         yield "".join(sign for sign, _ in cells), tone
 
 
-def _foot(ticks: Sequence[tuple[int, str]], columns: int) -> Iterator[list[_Part]]:
-    """Yield the level axis and the texts below it; a text between the ends is left out if it has no room."""
+def _foot(ticks: Sequence[tuple[int, str]], columns: int, scale: str) -> Iterator[list[_Part]]:
+    """Yield the level axis beside the word on the upright one's scale, and the texts below it.
+
+    A text between the ends is left out if it has no room.
+    """
     (_, feet), *marked, (_, right) = ticks
     level = [_LEVEL] * columns
     for column, text in marked:
@@ -179,17 +200,16 @@ def _foot(ticks: Sequence[tuple[int, str]], columns: int) -> Iterator[list[_Part
         begin = max(column - len(text) // 2, len(feet) + 1)
         if begin + len(text) + len(right) < columns:
             feet = f"{feet:<{begin}}{text}"
-    margin = " " * _LABEL
-    yield [(f"{margin} ", Tone.PLAIN), (f"{_CORNER}{''.join(level)}", Tone.QUIET)]
+    yield [(f"{scale:>{_LABEL + 1}}{_CORNER}{''.join(level)}", Tone.QUIET)]
     feet += f"{right:>{max(len(right) + 1, columns - len(feet))}}" if right else ""
-    yield [(f"{margin}  {feet}", Tone.PLAIN)]
+    yield [(f"{'':{_LABEL + 2}}{feet}", Tone.PLAIN)]
 
 
 def _key(series: Series, *, braille: bool) -> str:
     """Return the sign of a series in the legend."""
     if series.kind is Kind.INTERVALS:
         return "⡇"
-    return series.sign or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
+    return series.glyph or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
 
 
 def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bool) -> Iterator[tuple[int, int, str]]:
@@ -205,12 +225,12 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                     yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
         return
     beside, above = (2, 4) if braille else (1, 1)
-    if series.sign and series.kind is Kind.POINTS:
+    if series.glyph and series.kind is Kind.POINTS:
         for x, y in series.points:
             yield (
                 _row(plot, y, height, braille=braille),
                 round(plot.across.share(x) * (columns * beside - 1)) // beside,
-                series.sign,
+                series.glyph,
             )
         return
     if series.kind is Kind.INTERVALS and not braille:

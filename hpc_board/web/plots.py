@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from hpc_board.report.plots import FILLED, Axis, Kind, Plot, Series
+from hpc_board.report.plots import LOG_SCALE, Axis, Kind, Plot, Series
 from hpc_board.web.rendering import asset, template
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24
+_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 12, 12, 24
 _LINE = 20
 _LETTER = 6.5
 """The usual width of a letter."""
@@ -32,6 +32,7 @@ def svg(plot: Plot, width: int = 400, height: int = 170, *, is_alone: bool = Fal
         style=asset("plot.css") if is_alone else "",
         legend=[*_legend(named, top - _LINE + 8)] if len(named) > 1 else [],
         rows=[(frame.y(value), text) for value, text in plot.up.ticks],
+        scale=LOG_SCALE if plot.up.is_log else "",
         columns=[*_texts(plot.across, width)],
         series=[frame.drawn(each) for each in plot.series],
     )
@@ -92,7 +93,7 @@ def _line(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _class(series: Series) -> str:
-    dotted, filled = (" dotted" if series.is_dotted else ""), (" filled" if series.sign == FILLED else "")
+    dotted, filled = (" dotted" if series.is_dotted else ""), (" filled" if series.is_filled else "")
     return f"{series.kind} {series.tone}{dotted}{filled}"
 
 

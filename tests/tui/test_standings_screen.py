@@ -339,13 +339,14 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         assert "vectoradd on H100: ada 5" in text_of(pilot.app)
 
 
-async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_a_point() -> None:
+async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_its_score() -> None:
     found = FakeBoard(runs=(run(22, RunState.FINISHED, ago_minutes=99 * 60, user="carol", gpu="A100"),))
     async with app_on(found).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "right", "t")
         assert "vectoradd on A100: carol 1" in text_of(pilot.app)
-        assert "Score: ● fastest yet" in text_of(pilot.app)
+        assert "One run: " in text_of(pilot.app)
+        assert "●" not in text_of(pilot.app).split("carol 1")[0]
         pilot.app.post_message(Open(targets.Trend("vectoradd", "A100", "eve")))
         await settled(pilot)
         assert "No passing ranked runs yet." in text_of(pilot.app)

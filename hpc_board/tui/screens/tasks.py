@@ -463,7 +463,7 @@ class TasksScreen(BoardScreen):
             if shown and left < _PLOT_LINES_MIN:
                 break
             shown, room = report, left
-        if not ranks.records or room < _PLOT_LINES_MIN:
+        if len(ranks.records) < 2 or room < _PLOT_LINES_MIN:
             self.board_panel.update(drawn(shown))
             return
         plot = text_plot(records_plot(ranks.records, now), width, room - _PLOT_EDGES)

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
-from hpc_board.report.histories import history_plot, history_rows, in_order, page_notes, plot_rows
+from hpc_board.report.histories import history_plot, history_rows, in_order, only_score_text, page_notes
 from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
@@ -134,9 +134,12 @@ class TrendScreen(RunScreen):
         page, records = self._read or (None, ())
         runs = [] if page is None else in_order(page)
         self.plot.display = bool(runs)
-        if runs:
+        if len(runs) == 1:
+            self.plot.border_title = "Score"
+            self.plot.update(only_score_text(runs[0]))
+        elif runs:
             width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
-            plot = text_plot(history_plot(runs, records), width, plot_rows(runs, height))
+            plot = text_plot(history_plot(runs, records), width, height)
             self.plot.border_title = plot.title
             self.plot.update(log_lines(plot))
 

@@ -172,13 +172,13 @@ class BoardPane(ListPane[Placed]):
         return self.size.height - self.grid.row_count - _BESIDE_ROWS
 
     def show_records(self) -> None:
-        """Show the plot of the records if the rows leave room for it."""
+        """Show the plot of the records, if there are several and the rows leave room for it."""
         beside = (pane for pane in self.screen.query(BoardPane) if pane.display and pane.is_mounted)
         # Boards side by side have plots of one height.
         rooms = [pane.room for pane in beside if pane.room >= _PLOT_LINES_MIN]
         height = min(self.size.height // 2, self.room, *rooms)
         plot = self.query_one(".records", Static)
-        plot.display = bool(self._records) and height >= _PLOT_LINES_MIN
+        plot.display = len(self._records) > 1 and height >= _PLOT_LINES_MIN
         if plot.display:
             # The panel has an edge on each side, the plot an axis with its texts.
             drawn = text_plot(records_plot(self._records, self._now()), self.size.width - 4, height - 4)

@@ -411,7 +411,7 @@ def test_a_plot_fits_80_columns_and_has_every_run() -> None:
         page = Page("H100", "v", rows, count)
         plot = plain(history_report("softmax", page, "ada")[1:2]).splitlines()[1:]
         assert max(map(len, plot)) <= 80
-        assert "│●" in plot[0]
+        assert re.search("│ +●", plot[0])
         assert plot[10].endswith("●")
         points = "".join(plot[:11]).count("●")
         assert points == count if count < 20 else points > 30
@@ -462,7 +462,7 @@ def test_a_plot_of_nothing_or_of_several_boards_is_an_error_and_no_file(board: R
     file = tmp_path / "plot.svg"
     passed(board, "ada", 1e-6)
     none = call(board, "history", "vectoradd_py", "--user", "ada", "--gpu", "H100", "--plot", str(file))
-    assert (none.exit_code, "ada has no passing ranked run there" in none.stderr) == (2, True)
+    assert (none.exit_code, "ada has fewer than two passing ranked runs there" in none.stderr) == (2, True)
     for gpu in ("CPU", "H100", "H100"):
         board.add(result=result_of(Verdict.PASS, benchmark(1e3)), score_s=1e-6, user="ada", gpu=gpu)
     several = call(board, "history", "vectoradd_py", "--user", "ada", "--plot", str(file))

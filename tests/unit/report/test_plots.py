@@ -11,11 +11,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Record, Standing
+from hpc_board.domain.standing import Page, Record, Standing
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.blocks import Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import score_text
-from hpc_board.report.histories import history_plot, records_plot
+from hpc_board.report.histories import history_plot, history_report, records_plot
 from hpc_board.report.plain import plain
 from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
 from hpc_board.web.plots import svg
@@ -116,7 +116,7 @@ def test_the_tones_of_a_plot_are_painted_in_their_places() -> None:
 @pytest.mark.parametrize(("width", "height"), [(20, 3), (60, 11), (196, 30)])
 @pytest.mark.parametrize("scores", [[1e-3, 1e-3], [5.0, 1e-9, 3.0], [0.9**index for index in range(300)]])
 def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -> None:
-    runs = [run(number, score_s, 1.2 if number else None) for number, score_s in enumerate(scores)]
+    runs = [run(number, score_s, None if number == 1 else 1.2) for number, score_s in enumerate(scores)]
     drawn = text_plot(history_plot(runs, [record(-1, max(scores))]), width, height)
     lines = drawn.text.splitlines()
     assert len(lines) == height + 2
@@ -126,19 +126,23 @@ def test_a_history_fits_any_size(width: int, height: int, scores: list[float]) -
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [
-        (1e-6, 2e-3, ["1.00 µs", "10.0 µs", "100 µs", "1.00 ms"]),
-        (1.39e-6, 15.5e-6, ["2.00 µs", "5.00 µs", "10.0 µs"]),
-        (27e-6, 127e-6, ["30.0 µs", "50.0 µs", "70.0 µs", "100 µs"]),
-        (4.1e-3, 4.6e-3, ["4.20 ms", "4.40 ms", "4.60 ms"]),
+        (1e-6, 2e-3, ["1.00 µs", "10.0 µs", "100 µs", "2.00 ms"]),
+        (1.39e-6, 15.5e-6, ["1.39 µs", "2.00 µs", "5.00 µs", "10.0 µs", "15.5 µs"]),
+        (27e-6, 127e-6, ["27.0 µs", "50.0 µs", "70.0 µs", "100 µs", "127 µs"]),
+        (4.1e-3, 4.6e-3, ["4.10 ms", "4.20 ms", "4.40 ms", "4.60 ms"]),
         (10.012e-6, 10.022e-6, ["10.0 µs"]),
         (3e-3, 3e-3, ["3.00 ms"]),
         (1e-3, 1e-3 + 2 * math.nextafter(1e-6, 0), ["1.00 ms"]),
     ],
 )
-def test_a_logarithmic_scale_has_round_values(low: float, high: float, ticks: list[str]) -> None:
+def test_a_logarithmic_scale_has_its_ends_and_round_values_between(low: float, high: float, ticks: list[str]) -> None:
     axis = Axis.rounded(low, high, score_text)
     assert [text for _, text in axis.ticks] == ticks
     assert (axis.low, axis.high) == (low, high)
+    plot = Plot("", EVEN, axis, ())
+    assert ("log scale└" in text_plot(plot, 30, 11).text, ">log scale</text>" in svg(plot)) == (True, True)
+    linear = replace(plot, up=EVEN)
+    assert "log scale" not in text_plot(linear, 30, 11).text + svg(linear)
 
 
 @pytest.mark.parametrize(
@@ -163,17 +167,32 @@ def test_a_history_has_the_leader_from_the_first_record_on_and_the_whole_of_each
     assert len(title) <= 74, "it is the title of a panel of 80 columns"
 
 
-def test_the_history_of_one_run_is_a_point_with_its_value_and_its_interval() -> None:
-    alone = replace(run(0, 3e-3), interval=Interval(2.8e-3, 3.3e-3))
-    plot = history_plot([alone], [record(-1, 2.6e-3)])
-    (intervals,) = [each for each in plot.series if each.kind is Kind.INTERVALS]
-    assert intervals.bounds == ((2.8e-3, 3.3e-3),)
-    (labelled,) = [line for line in text_plot(plot, 50, 11).text.splitlines() if " ms" in line]
-    assert labelled.split() == ["3.00", "ms", "│", "●"]
-    rows = cells(text_plot(plot, 50, 11))
-    assert {row.index(sign) for row in rows for sign in row if sign in "●⡇"} == {20}
-    assert sum("●" in row for row in rows) == 1
-    assert 'class="intervals quiet"' in svg(plot)
+def test_the_history_of_one_run_is_its_score_in_words() -> None:
+    told = (
+        (run(0, 3e-3), "One run: 3.00 ms"),
+        (run(0, 3e-3, 1.1), "One run: 3.00 ms (80 % interval: 2.73 to 3.30 ms)"),
+    )
+    for alone, words in told:
+        _, score, table = history_report("softmax", Page("H100", "v", (alone,), 1), "ada")
+        assert (score, isinstance(table, Table)) == (Paragraph(words), True)
+
+
+def test_points_and_intervals_of_a_history_are_beside_the_upright_axis_in_text_and_as_svg() -> None:
+    plot = history_plot([run(0, 2e-3, 1.2), run(1, 1e-3, 1.2)], [])
+    lines = text_plot(plot, 78, 11).text.splitlines()[:-2]
+    assert {line[9:12] for line in lines} == {"│  "}
+    assert {line[12:13] for line in lines} <= {"⡇", "●", "⠁", " "}
+    (first, *_) = re.findall(r'class="intervals quiet" d="M([\d.]+) ', svg(plot).split('class="steps')[1])
+    assert float(first) - 68 > 4
+
+
+def test_a_filled_point_is_a_full_circle_in_text_and_as_svg() -> None:
+    drawn = [
+        Series(Kind.POINTS, ((0.5, 0.5),), sign="○", is_filled=is_filled, texts=("",)) for is_filled in (False, True)
+    ]
+    texts = ["".join(cells(text_plot(plot_of(each), 20, 3))).strip() for each in drawn]
+    assert texts == ["○", "●"]
+    assert [' filled"' in svg(plot_of(each)) for each in drawn] == [False, True]
 
 
 @pytest.mark.parametrize(
