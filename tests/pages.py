@@ -22,7 +22,7 @@ _OTHER_ELSEWHERE = [
     # A board has this column where an interval is wide.
     (r"SCORE INTERVAL", "SCORE"),
     (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
-    (r"(?:Noisy timing|Noisy reference|Busy machine)[^\n]*\n\n", ""),
+    (r"Noisy: [^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"( · run as \S+)? · node \S+ · job", " · node NODE · job"),
     (r"\bon node \S+", "on node NODE"),

@@ -65,7 +65,16 @@ from hpc_board.report.run_words import (
     verdict_text,
     without_verdict,
 )
-from hpc_board.report.times import advice, in_rows, processors_of, scatter_name, scatter_text
+from hpc_board.report.times import (
+    HIDDEN_CASES,
+    advice,
+    in_rows,
+    noise_line,
+    processors_of,
+    result_advice,
+    scatter_name,
+    scatter_text,
+)
 
 _TRUST = {
     "self-run": "self-run: the user's account sends the job",
@@ -357,7 +366,9 @@ def _case_blocks(
             yield _tests_table(others, told=told)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
-            yield from (Paragraph(each.text, Tone.UNSURE) for each in advice(others, processors))
+            if noise := noise_line(others, processors):
+                yield Paragraph(noise, Tone.UNSURE)
+            yield from (Paragraph(each.text) for each in advice(others, processors) if each.kind == HIDDEN_CASES)
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
@@ -704,7 +715,10 @@ def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _machine_blocks(result: Result) -> Iterator[Block]:
-    """Return the use of memory and processors, and the facts on machine and tools."""
+    """Return the remarks on the times, the use of memory and processors, and the facts on machine and tools."""
+    if remarks := [each for each in result_advice(result) if each.kind != HIDDEN_CASES]:
+        yield Heading("Evidence on the times")
+        yield from (Paragraph(each.text) for each in remarks)
     usage = usage_of(result)
     if usage is not None:
         yield Heading("Resources")

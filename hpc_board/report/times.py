@@ -16,15 +16,16 @@ _TUNED = 1.25
 _CHANGES = "first-touch page faults, threads that wait for each other, changing clock speeds"
 
 BUSY, WIDE, ALONE, STANDARD_ERROR = "busy", "wide_interval", "alone", "standard_error"
-THROTTLED, REFERENCE, REPEATS, HIDDEN = "throttled", "reference", "measured_again", "hidden"
+THROTTLED, REFERENCE, REPEATS, HIDDEN_CASES = "throttled", "reference", "measured_again", "hidden"
 """The kinds of advice."""
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """A remark on the times of a run: its kind, and a text with a remedy."""
+    """A remark on the times of a run: its kind, a text with a remedy, and a few words on noise for one line."""
 
     kind: str
     text: str
+    brief: str = ""
 
 
 def scatter_name(cases: Sequence[Case]) -> str:
@@ -57,6 +58,12 @@ def result_advice(result: Result) -> tuple[Advice, ...]:
     return tuple(advice([case for case in result.cases if case.phase != "test"], processors_of(result)))
 
 
+def noise_line(cases: Sequence[Case], processors: int | None) -> str:
+    """Return the causes of noisy times on one line; empty without any."""
+    causes = ", ".join(each.brief for each in advice(cases, processors) if each.brief)
+    return f"Noisy: {causes}; see Evidence." if causes else ""
+
+
 def is_noisy(timing: Timing) -> bool:
     """Return whether the time of a case is uncertain, so that there is advice on it."""
     return timing.is_wide or timing.is_busy or timing.throttled or timing.reference_is_wide or _has_error(timing)
@@ -75,6 +82,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             BUSY,
             f"Busy machine: other work used {used:.1f}{whole} processors during timing. Rerun it when the node is "
             "idle, or ask the board's admin for whole nodes (`exclusive: true`).",
+            f"other work on {used:.1f}{whole} processors",
         )
     timed = [(case, case.timing) for case in cases if case.timing]
     quiet = [(case, timing) for case, timing in timed if timing.is_wide and not timing.is_busy]
@@ -84,13 +92,15 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             WIDE,
             f"Noisy timing: interval of {_named(wide, '')}, without other work on the machine. Possible causes: "
             f"{_CHANGES}. Rerun it to confirm.",
+            f"interval of {_largest(wide)}",
         )
     alone = [(timing.interval, case.index + 1) for case, timing in quiet if timing.is_bounded]
     if alone:
         yield Advice(
             ALONE,
-            f"Lower bound: interval of {_named(alone, '')}, from a call in a row to one alone, which takes longer and "
-            "counts. More work in a call, or fewer threads, narrows it.",
+            f"Calls may overlap: interval of {_named(alone, '')}, from calls back to back to a single call, whose "
+            "longer time is the score. More work in a call, or fewer threads, narrows it.",
+            f"overlapping calls with an interval of {_largest(alone)}",
         )
     errors = [(timing.err_ns / timing.mean_ns, case.index + 1) for case, timing in timed if _has_error(timing)]
     if errors:
@@ -98,6 +108,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             STANDARD_ERROR,
             f"Noisy timing: standard error of {_named(errors, '±')} (busy machine or unstable kernel). "
             "Rerun it to confirm.",
+            f"standard error of ±{_largest(errors)}",
         )
     throttled = [str(case.index + 1) for case, timing in timed if timing.throttled]
     if throttled:
@@ -105,6 +116,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             THROTTLED,
             f"Throttled GPU: thermal or power limits lowered its clocks in most calls of {_benchmarks(throttled)}. "
             "Rerun it to confirm.",
+            "throttled GPU",
         )
     disturbed = [(case.index + 1, timing) for case, timing in timed if timing.reference_is_wide]
     if disturbed:
@@ -114,11 +126,12 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             REFERENCE,
             f"Noisy reference: its time in benchmark {'; '.join(times)}{f'; and {more} more' if more else ''}. The "
             "speedup is as uncertain; the score is not. Rerun it to confirm.",
+            "noisy reference",
         )
     if ratio := _hidden_ratio(timed):
         words = f"{figures(max(ratio, 1 / ratio), 2)}x {'slower' if ratio >= 1 else 'faster'}"
         why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
-        yield Advice(HIDDEN, f"Hidden cases are {words} against the reference than public ones{why}.")
+        yield Advice(HIDDEN_CASES, f"Hidden cases are {words} against the reference than public ones{why}.")
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
     if repeated:
         most = max(repeated)[0]
@@ -155,4 +168,8 @@ def _named(shares: Sequence[tuple[float, int]], sign: str) -> str:
     """Return shares with their benchmarks, or only the largest of many."""
     if len(shares) <= _CASES_NAMED_MAX:
         return ", ".join(f"{sign}{100 * share:.0f} % for benchmark {number}" for share, number in shares)
-    return f"up to {sign}{100 * max(shares)[0]:.0f} % in {len(shares)} benchmarks"
+    return f"up to {sign}{_largest(shares)} in {len(shares)} benchmarks"
+
+
+def _largest(shares: Sequence[tuple[float, int]]) -> str:
+    return f"{100 * max(shares)[0]:.0f} %"

@@ -23,9 +23,9 @@ from hpc_board.report.histograms import calls_in_order, histogram
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs, verdict_text
 from hpc_board.report.runs import mismatch_blocks, of_tolerance_text
-from hpc_board.report.times import advice, in_rows, scatter_text
+from hpc_board.report.times import in_rows, noise_line, scatter_text
 from hpc_board.tui.formatting import packed
-from hpc_board.tui.palette import Tone, coded, empty_text, toned
+from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.blocks import drawn, log_lines, speedup_cell
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -221,7 +221,9 @@ def _details(each: _Numbered, size: Size, processors: int | None, best: LeaderRu
         parts.append(drawn(tuple(mismatch_blocks(case.mismatch))))
     if case.timing is not None:
         timing = case.timing
-        parts += [_times(timing, width), *(coded(each.text, Tone.WAITING) for each in advice([case], processors))]
+        parts.append(_times(timing, width))
+        if noise := noise_line([case], processors):
+            parts.append(toned(noise, Tone.WAITING))
         parts.append(drawn(bars))
         if len(timing.samples_ns) > 1:
             parts.append(_samples(timing, width, size.height - sum(len(each.rows) + 2 for each in bars)))

@@ -586,7 +586,7 @@ def test_uncertain_times_of_a_passed_run_are_told_on_one_line(errors: tuple[floa
     result = result_of(Verdict.PASS, *(uncertain(index, error) for index, error in enumerate(errors)))
     text = text_of(run_report(finished(result), result))
     assert (words or "\n") in text
-    assert text.count("Noisy timing") == (words is not None)
+    assert text.count("Noisy: standard error of ±") == text.count("Noisy timing") == (words is not None)
 
 
 @pytest.mark.parametrize(
@@ -868,7 +868,13 @@ def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
     text = " ".join(text_of(run_report(finished(result), result)).split())
     assert [each.text for each in found if each.text not in text] == []
     assert "interval of 58 % for benchmark 1" in text
-    assert "interval of 57 % for benchmark 3, from a call in a row to one alone, which takes longer" in text
+    assert "interval of 57 % for benchmark 3, from calls back to back to a single call" in text
+    noise = (
+        "Noisy: other work on 0.5 processors, interval of 58 %, overlapping calls with an interval of 57 %, "
+        "throttled GPU; see Evidence."
+    )
+    shown = [each for each in run_outcome(finished(result), result) if isinstance(each, Paragraph)]
+    assert [each.text for each in shown if each.tone is Tone.UNSURE] == [noise]
     assert "Measured again: benchmark 2, by up to 3 more processes, since other work used the machine." in text
     assert [case.noisy for case in cases_of(result)] == [True, True, True, True, False]
     assert [advice.text for advice in advice_of(result)] == [each.text for each in found]
