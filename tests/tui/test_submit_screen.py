@@ -1102,6 +1102,21 @@ async def test_an_error_of_another_option_is_not_at_the_field(kernel: Path, name
         assert screen.error_box.display is not at_field
 
 
+async def test_a_wide_form_has_the_description_of_the_task_until_it_has_a_file(kernel: Path) -> None:
+    words = "Implement a kernel that computes"
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        assert words in text_of(pilot.app)
+        await press(pilot, "ctrl+g")
+        assert "No script yet. Choose a file." in text_of(pilot.app)
+        await press(pilot, "ctrl+g")
+        assert words in text_of(pilot.app)
+        pilot.app.screen.query_one("#file", PathInput).value = str(kernel)
+        await until(pilot, lambda: "#SBATCH" in text_of(pilot.app))
+        assert words not in text_of(pilot.app)
+
+
 async def test_a_huge_form_says_how_the_file_differs_from_the_last_run_or_why_that_is_unknown(kernel: Path) -> None:
     _, last = FakeBoard().submissions.code(RUNS[0].submission)
     failing = FakeBoard(failures={"code": InputError("the file is gone.")})

@@ -32,7 +32,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode, Task
-from hpc_board.model.text import one_line
+from hpc_board.model.text import one_line, printable
 from hpc_board.report.formatting import count_text
 from hpc_board.report.run_words import start_text
 from hpc_board.runs.drafts import header, read_source
@@ -48,6 +48,7 @@ from hpc_board.tui.screens.dialogs import PickFile
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.blocks import entitle
+from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
 from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
@@ -171,6 +172,8 @@ class SubmitScreen(BoardScreen):
                         yield Button("Submit", id="send", variant="primary", compact=True)
                         yield Button("Watch", id="watch", compact=True)
                         yield Button("Show the script", id="show-script", compact=True)
+            with VerticalScroll(id="about", classes="panel"):
+                yield Description(id="description")
             yield PreviewPane(id="preview", classes="panel")
             yield SourceView(view="file-lines", id="file-code")
 
@@ -450,7 +453,7 @@ class SubmitScreen(BoardScreen):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
-        self._show_file_note()
+        self._show_status()
 
     def _show_rules(self, rules: OptionRules) -> None:
         self.options_input.rules = rules
@@ -669,6 +672,14 @@ class SubmitScreen(BoardScreen):
             words = toned(f"The file's header asks for {asked}.", Tone.MUTED)
         self.query_one("#file-note", Static).update(words)
 
+    def _show_description(self) -> None:
+        """Show the description of the task in the place of the script until there is a file."""
+        task = self._tasks.get(self._choice.task or "") if self._choice.file is None else None
+        self.set_class(task is not None, "-blank")
+        if task is not None:
+            entitle(self.query_one("#about"), toned(task.name, limit=60))
+            self.query_one(Description).show(printable(task.description))
+
     def _show_code(self) -> None:
         """Show the file below the form of a huge screen, with its changes since the last submission, or the starter."""
         file, task, starts = self._choice.file, self._choice.task, self._to_start
@@ -833,6 +844,7 @@ class SubmitScreen(BoardScreen):
         self.status.update(text)
         self._show_file_note()
         faulty = fault[0] if fault is not None and (self._is_refused or self._file_fault) else None
+        self._show_description()
         self._show_code()
         for field in (self.path_input, self.task_select, self.gpu_list, self.options_input):
             field.set_class(field is faulty, "-faulty")
