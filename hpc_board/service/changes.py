@@ -48,11 +48,13 @@ class Viewer(msgspec.Struct, frozen=True):
         """Return whether the user may learn of a new row; the end of a leaderboard's sight is still seen."""
         if addition.everyone or self.person.role is Role.ADMIN or addition.user == self.person.name:
             return True
-        restriction = self.restrictions.get(addition.task)
-        if restriction is not None and addition.at is not None and is_past(restriction.frozen_at, addition.at):
-            return addition.user in restriction.own
         hidden = self.hidden & self.hidden_before if addition.terms else self.hidden
-        return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
+        if not addition.task or addition.task in hidden or not self.person.role.may_act_as(Role.PARTICIPANT):
+            return False
+        bounds = self.restrictions.get(addition.task)
+        if bounds is None or addition.at is None or addition.user in bounds.own:
+            return True
+        return not is_past(bounds.frozen_at, addition.at)
 
     def change(self, additions: Sequence[Addition], due: Sequence[Run]) -> Change | None:
         """Return the new rows for the user with their own runs that are due, and those of others that run, or None."""

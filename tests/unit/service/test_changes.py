@@ -114,11 +114,15 @@ def test_a_change_on_a_closed_board_reaches_its_members_alone(board: Recorded, d
             assert change.runs == ()
 
 
+EVE = frozenset({"eve"})
+"""The member of the viewer's team."""
+
+
 def viewer(
     name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "", frozen: Sequence[str] = ()
 ) -> Viewer:
     names = frozenset(filter(None, [hidden])), frozenset(filter(None, [before]))
-    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, Withheld(AT, None)))
+    return Viewer(BoardUser(name, frozenset(), role), *names, dict.fromkeys(frozen, Withheld(AT, None, EVE)))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +144,8 @@ def viewer(
         (viewer("ada", frozen=["sort"]), Addition(user="bob", task="sort", run=1, at=LATER), False),
         (viewer("ada", frozen=["sort"]), Addition(task="sort", entry=3, at=LATER), False),
         (viewer("ada", frozen=["sort"]), Addition(user="ada", task="sort", run=1, at=LATER), True),
+        (viewer("ada", frozen=["sort"]), Addition(user="eve", task="sort", run=1, at=LATER), True),
+        (viewer("ada", hidden="sort", frozen=["sort"]), Addition(user="eve", task="sort", run=1, at=LATER), False),
         (viewer("ada", frozen=["sort"]), Addition(user="bob", task="scan", run=1, at=LATER), True),
         (viewer("ada", frozen=["sort"]), Addition(task="sort", terms=True), True),
     ],
