@@ -187,10 +187,14 @@ class ExportGateway:
             yield found
 
     def pseudonyms(self) -> dict[str, str]:
-        """Return a name for each user, which tells no more than the order of their first submissions."""
+        """Return a name for each user and team, which tells no more than the order of their first submissions."""
         with self._file.reading() as db:
             users = db.query("SELECT user FROM submissions GROUP BY user ORDER BY MIN(id)")
-            return {row["user"]: f"user-{number}" for number, row in enumerate(users, start=1)}
+            teams = db.query(
+                "SELECT team FROM teams JOIN submissions USING (user, task) GROUP BY team ORDER BY MIN(submissions.id)"
+            )
+            names = {row["user"]: f"user-{number}" for number, row in enumerate(users, start=1)}
+            return names | {row["team"]: f"team-{number}" for number, row in enumerate(teams, start=1)}
 
     def _paged(
         self,

@@ -18,6 +18,7 @@ from hpc_board.errors import Refused
 from hpc_board.scripting import Board as ScriptBoard
 from hpc_board.service.page import pages
 from tests.unit.boards.test_course import call, measured
+from tests.unit.boards.test_teams import in_groups
 from tests.unit.recorded import AT, Recorded, recorded
 
 ADMIN = "admin"
@@ -86,6 +87,18 @@ def test_a_competition_ranks_its_users_over_all_boards_by_its_own_score(place: R
     remark = "Frozen: b; later submissions of other users are not shown."
     texts = [call(place, user, "show", "--competition", "cup").stdout for user in ("ada", ADMIN)]
     assert [remark in text for text in texts] == [True, False]
+
+
+def test_an_anonymous_export_of_overall_standings_has_numbers_of_teams(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_groups(monkeypatch, {"red": ("bob", "eve")})
+    synced(place)
+    fill(place)
+    for name in "abc":
+        assert call(place, ADMIN, "update", name, "--team", "@red").exit_code == 0
+    anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
+    assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "team-1"}
 
 
 def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_path: Path) -> None:
