@@ -261,7 +261,7 @@ class Context:
         """The leaderboards that users created; reading them creates no folder."""
         from hpc_board.boards.editor import LeaderboardEditor
 
-        return LeaderboardEditor(self.installation.reading, self.person, self.settings.gpus)
+        return LeaderboardEditor(self.installation.reading, self.person, self.role_of, self.settings.gpus)
 
 
 class PublicContext(Context):

@@ -85,12 +85,17 @@ class BoardUser(msgspec.Struct, frozen=True):
 class LeaderboardEditor:
     """The leaderboards in `store`, as far as `person` may see and change them; `gpus` are those of the settings.
 
+    `role_of` returns the role of a user.
+
     Reading creates no database, and each task is read once.
     """
 
-    def __init__(self, store: Store, person: Callable[[], BoardUser], gpus: Sequence[Gpu]) -> None:
+    def __init__(
+        self, store: Store, person: Callable[[], BoardUser], role_of: Callable[[str], Role], gpus: Sequence[Gpu]
+    ) -> None:
         self._store = store
         self._person = person
+        self._role_of = role_of
         self._gpus = gpus
         self._known: dict[int, Newest] = {}
 
@@ -345,13 +350,13 @@ class LeaderboardEditor:
                     hint="Use --force; the standings of the old version are kept.",
                 )
 
-        groups, members = cache(groups_of), cache(members_of)
+        groups, members, roles = cache(groups_of), cache(members_of), cache(self._role_of)
         for plan in plans:
             # A directory server may have to answer, for which no transaction waits.
             if plan.options.teams != (plan.before.options.teams if plan.before else ()):
                 teams = (members(team.removeprefix(GROUP)) for team in plan.options.teams)
                 for user in store.boards.users(plan.name).union(*teams) if plan.options.teams else ():
-                    groups(user)
+                    groups(user), roles(user)
         store.boards.change(
             [
                 NewChange(
@@ -370,6 +375,7 @@ class LeaderboardEditor:
             ],
             groups,
             members,
+            roles,
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 

@@ -91,8 +91,13 @@ class BoardOptions(msgspec.Struct, frozen=True):
     teams: tuple[str, ...] = ()
 
     def teams_of(self, groups: Collection[str]) -> tuple[str, ...]:
-        """Return the teams of a user who is in `groups`; one in several ranks alone."""
+        """Return the teams whose groups are among `groups`."""
         return tuple(team for team in self.teams if includes_user((team,), "", groups))
+
+    def team_of(self, user: str, groups: Collection[str], role: Role) -> str:
+        """Return the team as whose member `user` ranks: "" for one in none or several, and for who manages it."""
+        teams = self.teams_of(groups)
+        return teams[0] if len(teams) == 1 and not self.managed_by(user, groups, role) else ""
 
     def scope(self, name: str) -> str | None:
         """Return the leaderboards with the same pseudonyms: those of the competition; None if it is not anonymous."""

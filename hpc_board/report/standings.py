@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
+from hpc_board.domain.roles import GROUP, TEAM
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import RUNS_FOR_INTERVAL, full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, median_text, with_marks
@@ -321,7 +322,8 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
-    yield "team" if row.members else "user", one_line(row.author if row.members else row.user)
+    is_team = row.user.startswith((GROUP, f"{TEAM} "))
+    yield "team" if is_team else "user", one_line(row.author if row.members else row.user)
     yield "score", ", ".join(filter(None, (full_score_text(row.score_s, row.interval), median_text(row.runs))))
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"

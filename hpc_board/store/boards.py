@@ -10,7 +10,7 @@ import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_refusal, is_past
 from hpc_board.domain.moderation import RERUN, Sender
-from hpc_board.domain.roles import GROUP
+from hpc_board.domain.roles import GROUP, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
@@ -118,11 +118,12 @@ class BoardGateway:
         new: Sequence[NewChange],
         groups_of: Callable[[str], Collection[str]],
         members_of: Callable[[str], Collection[str]],
+        role_of: Callable[[str], Role],
     ) -> None:
         """Store changes of boards, each with the version of its task; all or none.
 
         Submissions become late or timely by the new deadlines of their users, who are in `groups_of`. New teams have
-        `members_of` their groups, and those with submissions.
+        `members_of` their groups, and those with submissions, but not the users whose `role_of` has them manage it.
 
         Raises:
             InputError: another user has changed one of the boards since its author looked at it.
@@ -138,7 +139,7 @@ class BoardGateway:
                 if before is None or not _same_deadlines(before, each.options):
                     _mark_late_anew(db, each.name, each.options, groups_of)
                 if before is None or before.teams != each.options.teams:
-                    _set_teams(db, each.name, each.options, groups_of, members_of)
+                    _set_teams(db, each.name, each.options, groups_of, members_of, role_of)
 
 
 def is_closed(db: Database, name: str) -> bool:
@@ -175,21 +176,20 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
 
 
 def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender | None, at: datetime) -> None:
-    """Mark a new submission of `user` to a board as late if it comes after their deadline, and set their team."""
+    """Mark a new submission of `user` to a board as late if it comes after their deadline, and set their team.
+
+    After a freeze the teams stay: who left and joined them would tell who submitted.
+    """
+    # Lists of tasks read boards, and need no ranks.
+    from hpc_board.store import ranking
+
     if row := _newest(db, name):
         options, groups = _change(row).options, frozenset[str]() if sender is None else sender.groups
         due_at = options.deadline_of(user, groups)
         if due_at is not None and is_past(due_at, at):
             db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
-        if sender is not None and options.teams:
-            _set_team(db, name, options, user, groups)
-
-
-def _set_team(db: Database, name: str, options: BoardOptions, user: str, groups: Collection[str]) -> None:
-    from hpc_board.store import ranking
-
-    teams = options.teams_of(groups)
-    ranking.set_team(db, name, user, teams[0] if len(teams) == 1 else "")
+        if sender is not None and options.teams and not is_past(options.freeze_at, at):
+            ranking.set_team(db, name, user, options.team_of(user, groups, sender.role))
 
 
 def _set_teams(
@@ -198,10 +198,14 @@ def _set_teams(
     options: BoardOptions,
     groups_of: Callable[[str], Collection[str]],
     members_of: Callable[[str], Collection[str]],
+    role_of: Callable[[str], Role],
 ) -> None:
     """Set the team of each user with submissions to a board, and of each member of its teams."""
+    from hpc_board.store import ranking
+
     for user in _users(db, name).union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
-        _set_team(db, name, options, user, groups_of(user) if options.teams else ())
+        team = options.team_of(user, groups_of(user), role_of(user)) if options.teams else ""
+        ranking.set_team(db, name, user, team)
 
 
 def _users(db: Database, name: str) -> frozenset[str]:

@@ -35,7 +35,7 @@ def enter(db: Database, counted: ranking.Score, at: datetime) -> None:
     if held is None:
         raise RuntimeError(f"run {counted.run} counts, but its user is not on the board")
     rank, score_s = held
-    if ranking.runs_of_entry(db, counted) > 1 or (former is not None and score_s >= former[1]):
+    if ranking.runs_of_code(db, counted) > 1 or (former is not None and score_s >= former[1]):
         return
     beaten = ranking.passed_by(db, counted.board, score_s, None if former is None else former[1])
     user = ranking.ranked_as(db, counted.board.task, counted.user)

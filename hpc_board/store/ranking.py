@@ -1,12 +1,14 @@
 """The tables behind standings, within the transaction that changes a run or a submission.
 
 `scores` has a row for each run that counts, `entries` one for each code of a user on each board, which is one version
-of a task on one GPU, and `bests` the best of these for each user, or for all members of a team. `reference_times` has
-the time of the reference in each of these runs and those of milestones, `board_references` the one of each board. All
-follow from the facts and `teams`, and change with them.
+of a task on one GPU, and `bests` the best of these for each user, or for all members of a team, in which equal codes of
+members are one. `reference_times` has the time of the reference in each of these runs and those of milestones,
+`board_references` the one of each board. All follow from the facts and `teams`, and change with them.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,6 +60,7 @@ SELECT run, submission, task, task_version, gpu, user, entry, score_s, score_low
 
 _OF_RUN = f"{OF_USER} AND entry = (SELECT entry FROM scores WHERE run = :run)"  # noqa: S608 - our names
 _OF_ENTRY = f"{OF_USER} AND entry = :entry"
+_IS_SAME_CODE = "id = :one AND tokens_sha256 = (SELECT tokens_sha256 FROM submissions WHERE id = :other)"
 
 _REFERENCE_OF_RUNS = """
 SELECT submissions.task, submissions.task_version, runs.gpu, results.reference_s, runs.id AS run
@@ -77,6 +80,17 @@ WITH placed AS (
      CROSS JOIN submissions ON submissions.id = runs.submission)
 SELECT AVG(reference_s) AS median_s, runs FROM placed WHERE place IN ((runs + 1) / 2, runs / 2 + 1) GROUP BY user
 """  # noqa: S608 - our names
+
+_OF_CODE = """
+SELECT scores.*
+  FROM main.submissions AS one
+ CROSS JOIN main.submissions AS same
+ CROSS JOIN main.scores AS scores ON scores.submission = same.id
+ WHERE one.id = :entry AND same.user IN (SELECT value FROM json_each(:members))
+   AND same.task = one.task AND same.task_version = one.task_version AND same.tokens_sha256 = one.tokens_sha256
+   AND scores.gpu = :gpu AND {counts}
+ ORDER BY scores.score_s, scores.submitted_at, scores.run
+"""
 
 _TIME_COLUMNS = ("task", "task_version", "gpu", "reference_s", "run")
 _SAME_TIME = " AND ".join(f"{column} = :{column}" for column in _TIME_COLUMNS)
@@ -108,13 +122,16 @@ def placing(db: Database, run: Run) -> Placing | None:
     """Return the placing of a run as `StandingsGateway.placing` does."""
     board = BoardKey(run.task, run.task_version, run.gpu)
     best = best_of(db, board, run.user)
-    entry = db.row("entries", _OF_RUN, {**board._asdict(), "user": run.user, "run": row_id(run.id)})
+    entry: Row | None = db.row("entries", _OF_RUN, {**board._asdict(), "user": run.user, "run": row_id(run.id)})
     if best is None or entry is None:
         return None
+    is_best = db.count("submissions", _IS_SAME_CODE, {"one": best["entry"], "other": entry["entry"]})
+    if is_best:
+        entry = best
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
     former = f"SELECT former_rank, former_s, {FORMER_RUN} AS former_run FROM feed WHERE run = ?"  # noqa: S608
     return Placing(
-        rank=rank_of(db, board, best["score_s"]) if best["entry"] == entry["entry"] else None,
+        rank=rank_of(db, board, best["score_s"]) if is_best else None,
         users=db.count("bests", ON_BOARD, board._asdict()),
         team="" if best["user"] == run.user else best["user"],
         best_s=best["score_s"],
@@ -169,9 +186,10 @@ def former(db: Database, board: BoardKey, user: str) -> tuple[int, float] | None
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
 
-def runs_of_entry(db: Database, counted: Score) -> int:
-    """Return the number of runs that count for the entry of a run."""
-    return db.count("scores", _OF_ENTRY, {**counted.board._asdict(), "user": counted.user, "entry": counted.entry})
+def runs_of_code(db: Database, counted: Score) -> int:
+    """Return the number of runs that count with the code of a run, by its user or the members of the team."""
+    members = _members(db, counted.board.task, ranked_as(db, counted.board.task, counted.user))
+    return len(_of_code(db, counted.board, members, counted.entry))
 
 
 def podium(db: Database, board: BoardKey) -> "tuple[Entry, ...]":
@@ -234,14 +252,49 @@ def _choose(db: Database, board: BoardKey, user: str, entry: int) -> None:
 def _choose_best(db: Database, board: BoardKey, ranked: str) -> None:
     """Choose the best entry of a user without a team, or of the members of a team."""
     db.delete("bests", OF_USER, {**board._asdict(), "user": ranked})
-    members = [row["user"] for row in db.rows("teams", "task = ? AND team = ?", [board.task, ranked])]
-    if not members and ranked_as(db, board.task, ranked) == ranked:
-        members = [ranked]
-    # An index has the entries of one user in their order.
-    firsts = (db.row("entries", OF_USER, {**board._asdict(), "user": user}, order=BEST_FIRST) for user in members)
-    best = min(filter(None, firsts), key=lambda row: (row["score_s"], row["submitted_at"], row["run"]), default=None)
+    best = best_of_members(db, board, _members(db, board.task, ranked))
     if best is not None:
         db.insert("bests", {**best, "user": ranked})
+
+
+def _members(db: Database, task: str, ranked: str) -> list[str]:
+    """Return the users who rank under a name: the members of a team, or a user without one."""
+    members = [row["user"] for row in db.rows("teams", "task = ? AND team = ?", [task, ranked])]
+    if not members and ranked_as(db, task, ranked) == ranked:
+        members = [ranked]
+    return members
+
+
+def best_of_members(
+    db: Database, board: BoardKey, members: Sequence[str], *, entries: str = "entries", counts: str = "TRUE"
+) -> Row | None:
+    """Return the best entry of a user, or of the members of a team, whose equal codes are one entry; None without any.
+
+    `entries` is their table, and `counts` the condition on the rows of `scores`.
+    """
+    best: Row | None = None
+    # An index has the entries of one user in their order.
+    of_each = (db.rows(entries, OF_USER, {**board._asdict(), "user": user}, order=BEST_FIRST) for user in members)
+    for row in merge(*of_each, key=_place):
+        # The median of a code over all members is no better than the best one of a member.
+        if best is not None and _place(best) <= _place(row):
+            break
+        found = row
+        if len(members) > 1:
+            runs = _of_code(db, board, members, row["entry"], counts)
+            found = {**row, "entry": min(run["entry"] for run in runs), **_median_of(runs)}
+        best = min(found, best or found, key=_place)
+    return best
+
+
+def _of_code(db: Database, board: BoardKey, members: Sequence[str], entry: int, counts: str = "TRUE") -> Sequence[Row]:
+    """Return the rows of `scores` of these users with the code of an entry, the fastest first."""
+    given = {"entry": entry, "gpu": board.gpu, "members": json.dumps(members)}
+    return list(db.query(_OF_CODE.format(counts=counts), given))
+
+
+def _place(row: Row) -> tuple[float, str, int]:
+    return row["score_s"], row["submitted_at"], row["run"]
 
 
 def set_team(db: Database, task: str, user: str, team: str) -> None:
@@ -295,20 +348,26 @@ def enter_reference(db: Database, run: int) -> None:
 
 
 def _choose_reference(db: Database, board: BoardKey) -> None:
-    """Compute the reference of a board anew: a user with many runs counts as much as one with a single run."""
+    """Compute the reference of a board anew."""
+    db.delete("board_references", ON_BOARD, board._asdict())
+    if (row := reference_row(db, board)) is not None:
+        db.insert("board_references", row)
+
+
+def reference_row(db: Database, board: BoardKey) -> Row | None:
+    """Return the reference of a board: a user with many runs counts as much as one with a single run; None without."""
     # Reading the standings needs no statistics.
     import statistics
 
     from hpc_board.model.measurement import median_interval
 
     given = board._asdict()
-    db.delete("board_references", ON_BOARD, given)
     of_users = list(db.query(_REFERENCE_OF_USERS, given))
     if not of_users:
-        return
+        return None
     times = [row["median_s"] for row in of_users]
     if len(times) == 1:
         times = [row["reference_s"] for row in db.rows("reference_times", ON_BOARD, given)]
     low_s, high_s = median_interval(times) if len(times) >= RUNS_FOR_INTERVAL else (None, None)
     columns = {"median_s": statistics.median(times), "low_s": low_s, "high_s": high_s}
-    db.insert("board_references", {**given, **columns, "runs": sum(row["runs"] for row in of_users)})
+    return {**given, **columns, "runs": sum(row["runs"] for row in of_users)}

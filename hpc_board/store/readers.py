@@ -12,10 +12,10 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.roles import GROUP
+from hpc_board.domain.roles import GROUP, TEAM
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
-from hpc_board.store.sqlite import Database
+from hpc_board.store.sqlite import Database, Row
 
 _PSEUDONYM_DIGITS = 8
 
@@ -32,6 +32,10 @@ _SAME_RANKED = _SAME_USER.replace("one.user", "one.ranked")
 _WITHHELD_OF_ENTRY = f"""
 EXISTS (SELECT 1 FROM temp.withheld_scores AS one WHERE {_SAME_USER} AND one.entry = row.entry)
 """  # noqa: S608 - our names
+_FROZEN_BOARD = """
+EXISTS (SELECT 1 FROM temp.withheld_scores AS one
+         WHERE one.task = row.task AND one.task_version = row.task_version AND one.gpu = row.gpu)
+"""
 _FROZEN = "EXISTS (SELECT 1 FROM temp.frozen_users AS one WHERE {0})"
 
 # The users who have withheld scores, and all members of their teams.
@@ -71,12 +75,17 @@ SELECT row.*
 
 _FROZEN_BESTS = f"""
 CREATE TEMP TABLE frozen_bests AS
-SELECT row.*, one.ranked,
-       ROW_NUMBER() OVER (PARTITION BY row.task, row.task_version, row.gpu, one.ranked
-                          ORDER BY row.score_s, row.submitted_at, row.run) AS place
+SELECT row.*, ROW_NUMBER() OVER (PARTITION BY {_BOARD_AND_USER} ORDER BY score_s, submitted_at, run) AS place
   FROM temp.frozen_entries AS row
-  JOIN temp.frozen_users AS one ON {_SAME_USER}
+ WHERE EXISTS (SELECT 1 FROM temp.frozen_users AS one WHERE {_SAME_USER} AND one.ranked = one.user)
 """  # noqa: S608 - our names
+
+_FROZEN_TEAMS = """
+SELECT task, task_version, gpu, ranked, json_group_array(user) AS members
+  FROM temp.frozen_users
+ WHERE ranked <> user
+ GROUP BY task, task_version, gpu, ranked
+"""
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -108,7 +117,7 @@ class Reader(msgspec.Struct, frozen=True):
         """Return the name or the pseudonym of a user or team; no account has a space in its name."""
         if not self.is_anonymous(task, user):
             return user
-        return f"{'team' if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
+        return f"{TEAM if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
 
     def shown_entrant(self, task: str, user: str, entrant: str) -> str:
         """Return the name or the pseudonym of a user's entrant."""
@@ -212,7 +221,9 @@ def _create_views(db: Database, reader: Reader) -> None:
     # The news of an own run names those whom it passed.
     news = {"user": _USER, "news": "shown_news(row.task, row.news)"}
     _view(db, "feed", news, "NOT is_frozen(row.task, row.at)")
-    _view(db, "teams", {"user": _USER, "team": "shown_user(row.task, row.team)"}, "TRUE")
+    # With the sizes of groups, the number of its members would name a team.
+    _view(db, "reference_times", {}, _RUN_IS_SHOWN)
+    _view(db, "teams", {}, "NOT is_anonymous(row.task, row.user)")
     _freeze(db)
     of_holder = {"user": "shown_holder(row.user)", "runs": "shown_runs(row.user, row.runs)"}
     _view(db, "runner_details", of_holder, "TRUE")
@@ -228,8 +239,8 @@ _RUN_IS_SHOWN = "(SELECT submission FROM main.runs AS r WHERE r.id = row.run) NO
 
 
 def _freeze(db: Database) -> None:
-    """Create the views of entries and bests, which lose the runs of withheld submissions."""
-    from hpc_board.store.ranking import entry_rows
+    """Create the views of entries, bests and references, which lose the runs of withheld submissions."""
+    from hpc_board.store.ranking import best_of_members, board_of, entry_rows, reference_row
 
     db.execute(_WITHHELD_SCORES)
     db.execute(f"CREATE INDEX temp.withheld_by_entry ON withheld_scores ({_BOARD_AND_USER}, entry)")
@@ -242,12 +253,26 @@ def _freeze(db: Database) -> None:
         db.execute(f"CREATE INDEX temp.frozen_by_{name} ON frozen_users (task, task_version, gpu, {name})")
     db.execute(_FROZEN_ENTRIES)
     for row in entry_rows(db.query(_LEFT_OF_ENTRIES)):
-        names = ", ".join(f":{name}" for name in row)
-        db.execute(f"INSERT INTO temp.frozen_entries ({', '.join(row)}) VALUES ({names})", row)  # noqa: S608
+        _insert(db, "temp.frozen_entries", row)
+    db.execute(f"CREATE INDEX temp.frozen_entries_by_user ON frozen_entries ({_BOARD_AND_USER}, score_s)")
     db.execute(_FROZEN_BESTS)
-    db.execute("UPDATE temp.frozen_bests SET user = ranked")
+    for team in list(db.query(_FROZEN_TEAMS)):
+        members, counts = msgspec.json.decode(team["members"], type=list[str]), "submission NOT IN temp.withheld"
+        best = best_of_members(db, board_of(team), members, entries="temp.frozen_entries", counts=counts)
+        if best is not None:
+            _insert(db, "temp.frozen_bests", {**best, "user": team["ranked"], "place": 1})
+    db.execute("CREATE TEMP TABLE frozen_board_references AS SELECT * FROM main.board_references WHERE FALSE")
+    for row in list(db.query("SELECT DISTINCT task, task_version, gpu FROM temp.withheld_scores")):
+        if (reference := reference_row(db, board_of(row))) is not None:
+            _insert(db, "temp.frozen_board_references", reference)
+    _view(db, "board_references", {}, f"NOT {_FROZEN_BOARD}", others="TRUE")
     for table, same, frozen in (("entries", _SAME_USER, "TRUE"), ("bests", _SAME_RANKED, "row.place = 1")):
         _view(db, table, {"user": _USER}, f"NOT {_FROZEN.format(same)}", others=frozen)
+
+
+def _insert(db: Database, table: str, row: Row) -> None:
+    names = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({names})", row)  # noqa: S608 - our names
 
 
 def _view(db: Database, table: str, shown: Mapping[str, str], where: str, *, others: str = "") -> None:

@@ -21,7 +21,7 @@ from hpc_board.store.runners import NewRunner
 from tests.unit.boards.test_gpu_limit import board_of, call, read, store_of
 from tests.unit.boards.test_moderation import ADMIN
 from tests.unit.boards.test_teams import in_groups
-from tests.unit.recorded import AT, Recorded, recorded, result_of, timed_case
+from tests.unit.recorded import AT, Recorded, recorded, result_of, row_case, timed_case
 from tests.values import replace
 
 FREEZE = AT + timedelta(hours=12)
@@ -108,6 +108,20 @@ def rows(place: Recorded, user: str) -> list[tuple[int, str, float]]:
 def update(place: Recorded, *words: str) -> None:
     done = call(place, ADMIN, "update", "course", *words)
     assert done.exit_code == 0, done.stderr
+
+
+def test_reference_of_a_frozen_board_is_that_of_the_runs_which_its_reader_sees(tmp_path: Path) -> None:
+    place = board(tmp_path, "--freeze", FREEZE.isoformat())
+    for hours, user, reference_ns in ((-2, "ada", 7e6), (-1, "bob", 6e6), (1, "eve", 4e6), (2, "bob", 5e6)):
+        result = result_of(Verdict.PASS, row_case(reference_ns=reference_ns))
+        place.add(result=result, score_s=2e-3, user=user, task="course", at=FREEZE + hours * HOUR)
+
+    def reference(user: str) -> tuple[float, int]:
+        (page,) = read(place, user, "show", "course", "--gpu", "CPU")["boards"]
+        return round(page["reference"]["median_s"], 6), page["reference"]["runs"]
+
+    assert (reference("ada"), reference("bob"), reference("grace")) == ((6.5e-3, 2), (6.25e-3, 3), (6.5e-3, 2))
+    assert reference(ADMIN) == (5.5e-3, 4)
 
 
 def test_own_row_goes_on_among_the_frozen_ones_and_the_thaw_shows_all(tmp_path: Path) -> None:

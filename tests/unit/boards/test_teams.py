@@ -44,9 +44,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return place
 
 
-def sent(place: Recorded, user: str, score_s: float, after: timedelta = timedelta()) -> Run:
+def sent(
+    place: Recorded, user: str, score_s: float, after: timedelta = timedelta(), *, code: bytes | None = None
+) -> Run:
     result = result_of(Verdict.PASS, timed_case())
-    return place.add(result=result, score_s=score_s, user=user, task="course", at=AT + after)
+    return place.add(result=result, score_s=score_s, user=user, task="course", at=AT + after, code=code)
 
 
 def submit(place: Recorded, user: str, groups: frozenset[str], role: Role = Role.PARTICIPANT) -> None:
@@ -143,9 +145,56 @@ def test_user_in_two_teams_submits_nothing_unless_the_board_is_theirs(place: Rec
         submit(place, "ken", frozenset({"both", "more"}))
     assert f"Ask {ADMIN}" in refused.value.hint
     submit(place, ADMIN, frozenset({"both", "more"}), Role.CREATOR)
+    submit(place, "carl", frozenset({"red"}), Role.CREATOR)
+    submit(place, ADMIN, frozenset({"red"}), Role.CREATOR)
+    assert {**store_of(place).standings.teams("course")}.keys() >= {"ada", "bob", "carl"}
+    assert ADMIN not in store_of(place).standings.teams("course")
     faults = (("--team", "a b"), "not a valid team"), (("--no-team", "green"), '"@green" is not a team')
     for words, fault in faults:
         assert fault in call(place, ADMIN, "update", "course", *words).stderr
+
+
+def test_managers_of_a_board_are_members_of_no_team(place: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_groups(monkeypatch, {"red": ("ada", "carl", ADMIN)})
+    place.settings.write_text(place.settings.read_text() + "roles: {creators: [carl]}\n")
+    sent(place, "carl", 1e-6)
+    update(place, "--maintainer", "carl", "--no-team", "blue")
+    assert rows(place) == [(1, "carl", [])]
+    assert store_of(place).standings.teams("course") == {"ada": "@red"}
+
+
+def test_after_a_freeze_no_submission_changes_a_team(place: Recorded) -> None:
+    sent(place, "ada", 1e-6)
+    update(place, "--freeze", "2020-01-01")
+    for user, group in (("ada", "blue"), ("dan", "red"), ("carl", "red")):
+        submit(place, user, frozenset({group}))
+    assert rows(place, ADMIN) == [(1, "@red", ["ada", "bob"])]
+    update(place, "--freeze", "none")
+    submit(place, "carl", frozenset({"red"}))
+    assert rows(place) == [(1, "@red", ["ada", "bob", "carl"])]
+
+
+def test_one_code_of_several_members_counts_by_the_median_of_all_its_runs(place: Recorded) -> None:
+    same = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
+    first, later = sent(place, "ada", 3e-6, code=same), sent(place, "bob", 1e-6, code=same + b"# bob's\n")
+    own = sent(place, "ada", 4e-6)
+    sent(place, "bob", 9e-6, code=same)
+
+    def best(user: str) -> tuple[float, int]:
+        (page,) = read(place, user, "show", "course", "--gpu", "CPU")["boards"]
+        return page["rows"][0]["score_s"], page["rows"][0]["runs"]
+
+    assert best("grace") == (3e-6, 3)
+    verdict = "Rank 1 of 1 on CPU: 3.00 µs, the median of 3 runs"
+    assert all(verdict in call(place, "ada", "run", str(run.id)).stdout for run in (first, later))
+    assert "@red's best, 3.00 µs (the median of 3 runs)" in call(place, "ada", "run", str(own.id)).stdout
+    assert len(read(place, "grace", "feed")) == 1
+    update(place, "--freeze", (AT + timedelta(hours=1)).isoformat())
+    for score_s in (5e-7, 6e-7):
+        sent(place, "bob", score_s, timedelta(hours=2), code=same)
+    assert (best("grace"), best("ada"), best(ADMIN)) == ((3e-6, 3), (1e-6, 5), (1e-6, 5))
+    assert call(place, ADMIN, "admin", "remove", str(later.submission), "--reason", "test").exit_code == 0
+    assert best("grace") == (4e-6, 1)
 
 
 def test_removed_equal_and_late_runs_of_members_rank_as_those_of_one_user(place: Recorded) -> None:
@@ -173,6 +222,9 @@ def test_members_see_their_frozen_anonymous_team_and_no_other_user_does(place: R
     update(place, "--freeze", freeze.isoformat(), "--anonymous")
     sent(place, "bob", 1e-6, timedelta(hours=13))
     sent(place, "eve", 2e-6, timedelta(hours=14))
+    assert [members for _, _, members in rows(place, "grace")] == [[], [], []]
+    leader = call(place, "grace", "show", "course", "--rank", "1").stdout
+    assert re.search("^team +team [0-9a-f]{8}$", leader, re.MULTILINE)
     names = {user: [name for _, name, _ in rows(place, user)] for user in ("ada", "grace", "eve", ADMIN)}
     assert names["ada"][0] == "@red"
     assert names["eve"][0] == "@blue"
