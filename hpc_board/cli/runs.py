@@ -77,7 +77,7 @@ _TELLING_BYTES = 16 * 2**20
     },
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
-@click.option("--user", metavar="NAME", help="Runs of this user, or of an entrant: USER/NAME.")
+@click.option("--user", metavar="NAME", help="Runs of this user, an entrant (USER/NAME) or a team (@GROUP).")
 @click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
 @mode_option("Only test, benchmark, profile, sanitize or ranked runs.")

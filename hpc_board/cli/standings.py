@@ -209,7 +209,7 @@ def show_personal(
 @click.option(
     "--user",
     metavar="NAME",
-    help="Runs of this user, or of an entrant: USER/NAME; default: you.",
+    help="Runs of this user, an entrant (USER/NAME) or a team (@GROUP); default: you.",
     shell_complete=user_names,
 )
 @_version

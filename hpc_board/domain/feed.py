@@ -57,9 +57,10 @@ class News(msgspec.Struct, frozen=True):
 class FeedEntry(msgspec.Struct, frozen=True):
     """One line of the feed: the change by a run of a user or a team on the leaderboard of a task and a GPU.
 
-    `former_run` is the run whose score this one replaced, None without one that counts. `change_spread` is the factor
-    within which the change from it may be noise, None where that is unknown. `is_own` and `beats_own` are true for a
-    reader whose entry it is, or whose first place it took: as the user, or as a member of the team.
+    `submitter` is the user of the run. `former_run` is the run whose score this one replaced, None without one that
+    counts. `change_spread` is the factor within which the change from it may be noise, None where that is unknown.
+    `is_own` and `beats_own` are true for a reader whose entry it is, or whose first place it took: as the user, or as a
+    member of the team.
     """
 
     id: int
@@ -70,6 +71,7 @@ class FeedEntry(msgspec.Struct, frozen=True):
     user: str
     submission: int
     run: int
+    submitter: str
     emulated: bool
     news: News
     former_run: int | None = None

@@ -23,7 +23,7 @@ class Standing(msgspec.Struct, frozen=True):
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
     next better row. Among a user's newest runs, `change_spread` is the factor within which the change from the fastest
     earlier one may be noise; it is None where that is unknown. The row of a team has its name, a group with a `@`, as
-    `user`, and its `members`.
+    `user`, and its `members`; `submitter` is the one whose run it is.
     """
 
     rank: int
@@ -34,6 +34,7 @@ class Standing(msgspec.Struct, frozen=True):
     submitted_at: datetime
     file_name: str
     trust: str
+    submitter: str
     emulated: bool = False
     harness: str = ISOLATED
     interval: Interval | None = None

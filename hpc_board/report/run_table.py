@@ -25,8 +25,10 @@ def runs_table(
 ) -> Table:
     """Return runs as a table in the order given, with remarks if any.
 
-    `users` adds a column, `numbers` those of submissions and jobs. With `now`, ages are in the place of dates.
+    `users`, or runs of several, add a column, `numbers` those of submissions and jobs. With `now`, ages are in the
+    place of dates.
     """
+    users = users or len({run.user for run in runs}) > 1
     age = Column("AGE", right=True), lambda run: span_text(now - run.created_at)
     date = Column("SUBMITTED"), lambda run: moment_text(run.created_at)
     return table(

@@ -10,7 +10,8 @@ from hpc_board.store.row_values import decoded, decoded_json, time_text
 from hpc_board.store.sqlite import Database, Row
 
 ENTRIES = """
-SELECT feed.*, scores.submission, runs.emulated, iif(feed.user = submissions.user, submissions.entrant, '') AS entrant,
+SELECT feed.*, scores.submission, scores.user AS submitter, runs.emulated,
+       iif(feed.user = submissions.user, submissions.entrant, '') AS entrant,
        CASE WHEN json_extract(feed.news, '$.kind') = 'record' AND json_extract(feed.news, '$.beaten.user') IS NOT NULL
             THEN {beaten} ELSE {former} END AS former_run
   FROM feed

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from hpc_board.domain.origin import Tags
+from hpc_board.domain.roles import GROUP
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import NEWEST_FIRST, OUTCOMES, RunOrder, RunPosition, SortColumn, Value
 from hpc_board.model.result import Verdict
@@ -45,6 +46,7 @@ EXISTS (SELECT 1 FROM keys
          WHERE keys.user = submissions.user AND keys.key = :key AND submissions.id BETWEEN keys.first AND keys.last)
 """
 
+_OF_TEAM = "(submissions.user, submissions.task) IN (SELECT user, task FROM teams WHERE team = :user)"
 _TAGGED = "submissions.id IN (SELECT submission FROM tags WHERE key = :key{number} AND value = :value{number})"
 
 # A line break, which no word holds, keeps a word from being found across two fields.
@@ -64,6 +66,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     """The filters of a list of runs; a run has to match every given filter.
 
     Attributes:
+        user: a user, or a team, whose members' runs on its boards match.
         order: the order of the list.
         behind: a position; only runs behind it match.
         ahead: a position; only runs ahead of it match, of which a limit keeps the last ones.
@@ -178,7 +181,7 @@ def _filters(query: RunQuery) -> Iterator[_Condition]:
     if query.words and not query.is_of_few:
         yield "runs.id > (SELECT MAX(id) FROM runs) - :searched", {"searched": SEARCHED_MAX}
     if query.user is not None:
-        yield "submissions.user = :user", {"user": query.user}
+        yield _OF_TEAM if query.user.startswith(GROUP) else "submissions.user = :user", {"user": query.user}
     if query.task is not None:
         yield "submissions.task = :task", {"task": query.task}
     if query.gpu is not None:

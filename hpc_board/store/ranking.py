@@ -32,21 +32,21 @@ COALESCE((SELECT team FROM teams WHERE teams.user = {0}.user AND teams.task = {0
 """
 """The name under which the user of a row ranks: that of the team, or else the own one."""
 
-_OF_NAME = """
-earlier.user IN (SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = feed.task AND teams.team = {0})
-"""
+MEMBERS = "SELECT {0} UNION ALL SELECT teams.user FROM teams WHERE teams.task = {1} AND teams.team = {0}"
+"""The users who rank under a name on the boards of a task: that user, or the members of that team."""
 
 FORMER_RUN = f"""
 (SELECT MIN(run) FROM scores AS earlier
   WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND {_OF_NAME.format("feed.user")} AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
+    AND earlier.user IN ({MEMBERS.format("feed.user", "feed.task")})
+    AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
 """  # noqa: S608 - our names
 """The run that an entry of the feed improved, if it still counts."""
 
 BEATEN_RUN = f"""
 (SELECT MIN(run) FROM scores AS earlier
   WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
-    AND {_OF_NAME.format("json_extract(feed.news, '$.beaten.user')")}
+    AND earlier.user IN ({MEMBERS.format("json_extract(feed.news, '$.beaten.user')", "feed.task")})
     AND earlier.score_s = json_extract(feed.news, '$.beaten.score_s'))
 """  # noqa: S608 - our names
 """The run whose user an entry of the feed passed, if it still counts."""

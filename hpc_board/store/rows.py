@@ -180,10 +180,14 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def standing_value(row: Row, rank: int) -> Standing:
     """Return the standing with this rank from a row of a leaderboard."""
-    more: dict[str, object] = {"rank": rank, "interval": interval_value(row), "overlaps_above": overlaps_above(row)}
-    if "members" in row:
-        more["members"] = decoded_json(tuple[str, ...], row["members"])
-    return decoded(Standing, {**row, **more})
+    found = {
+        **row,
+        "rank": rank,
+        "interval": interval_value(row),
+        "overlaps_above": overlaps_above(row),
+        "members": decoded_json(tuple[str, ...], row["members"]),
+    }
+    return decoded(Standing, found)
 
 
 def overlaps_above(row: Row) -> bool:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.
 _ROWS = """
-SELECT listed.*, scores.submission, submissions.file_name, submissions.entrant, runs.trust, runs.emulated,
+SELECT listed.*, scores.submission, scores.user AS submitter, submissions.file_name, submissions.entrant, runs.trust,
+       runs.emulated,
        (SELECT json_group_array(user) FROM (SELECT teams.user FROM teams
           WHERE teams.task = listed.task AND teams.team = listed.user ORDER BY teams.user)) AS members,
        (SELECT better.score_high_s
@@ -65,7 +66,8 @@ WITH placed AS (
     SELECT *, RANK() OVER (ORDER BY score_s) AS rank, LAG(score_high_s) OVER (ORDER BY {BEST_FIRST}) AS above_high_s
       FROM placed
      WHERE place = 1)
-SELECT ranked.*, (SELECT file_name FROM submissions WHERE submissions.id = ranked.submission) AS file_name,
+SELECT ranked.*, ranked.user AS submitter, '[]' AS members,
+       (SELECT file_name FROM submissions WHERE submissions.id = ranked.submission) AS file_name,
        runs.trust, runs.emulated
   FROM ranked
  CROSS JOIN runs ON runs.id = ranked.run
@@ -73,6 +75,8 @@ SELECT ranked.*, (SELECT file_name FROM submissions WHERE submissions.id = ranke
 """  # noqa: S608 - our names
 
 _NEWEST_FIRST = "run DESC"
+
+_OF_MEMBERS = f"{ON_BOARD} AND user IN ({ranking.MEMBERS.format(':user', ':task')})"
 
 _RECORDS_MAX = 1_000
 """The maximum number of records of a board: each is a point of a page's plot, and a user may send many."""
@@ -458,10 +462,9 @@ def _of_entrants(db: Database, board: BoardKey) -> tuple[Standing, ...]:
 
 
 def _whose(board: BoardKey, user: str) -> tuple[str, dict[str, Any]]:
-    """Return the condition on the runs of a user, or of one with an entrant, as in "ada/agent-b", and its values."""
+    """Return the condition on the runs of a user, an entrant, as in "ada/agent-b", or a team, and its values."""
     author, entrant = author_of(user)
-    # An index alone counts the runs of a user.
-    return OF_USER if entrant is None else _OF_ENTRANT, {**board._asdict(), "user": author, "entrant": entrant}
+    return _OF_MEMBERS if entrant is None else _OF_ENTRANT, {**board._asdict(), "user": author, "entrant": entrant}
 
 
 def _newest(db: Database, whose: str, given: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:

@@ -198,7 +198,9 @@ RUNS = (
 
 
 def standing(rank: int, user: str, score_s: float, run_: int, hours: float, trust: str = "self-run") -> Standing:
-    return Standing(rank, user, score_s, run_ // 2, run_, NOW - timedelta(hours=hours), f"{user}.py", trust, entry=run_)
+    return Standing(
+        rank, user, score_s, run_ // 2, run_, NOW - timedelta(hours=hours), f"{user}.py", trust, user, entry=run_
+    )
 
 
 STANDINGS = {

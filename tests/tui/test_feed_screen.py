@@ -36,6 +36,7 @@ def entries(count: int) -> tuple[FeedEntry, ...]:
             user="ada" if id_ % 5 == 0 else "carol",
             submission=19,
             run=39,
+            submitter="ada" if id_ % 5 == 0 else "carol",
             emulated=False,
             news=KINDS[id_ % len(KINDS)],
         )

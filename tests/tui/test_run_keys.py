@@ -11,6 +11,7 @@ from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.dialogs import Confirm
+from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
@@ -98,14 +99,22 @@ async def test_a_run_whose_task_has_left_the_settings_opens_no_screen_of_it(name
         assert "import torch" in text_of(pilot.app)
 
 
-async def test_the_trend_of_a_teams_row_is_that_of_the_member_whose_run_it_is() -> None:
-    found = FakeBoard()
-    found.boards["H100"] = (msgspec.structs.replace(standing(1, "@red", 11.02e-6, 34, 70), members=("bob", "eve")),)
-    found.histories["H100"] = (standing(1, "bob", 11.02e-6, 34, 70),)
-    async with app_on(found).run_test(size=(80, 24)) as pilot:
+@pytest.mark.parametrize("submitter", ["ada", "bob"])
+async def test_the_row_of_a_team_leads_to_its_trend_and_for_the_user_of_its_run_to_the_next_try(submitter: str) -> None:
+    found = board()
+    row = standing(1, "@red", 11.02e-6, 39, 70)
+    found.boards["H100"] = (msgspec.structs.replace(row, members=("ada", "bob"), submitter=submitter),)
+    found.entries = tuple(msgspec.structs.replace(each, user="@red", submitter=submitter) for each in found.entries)
+    async with app_on(found).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "t")
-        assert "vectoradd on H100: bob" in text_of(pilot.app)
+        await press(pilot, "end", "b")
+        for screen in (StandingsScreen, FeedScreen):
+            assert isinstance(pilot.app.screen, screen)
+            active = pilot.app.screen.active_bindings
+            assert [active[key].enabled for key in ("w", "R")] == 2 * [submitter == found.user]
+            await press(pilot, "t")
+            assert " on H100: @red" in text_of(pilot.app)
+            await press(pilot, "escape", "f")
 
 
 @pytest.mark.parametrize("keys", [("end", "b", "u"), ("end", "b", "u", "t"), ("r", "U"), ("r", "U", "tab")])

@@ -4,9 +4,11 @@ import pytest
 
 from hpc_board.domain.origin import By
 from hpc_board.domain.run import RunState
-from hpc_board.domain.user_page import UserPage
+from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
+from hpc_board.tui import targets
+from hpc_board.tui.messages import Open
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
@@ -15,7 +17,7 @@ from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.user import UserScreen
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of
 from tests.tui.fake_admin import AdminBoard
-from tests.tui.fake_board import FakeBoard, run
+from tests.tui.fake_board import FakeBoard, run, standing
 from tests.tui.test_feed_screen import feed_of
 from tests.values import replace
 
@@ -49,6 +51,32 @@ async def test_a_mark_beside_the_ranks_has_no_page() -> None:
         await settled(pilot)
         await press(pilot, "r", "U")
         assert not isinstance(pilot.app.screen, UserScreen)
+
+
+async def test_the_ranks_of_a_member_name_their_team() -> None:
+    class Teams(FakeBoard):
+        def of_user(self, user: str, by: By = By.ACCOUNT) -> UserPage:
+            team = replace(standing(1, "@red", 1e-6, 39, 1), members=("ada", "bob"), submitter="bob")
+            rows = ("course", team), ("matmul", standing(2, "ada", 1e-6, 40, 1))
+            return UserPage(user, tuple(UserRank(task, "H100", row, 3, 1e-6) for task, row in rows), (), by)
+
+    async with app_on(Teams()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "U")
+        (head,) = [line for line in text_of(pilot.app).splitlines() if "Vs first" in line]
+        assert head.split()[:3] == ["Task", "GPU", "Team"]
+        cells = [line.split()[:4] for line in text_of(pilot.app).splitlines() if "H100" in line]
+        assert cells == [["course", "H100", "@red", "1"], ["matmul", "H100", "2", "3"]]
+
+
+async def test_the_newest_runs_of_a_team_name_their_users() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        for user, has_users in (("ada", False), ("@red", True)):
+            pilot.app.post_message(Open(targets.User(user)))
+            await settled(pilot)
+            assert any("Run " in line and " User " in line for line in text_of(pilot.app).splitlines()) is has_users
 
 
 async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:

@@ -117,7 +117,7 @@ class FeedScreen(RunScreen):
     def run_in_hand(self) -> Run | NamedRun | None:
         if (entry := self._selected) is None:
             return None
-        return NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user)
+        return NamedRun(entry.run, entry.submission, entry.task, entry.gpu, entry.user, entry.submitter)
 
     @property
     def _selected(self) -> FeedEntry | None:

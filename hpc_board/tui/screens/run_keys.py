@@ -25,13 +25,14 @@ ON_A_RUN = ("code", "mark", "copy", "standings", "trend", "edit", "cancel", *_ON
 
 
 class NamedRun(msgspec.Struct, frozen=True):
-    """A passing ranked run as a row names it: its number, its submission, its board, and its user or team."""
+    """A passing ranked run as a row of a user or a team names it: its number, submission, board and submitter."""
 
     id: int
     submission: int
     task: str
     gpu: str
     user: str
+    submitter: str
 
 
 class RunScreen(BoardScreen):
@@ -59,7 +60,10 @@ class RunScreen(BoardScreen):
             run = self.run_in_hand
             if action == "cancel" and (not isinstance(run, Run) or run.state.ended):
                 return False
-            if run is None or (action in _ON_AN_OWN_RUN and run.user != self.board.user):
+            if run is None:
+                return None
+            submitter = run.user if isinstance(run, Run) else run.submitter
+            if action in _ON_AN_OWN_RUN and submitter != self.board.user:
                 return None
         if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.submission != self.marked:
             return run.mode in _TIMED and run.verdict is not None
@@ -117,14 +121,7 @@ class RunScreen(BoardScreen):
         self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_trend(self) -> None:
-        """Show the times of the run's author, whom the row of a team does not name."""
-        self._on_task(self._read_trend)
-
-    def _read_trend(self, run: Run | NamedRun) -> None:
-        if isinstance(run, NamedRun) and run.user != self.board.user:
-            self._on_run("trend", self._open_trend, run)
-        else:
-            self._open_trend(run)
+        self._on_task(self._open_trend)
 
     def _open_trend(self, run: Run | NamedRun) -> None:
         self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))

@@ -192,8 +192,8 @@ class StandingsScreen(RunScreen):
         number = line.id if isinstance(line, Run) else line.run
         if number is None or line.submission is None:
             return None
-        user = self.board.user if isinstance(line, Mark) else line.user
-        return NamedRun(number, line.submission, self._task_name, gpu, user)
+        users = (line.user, line.submitter) if isinstance(line, Standing) else (self.board.user, self.board.user)
+        return NamedRun(number, line.submission, self._task_name, gpu, *users)
 
     @property
     def _beside(self) -> tuple[str, ...]:

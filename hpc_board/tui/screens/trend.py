@@ -115,7 +115,10 @@ class TrendScreen(RunScreen):
     @property
     def run_in_hand(self) -> Run | NamedRun | None:
         listed = self.pane.selected if self.is_mounted else None
-        return None if listed is None else NamedRun(listed.run.run, listed.run.submission, *self._board_of, self._whose)
+        if listed is None:
+            return None
+        run = listed.run
+        return NamedRun(run.run, run.submission, *self._board_of, self._whose, run.submitter)
 
     def _show(self, read: tuple[Page, tuple[Record, ...]]) -> None:
         if read == self._read:

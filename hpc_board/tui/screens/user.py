@@ -14,6 +14,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
+from hpc_board.domain.roles import GROUP
 from hpc_board.domain.run import Run
 from hpc_board.domain.user_page import UserPage, UserRank
 from hpc_board.report.formatting import count_text, score_text, span_text, speedup_text
@@ -21,7 +22,7 @@ from hpc_board.report.standings import rank_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import OWN, Line, cells
+from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
@@ -40,9 +41,8 @@ _RANKS = (
     Column("run", "Run", 6, right=True, from_width=78),
     Column("age", "Age", 6, right=True),
 )
+_TEAM = Column("team", "Team", 5, most=16)
 _RANKS_LINES_MIN = 6
-
-_RUNS = tuple(replace(column, sorts=False) for column in OWN)
 
 
 class UserScreen(RunScreen):
@@ -79,8 +79,9 @@ class UserScreen(RunScreen):
             submission=lambda rank: rank.row.submission,
             title="Ranks",
         )
+        columns = EVERYONE if self._whose.startswith(GROUP) else OWN
         runs: Kind[Run] = Kind(
-            _RUNS,
+            tuple(replace(column, sorts=False) for column in columns),
             key=lambda run: str(run.id),
             cells=lambda run: cells(Line(run, now=self.now())),
             nothing=lambda: "No runs yet.",
@@ -124,7 +125,8 @@ class UserScreen(RunScreen):
         rank = self.ranks.selected
         if rank is None:
             return None
-        return NamedRun(rank.row.run, rank.row.submission, rank.task, rank.gpu, rank.row.user)
+        row = rank.row
+        return NamedRun(row.run, row.submission, rank.task, rank.gpu, row.user, row.submitter)
 
     def on_descendant_focus(self) -> None:
         self.refresh_bindings()
@@ -138,6 +140,8 @@ class UserScreen(RunScreen):
         )
         self.refresh_bindings()
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
+        has_teams = any(rank.row.members for rank in page.ranks)
+        self.ranks.grid.set_columns((*_RANKS[:2], _TEAM, *_RANKS[2:]) if has_teams else _RANKS)
         self.ranks.show_all(page.ranks)
         self.ranks.fit_rows(_RANKS_LINES_MIN)
         self.runs.show_all(page.runs)
@@ -148,6 +152,7 @@ class UserScreen(RunScreen):
         return {
             "task": toned(rank.task, tone),
             "gpu": toned(f"{rank.gpu} (emulated)" if row.emulated else rank.gpu, tone),
+            "team": toned(row.user if row.members else "", tone),
             "rank": toned(rank_text(row), tone),
             "users": toned(rank.users, Tone.MUTED),
             "score": toned(score_text(row.score_s), tone),

@@ -485,7 +485,7 @@ def test_a_file_with_runs_is_for_its_writer_alone_and_the_page_is_public(board: 
 
 def test_what_has_no_rank_is_between_the_ranks() -> None:
     def standing(rank: int, score_s: float) -> Standing:
-        return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run")
+        return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run", "ada")
 
     marks = (
         Mark(MarkKind.MILESTONE, "best", 1e-3, 7, 7, AT, "m.py"),

@@ -90,6 +90,12 @@ def test_members_of_a_group_have_one_rank_in_each_part_of_a_board(place: Recorde
     ]
     assert read(place, "ada", "show", "--user", "@red")["ranks"][0]["rank"] == 1
 
+    for words in ("history course", "runs --all"):
+        listed = read(place, "grace", *words.split(), "--user", "@red")
+        runs = listed["boards"][0]["runs"] if "boards" in listed else listed
+        assert {each.get("run", each.get("id")) for each in runs} == {bob.id, ada.id}, words
+    assert "ada" in call(place, "grace", "show", "--user", "@red").stdout.split("Newest runs")[1]
+    assert "unknown user" in call(place, "grace", "history", "course", "--user", "@green").stderr
     assert "than @red's best, 1.00 µs (run 4)" in call(place, "ada", "run", str(ada.id)).stdout
     assert read(place, "bob", "run", str(bob.id))["rank"] == 1
     feed = [entry["user"] for entry in read(place, "grace", "feed")]

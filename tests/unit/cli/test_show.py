@@ -188,7 +188,7 @@ def test_a_version_that_there_is_not_is_an_error(board: Recorded, word: str, mes
 
 
 def row(rank: int, user: str, score_s: float) -> Standing:
-    return Standing(rank, user, score_s, rank, rank, AT, "kernel.py", "self-run")
+    return Standing(rank, user, score_s, rank, rank, AT, "kernel.py", "self-run", user)
 
 
 def mark(name: str, score_s: float) -> Mark:
@@ -489,7 +489,7 @@ def test_the_bars_of_a_comparison_are_relative_to_the_first_submission(board: Re
 
 def told(news: News, user: str = "ada") -> str:
     at = datetime(2026, 11, 22, 10, 2, tzinfo=AT.tzinfo)
-    return feed_line(FeedEntry(1, at, "softmax_py", "v", "H100", user, 1, 1, emulated=False, news=news))
+    return feed_line(FeedEntry(1, at, "softmax_py", "v", "H100", user, 1, 1, user, emulated=False, news=news))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_the_first_on_a_board_holds_its_record(store: Store) -> None:
             user="ada",
             submission=run.submission,
             run=run.id,
+            submitter="ada",
             emulated=False,
             news=News(FeedKind.RECORD, 1, 2.0),
         ),

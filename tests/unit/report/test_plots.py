@@ -38,7 +38,7 @@ def cells(drawn: Log) -> list[str]:
 def run(number: int, score_s: float, factor: float | None = None) -> Standing:
     at = AT + timedelta(hours=number)
     interval = Interval(score_s / factor, score_s * factor) if factor else None
-    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", interval=interval)
+    return Standing(1, "ada", score_s, number, number, at, "kernel.py", "self-run", "ada", interval=interval)
 
 
 def record(hours: float, score_s: float, user: str = "bob") -> Record:

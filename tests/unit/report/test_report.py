@@ -611,7 +611,7 @@ def test_an_emulated_run_is_marked() -> None:
 
 
 def test_a_board_marks_the_speedups_below_1() -> None:
-    rows = [Standing(rank, user, score_s, 1, 1, AT, "k.py", "self-run") for rank, user, score_s in _SPEEDS]
+    rows = [Standing(rank, user, score_s, 1, 1, AT, "k.py", "self-run", user) for rank, user, score_s in _SPEEDS]
     text = plain(
         board_report("vectoradd", replace(page_of(*rows), reference=Reference(2e-6, 1)), "ada"),
         None,
@@ -644,7 +644,7 @@ def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
         *run_report(finished(result, file_name=evil), result),
         *run_report(lost, None, (status,), (), log=evil),
         runs_table([lost], users=True),
-        *board_report("vectoradd", page_of(Standing(1, evil, 1e-6, 1, 1, AT, evil, "self-run")), "ada"),
+        *board_report("vectoradd", page_of(Standing(1, evil, 1e-6, 1, 1, AT, evil, "self-run", evil)), "ada"),
     ]
     text = plain(reports)
     assert not {character for character in text if ord(character) < 0x20} - {"\n"}
