@@ -8,7 +8,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -111,15 +111,19 @@ def problems(source: Path) -> list[Path]:
     """Return the definitions in a file or a folder."""
     if source.is_file():
         return [source] if source.suffix == ".json" and _is_definition(source) else []
-    if (source / DEFINITION_FILE).is_file():
-        return [source / DEFINITION_FILE]
+    if found := _within(source, [source / DEFINITION_FILE]):
+        return found
     definitions = source / "definitions"
     if definitions.is_dir():
-        found = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(definitions.glob(f"{depth}.json"))]
-        return [path for path in found[:_FOLDERS_MAX] if _is_definition(path)]
-    return [
-        each / DEFINITION_FILE for each in sorted(source.iterdir())[:_FOLDERS_MAX] if (each / DEFINITION_FILE).is_file()
-    ]
+        named = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(definitions.glob(f"{depth}.json"))]
+        return [path for path in _within(source, named[:_FOLDERS_MAX]) if _is_definition(path)]
+    return _within(source, [each / DEFINITION_FILE for each in sorted(source.iterdir())[:_FOLDERS_MAX]])
+
+
+def _within(root: Path, paths: Iterable[Path]) -> list[Path]:
+    """Return the files among these that lie in `root`: a link of a checkout may lead to any file of its reader."""
+    whole = root.resolve()
+    return [path for path in paths if path.is_file() and path.resolve().is_relative_to(whole)]
 
 
 def of_file(path: Path, size_max: int | None = None) -> Imported:
@@ -222,7 +226,7 @@ def _workloads(path: Path, root: Path, definition: Definition) -> tuple[str, lis
     name = f"{definition.name}.jsonl" if "/" not in definition.name else ""
     folder = root / "workloads"
     found = [*beside, *(sorted(folder.rglob(name))[:1] if name and folder.is_dir() else [])]
-    file = next((each for each in found if each.is_file() and each.resolve().is_relative_to(root.resolve())), None)
+    file = next(iter(_within(root, found)), None)
     if file is None:
         fixed = all(axis.type != "var" for axis in definition.axes.values())
         return "workloads", [_Workload({})] if fixed else [], []
@@ -273,7 +277,7 @@ def _solutions(root: Path, definition: Definition) -> tuple[dict[str, str], list
     """Return a file to submit for each solution in Python beside a trace set's definitions, and the account of all."""
     files, parts, unread = dict[str, str](), list[Part](), 0
     paths = sorted((root / "solutions").rglob("*.json"))
-    for path in paths[:_FOLDERS_MAX]:
+    for path in _within(root, paths[:_FOLDERS_MAX]):
         try:
             text = read_bytes(path, FILE_BYTES_MAX)
             solution = msgspec.json.decode(text, type=_Solution) if definition.name.encode() in text else None

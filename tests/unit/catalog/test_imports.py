@@ -443,6 +443,19 @@ def test_a_workload_with_inputs_from_elsewhere_is_left_out(
     assert "workload 2 is left out: the axis M has no value" in str([part.became for part in both.parts])
 
 
+def test_links_out_of_a_trace_set_are_not_followed(tmp_path: Path) -> None:
+    other = trace_set(tmp_path / "other", workload(5))
+    spec = {"language": "python", "entry_point": "a.py::run"}
+    sources = [{"path": "a.py", "content": "def run(x): pass"}]
+    solution = {"name": "secret", "definition": DEFINITION["name"], "spec": spec, "sources": sources}
+    source = trace_set(tmp_path / "set", workload(5))
+    (source / "solutions").mkdir()
+    (source / "solutions/own.json").write_text(json.dumps(solution | {"name": "own"}))
+    (source / "solutions/link.json").symlink_to(written(tmp_path / "secret.json", json.dumps(solution)))
+    (source / "definitions/norm/link.json").symlink_to(other / "definitions/norm/rows.json")
+    assert [file for file in imported(source).files if "solution" in file] == ["solution_own.py"]
+
+
 def test_json_without_bounds_is_refused(tmp_path: Path) -> None:
     deep = written(tmp_path / "deep.json", '{"name": ' + "[" * 400_000)
     assert "does not" not in fault(deep, "flashinfer")
