@@ -526,7 +526,8 @@ def in_fair_turns(
         for group in grouped_by_array([run for run in runs if run.state is RunState.CREATED]):
             if ahead and ahead + len(group) > runs_per_user:
                 count = f"{ahead}" if ahead <= _COUNTED_MAX else f"over {_COUNTED_MAX}"
-                reason = f"{count} of your runs {'is' if ahead == 1 else 'are'} ahead (limit {runs_per_user} at a time)"
+                runs_ahead = f"{count} {'run' if ahead == 1 else 'runs'} of the same user"
+                reason = f"{runs_ahead} {'is' if ahead == 1 else 'are'} ahead (limit {runs_per_user} at a time)"
                 reasons |= {run.id: reason for run in group if run.id in wanted}
             else:
                 of_user.append([run for run in group if run.id in wanted])

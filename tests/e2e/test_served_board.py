@@ -156,7 +156,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
 
         # One run of a user is in flight at a time: the next one waits, says why, and is ended before it was sent.
         waiting = ada.run("submit", ada.file(RIGHT), "--task", "double")
-        assert "1 of your runs is ahead (limit 1 at a time)" in waiting.stderr
+        assert "1 run of the same user is ahead (limit 1 at a time)" in waiting.stderr
         assert "the service will send it" in waiting.stderr
         assert ada.run("cancel", "5", number).returncode == 0
         (ended,) = (ada.json("run", number) for _ in [ada.run("watch", number)])

@@ -17,7 +17,7 @@ def test_users_take_turns_and_the_excess_of_each_waits() -> None:
     runs = [made(1, "ada"), made(2, "ada"), made(3, "ada"), made(4, "bob"), made(5, "cy")]
     going, reasons = in_fair_turns(runs, runs, 2)
     assert [each.id for each in going] == [1, 4, 5, 2]
-    assert reasons == {3: "2 of your runs are ahead (limit 2 at a time)"}
+    assert reasons == {3: "2 runs of the same user are ahead (limit 2 at a time)"}
 
 
 def test_runs_at_work_count_and_runs_of_others_do_not() -> None:
@@ -26,8 +26,8 @@ def test_runs_at_work_count_and_runs_of_others_do_not() -> None:
     going, reasons = in_fair_turns(new, [*at_work, *new], 1)
     assert going == []
     assert reasons == {
-        10: "1 of your runs is ahead (limit 1 at a time)",
-        11: "2 of your runs are ahead (limit 1 at a time)",
+        10: "1 run of the same user is ahead (limit 1 at a time)",
+        11: "2 runs of the same user are ahead (limit 1 at a time)",
     }
 
 
@@ -57,7 +57,7 @@ def test_an_array_waits_until_there_is_room_for_all_of_it() -> None:
 def test_a_long_queue_changes_its_reasons_seldom() -> None:
     runs = [made(number, "ada") for number in range(1, 100)]
     _, reasons = in_fair_turns(runs, runs, 1)
-    assert reasons[99] == reasons[50] == "over 10 of your runs are ahead (limit 1 at a time)"
+    assert reasons[99] == reasons[50] == "over 10 runs of the same user are ahead (limit 1 at a time)"
 
 
 STATES = st.sampled_from([RunState.CREATED, RunState.CREATED, RunState.QUEUED, RunState.RUNNING])
