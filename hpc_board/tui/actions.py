@@ -203,6 +203,7 @@ class Actions(CommandPalette):
         # Textual's types miss that a function may stand for the class of a provider.
         super().__init__([lambda: partial(_Lines, lines, find)], placeholder=placeholder)  # type: ignore[list-item, return-value]
         self._show = show
+        self.set_class(show is not None, "-preview")
 
     @on(OptionList.OptionHighlighted)
     def _show_highlighted(self, event: OptionList.OptionHighlighted) -> None:

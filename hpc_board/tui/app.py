@@ -26,7 +26,7 @@ from textual.notifications import SeverityLevel
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, Input, OptionList, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
@@ -482,7 +482,7 @@ class BoardApp(App[None]):
         before = self.theme
 
         def show(name: str | None) -> None:
-            self.theme = before if name is None or self._is_unlike(name) else name
+            self.theme = before if name is None else name
 
         self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show=show))
 
@@ -585,12 +585,7 @@ class BoardApp(App[None]):
 
     def _theme_words(self, name: str) -> str:
         now = "in use; " if name == self.theme else ""
-        unlike = "; shown once chosen" if self._is_unlike(name) else ""
-        return now + ("dark" if self.available_themes[name].dark else "light") + unlike
-
-    def _is_unlike(self, theme: str) -> bool:
-        """Return whether a theme cannot be shown below a dialog: its colours are the terminal's, which do not blend."""
-        return self.available_themes[theme].ansi is not self.current_theme.ansi
+        return now + ("dark" if self.available_themes[name].dark else "light")
 
     def _choose_theme(self, name: str) -> None:
         self.theme = name
@@ -629,6 +624,8 @@ class BoardApp(App[None]):
         from hpc_board.tui.widgets.text_pane import SourceView
 
         themes.apply(self)
+        # Textual leaves out its palette.
+        self.stylesheet.update(self.screen)
         for screen in self.screen_stack:
             for static in screen.query(Static):
                 static.update(static.content)
@@ -636,6 +633,10 @@ class BoardApp(App[None]):
                 view.redraw()
             for grid in screen.query(Grid):
                 grid.notify_style_update()
+            for options in screen.query(OptionList):
+                if options.option_count:
+                    # Textual keeps drawn options until one of them changes.
+                    options.replace_option_prompt_at_index(0, options.get_option_at_index(0).prompt)
 
     def _fit(self, width: int, height: int) -> None:
         too_small = width < LEAST[0] or height < LEAST[1]
