@@ -186,15 +186,12 @@ class Context:
         return self.role is Role.ADMIN
 
     @property
-    def sender(self) -> "Sender | None":
-        """The user as a sender of submissions; None for an admin of a served board, whom no rules bind."""
+    def sender(self) -> "Sender":
+        """The user as a sender of submissions."""
         from hpc_board.domain.moderation import Sender
 
-        return (
-            None
-            if self.is_admin and self.installation.served
-            else Sender(self.role, self.installation.groups.of(self.user))
-        )
+        is_bound = not (self.is_admin and self.installation.served)
+        return Sender(self.role, self.installation.groups.of(self.user), is_bound)
 
     def role_of(self, user: str) -> Role:
         """Return the role of `user`."""

@@ -77,7 +77,7 @@ class Runners:
         if self._context.store.runners.live(new.cluster):
             # One that has just retired leaves its place.
             self._context.reconciler.advance_runners(new.cluster)
-        most, by_rules = self.rules().per_user, self._context.sender is not None
+        most, by_rules = self.rules().per_user, self._context.sender.is_bound
         runner = self._context.store.runners.add(new, most=most, by_rules=by_rules, unless_held=unless_held)
         with _naming(f"Runner {runner.id} is stored, and may start later; `hpc-board release {runner.id}` ends it."):
             # The errors are those of all runners of the cluster, also of other users; this one's row has its own.

@@ -236,7 +236,7 @@ class Submissions:
         sender = self._context.sender
         known = self._identical(drafts) if if_new else {}
         new = _each_once(drafts, known) if if_new else drafts
-        if sender is not None and self._context.installation.served:
+        if sender.is_bound and self._context.installation.served:
             self._check_room(sum(len(each.gpus) for each in new))
         sent = [Sent(each, self._context.user) for each in new if each.gpus]
         runs: list[Run] = []

@@ -153,10 +153,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """The role and the groups of a user whose submissions the rules of a board bind."""
+    """The role and the groups of a user who submits; the rules of a board do not bind an admin of a served one."""
 
     role: Role = Role.PARTICIPANT
     groups: frozenset[str] = frozenset()
+    is_bound: bool = True
 
 
 def limits_for(limits: Collection[Limits], user: str, role: Role) -> tuple[Limits, ...]:

@@ -186,9 +186,9 @@ class SubmissionGateway:
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
 
-        `sender` is the user whom the rules bind, None for an admin. `deleted` are the boards that were deleted before
-        the submissions were drafted, for tasks of the settings. By a
-        `clock` their time is that of the storage, once no other process writes.
+        `sender` is None for reruns and milestones. `deleted` are the boards that were deleted before the submissions
+        were drafted, for tasks of the settings. By a `clock` their time is that of the storage, once no other process
+        writes.
 
         Raises:
             InputError: one is a rerun that another admin has sent since its author looked, or has a GPU that is
@@ -386,7 +386,7 @@ def _repeated(db: Database, new: NewSubmission) -> list[int | None]:
 
 
 def _check(db: Database, new: Sequence[NewSubmission], sender: Sender | None, deleted: Collection[str]) -> None:
-    if sender is not None:
+    if sender is not None and sender.is_bound:
         _check_rules(db, new, sender, deleted)
     for each in new:
         _check_emulation(db, each)

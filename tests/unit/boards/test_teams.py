@@ -51,11 +51,15 @@ def sent(
     return place.add(result=result, score_s=score_s, user=user, task="course", at=AT + after, code=code)
 
 
-def submit(place: Recorded, user: str, groups: frozenset[str], role: Role = Role.PARTICIPANT) -> None:
-    """Store a submission of a user who is in these groups."""
+def submit(place: Recorded, user: str, groups: frozenset[str], role: Role = Role.PARTICIPANT, hours: int = 0) -> bool:
+    """Store a submission in some hours of a user in these groups, as to a served board; return whether it is late."""
     task = board_of(place).tasks.get("course")
-    new = NewSubmission(task, user, "kernel.py", KERNEL.encode(), Mode.TEST, "", utc_now(), [new_run()])
-    store_of(place).submissions.add_all([new], sender=Sender(role, groups))
+    new = NewSubmission(
+        task, user, "kernel.py", KERNEL.encode(), Mode.TEST, "", utc_now() + timedelta(hours=hours), [new_run()]
+    )
+    sender = Sender(role, groups, is_bound=role is not Role.ADMIN)
+    ((_, (run,)),) = store_of(place).submissions.add_all([new], sender=sender)
+    return run.due_at is not None
 
 
 def rows(place: Recorded, user: str = "grace") -> list[tuple[int, str, list[str]]]:
@@ -142,6 +146,17 @@ def test_team_of_a_user_is_that_of_the_last_submission_or_of_the_last_change_of_
     assert rows(place) == [(1, "@blue", ["ada", "eve"]), (2, "bob", [])]
     assert "teams" in call(place, "grace", "task", "course").stdout
     assert "@blue, @both" in call(place, "grace", "task", "course").stdout
+
+
+def test_admin_of_a_served_board_leaves_the_team_and_has_the_extension_of_their_group(place: Recorded) -> None:
+    sent(place, "ada", 1e-6)
+    sent(place, "bob", 2e-6)
+    update(place, "--extend", "@red:+4h")
+    assert [submit(place, "ada", groups, Role.ADMIN, 3) for groups in (frozenset({"red"}), frozenset())] == [
+        False,
+        True,
+    ]
+    assert rows(place) == [(1, "ada", []), (2, "@red", ["bob"])]
 
 
 def test_user_in_two_teams_submits_nothing_unless_the_board_is_theirs(place: Recorded) -> None:
