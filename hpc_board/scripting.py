@@ -73,6 +73,7 @@ class Run(msgspec.Struct, frozen=True):
     with its 80 % interval; None without a ranked run that timed the reference. `runner` is the number of the runner
     that judges it, None for a job of its own. `repeats` is the number of the newest earlier run of an identical file;
     `reused` is true in the answer to a submission that sent no new run. `entrant` is empty for the account itself.
+    `team` is the one that has the `rank`, as "@group", and empty if the user has it.
     `started_at` is the time at which the board noticed the start, and `ended_at` the end by the clock of the node.
     `build`, `stdout`, `stderr` and `profile` are empty if you may not read them.
     """
@@ -96,6 +97,7 @@ class Run(msgspec.Struct, frozen=True):
     speedup_low: float | None = None
     speedup_high: float | None = None
     rank: int | None = None
+    team: str = ""
     job_id: str = ""
     node: str = ""
     runner: int | None = None
@@ -787,6 +789,7 @@ def _run(found: "WholeRun") -> Run:
         high_s=run.interval and run.interval.high_s,
         **speedup_keys(run.speedup),
         rank=found.placing and found.placing.rank,
+        team=found.placing.team if found.placing else "",
         job_id=run.status.job_id,
         node=run.status.node,
         runner=run.status.runner,

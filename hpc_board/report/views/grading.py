@@ -116,7 +116,7 @@ class GradesView(View, frozen=True):
 
 
 class OverallRowView(View, frozen=True):
-    """A user in the overall standings."""
+    """A user or a [team](boards.md#teams) in the overall standings."""
 
     rank: int
     """the rank by the score; equal scores share one"""

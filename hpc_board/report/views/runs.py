@@ -176,6 +176,8 @@ class RunView(View, frozen=True):
     """the score of a run that passed in mode `benchmark` or `ranked`; only a ranked one has a `rank`, too"""
     rank: int | None
     """the rank in the standings"""
+    team: str | None
+    """the [team](boards.md#teams) that has the `rank`; `null` if `user` has it"""
     job: JobView
     """the job"""
     cases: list[CaseView]
@@ -186,7 +188,7 @@ class RunView(View, frozen=True):
     mode: str
     submission: int
     user: str
-    """the user who submitted it, and is ranked"""
+    """the user who submitted it"""
     file_name: str
     submitted_at: Moment
     state_since: Moment
@@ -253,6 +255,7 @@ class RunView(View, frozen=True):
             cls,
             run,
             rank=placing and placing.rank,
+            team=(placing and placing.team) or None,
             job=view_of(JobView, run),
             cases=list(cases),
             message=printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),

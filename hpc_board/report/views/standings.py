@@ -66,7 +66,7 @@ class MarkView(View, frozen=True):
     kind: str
     """`reference`, `milestone` or `late`"""
     name: str
-    """the name of the milestone, `reference`, or the user of a late submission"""
+    """the name of the milestone, `reference`, or the user or [team](boards.md#teams) of a late submission"""
     score_s: Seconds
     submission: int | None
     """the number of the submission; `null` for the reference, which is timed in every run"""
@@ -192,12 +192,12 @@ class VersionsView(View, frozen=True):
 
 
 class UserRankView(RowView, frozen=True):
-    """A user's row in the standings of one GPU."""
+    """The row of a user, or of the user's team, in the standings of one GPU."""
 
     task: str
     gpu: str
     users: int
-    """the number of users there"""
+    """the number of users and teams there"""
 
     @classmethod
     def of_user(cls, rank: UserRank) -> "UserRankView":
@@ -286,7 +286,7 @@ class FeedView(View, frozen=True):
     version: str
     gpu: str
     user: str
-    """the user of the run"""
+    """the user of the run, or the [team](boards.md#teams) as `@group`"""
     entrant: str | None
     """the [entrant](experiments.md) of the run; `null` for the account itself"""
     submission: int

@@ -19,6 +19,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.scripting import Board
 from hpc_board.store.ranking import set_team
 from hpc_board.store.submissions import NewSubmission
 from tests.unit.boards.test_gpu_limit import board_of, call, read, store_of
@@ -101,7 +102,9 @@ def test_members_of_a_group_have_one_rank_in_each_part_of_a_board(place: Recorde
     assert "ada" in call(place, "grace", "show", "--user", "@red").stdout.split("Newest runs")[1]
     assert "unknown user" in call(place, "grace", "history", "course", "--user", "@green").stderr
     assert "than @red's best, 1.00 µs (run 4)" in call(place, "ada", "run", str(ada.id)).stdout
-    assert read(place, "bob", "run", str(bob.id))["rank"] == 1
+    assert [read(place, "bob", "run", str(bob.id))[key] for key in ("rank", "team", "user")] == [1, "@red", "bob"]
+    assert read(place, "grace", "run", "2")["team"] is None
+    assert [Board(place.settings).run(number).team for number in (bob.id, 2)] == ["@red", ""]
     feed = [entry["user"] for entry in read(place, "grace", "feed")]
     assert feed == ["@red", "@blue", "grace", "@red"]
     assert "@red took first place on course, CPU: 1.00 µs (was @blue" in call(place, "grace", "feed").stdout
