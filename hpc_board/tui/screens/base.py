@@ -591,13 +591,10 @@ class BoardScreen(Screen[None]):
         return done
 
     def _notify_cancelled(self, answers: Sequence[Cancellation]) -> None:
+        """Show which runs had ended before; the others are `cancelling` on the screen."""
         ended = [answer.run for answer in answers if answer.run is not None and answer.ended_before]
-        numbers = [answer.run.id for answer in answers if answer.run is not None and not answer.ended_before]
-        words = [ended_before_text(run) for run in ended[:_LISTED_MAX]]
-        if numbers:
-            what = "run" if len(numbers) == 1 else f"{len(numbers)} runs:"
-            words.insert(0, f"Cancel requested for {what} {', '.join(map(str, numbers[:_LISTED_MAX]))}.")
-        self.notify("\n".join(words), markup=False)
+        if ended:
+            self.notify("\n".join(map(ended_before_text, ended[:_LISTED_MAX])), markup=False)
         self.look_again()
 
     @on(ListPane.Wanted)
