@@ -45,10 +45,11 @@ class Standing(msgspec.Struct, frozen=True):
     runs: int = 1
     members: tuple[str, ...] = ()
 
-    @property
-    def author(self) -> str:
-        """Return the name of its user, with the entrant if it has one, or of its team with the members."""
-        return f"{self.user} ({', '.join(self.members)})" if self.members else author_text(self.user, self.entrant)
+    def shown_name(self, *, entrants: bool = False) -> str:
+        """Return the name of its team with the members, or of its user, with the entrant in rows of `entrants`."""
+        if self.members:
+            return f"{self.user} ({', '.join(self.members)})"
+        return author_text(self.user, self.entrant) if entrants else self.user
 
 
 class Rows(StrEnum):

@@ -67,10 +67,10 @@ class Line(msgspec.Struct, frozen=True):
         """Return True for the reader's standing, and among the reader's own runs for those that count."""
         if not isinstance(self.row, Standing):
             return False
-        own = self.page.own if self.page else None
         if self.own_runs:
+            own = self.page.own if self.page else None
             return own is not None and own.entry == self.row.entry
-        return self.row.user in (self.reader, own and own.user)
+        return self._is_reader(self.row.user)
 
     @property
     def rank(self) -> str:
@@ -118,16 +118,15 @@ class Line(msgspec.Struct, frozen=True):
         """Return the name; among the reader's own runs, `counts` for the one that counts."""
         match self.row:
             case Mark(kind=MarkKind.LATE, name=name):
-                own = self.page.own if self.page else None
-                return one_line(name) + (" (you)" if name in (self.reader, own and own.user) else "")
+                return one_line(name) + " (you)" * self._is_reader(name)
             case Mark(name=name):
                 return f"[{one_line(name)}]"
             case Run(user=user):
                 return f"{one_line(user)} (you)"
             case Standing() if self.own_runs:
                 return counts if self.is_own else ""
-            case Standing(user=user, author=author, members=members):
-                return one_line(author if self.entrants or members else user) + (" (you)" if self.is_own else "")
+            case Standing() as row:
+                return one_line(row.shown_name(entrants=self.entrants)) + " (you)" * self.is_own
 
     def trust(self, own: str = "task's own harness") -> str:
         """Return the trust in the time; `own` are the words for a task's own harness."""
@@ -145,6 +144,12 @@ class Line(msgspec.Struct, frozen=True):
                 removal = remarks.removal
                 return late_text(row.late_seconds) if removal is None else f"removed: {one_line(removal.reason)}"
         return ", ".join(filter(None, words))
+
+    def _is_reader(self, name: str) -> bool:
+        """Return whether the reader, or the team of the reader's row, has this name."""
+        return name == self.reader or (
+            self.page is not None and self.page.own is not None and name == self.page.own.user
+        )
 
     @property
     def _at(self) -> datetime | None:
@@ -323,7 +328,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
     is_team = row.user.startswith((GROUP, f"{TEAM} "))
-    yield "team" if is_team else "user", one_line(row.author if row.members else row.user)
+    yield "team" if is_team else "user", one_line(row.shown_name())
     yield "score", ", ".join(filter(None, (full_score_text(row.score_s, row.interval), median_text(row.runs))))
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"

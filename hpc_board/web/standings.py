@@ -159,7 +159,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
     return Row(
         kind=_KINDS.get(row.rank, ""),
         rank=rank_text(row),
-        name=one_line(row.author),
+        name=one_line(row.shown_name(entrants=True)),
         time=score_text(row.score_s),
         interval=wide_interval_text(row.score_s, row.interval),
         ratio=_ratio(found, row.score_s),

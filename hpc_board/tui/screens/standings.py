@@ -305,7 +305,11 @@ class StandingsScreen(RunScreen):
         for gpu in sorted(self._gpus, key=lambda gpu: gpu != first):
             (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
             placed = (Placed(place, row) for place, row in enumerate(found.rows))
-            matches = [each for each in placed if words in f"{each.row.author} {each.row.file_name}".casefold()]
+            matches = [
+                each
+                for each in placed
+                if words in f"{each.row.shown_name(entrants=True)} {each.row.file_name}".casefold()
+            ]
             if matches:
                 found_on[gpu] = matches
             if first in found_on:
