@@ -66,7 +66,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the difference as text: "15.0 % faster (± 3.8 %)", "within noise (4 ± 14 %)"."""
+        """Return the difference as text: "1.15x faster (± 0.04x)", "within noise (1.04x ± 0.14x)"."""
         text = change_text(self.one_ns, self.other_ns, self.spread)
         return f"{text} (few samples)" if self.spread is None else text
 

@@ -236,7 +236,7 @@ def _gain(score_s: float, placing: Placing) -> str:
 
 
 def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | None, spread: float | None) -> str:
-    """Return the change of a user's score and rank: "was 5.81 ms: 3.4x faster, 2nd to 1st".
+    """Return the change of a user's score and rank: "was 5.81 ms: 3.40x faster, 2nd to 1st".
 
     `spread` is that of `change_text`.
     """

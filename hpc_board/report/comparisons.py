@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.comparison import Comparison, Difference, kernel_pairs
 from hpc_board.domain.run import Run
-from hpc_board.domain.time_change import FACTOR_MIN
+from hpc_board.domain.time_change import ratio_text
 from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
@@ -156,13 +156,10 @@ def _caveats(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
     if comparison.reference is not None and abs(comparison.reference - 1) > _REFERENCE_DIFFERS:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
-        longer = (
-            f"{figures(factor, 2)}x as long" if factor >= FACTOR_MIN else f"{figures(100 * (factor - 1), 2)} % longer"
-        )
         nodes = {run.status.node for run in runs}
         what = "Machines differ" if len(nodes) == 2 and all(nodes) else "Conditions differed"
         yield Paragraph(
-            f"{what}: the task's reference took {longer} in the run of submission "
+            f"{what}: the task's reference took {ratio_text(factor)} as long in the run of submission "
             f"{slower.submission}; a change of up to that size may not come from the code.",
             Tone.UNSURE,
         )

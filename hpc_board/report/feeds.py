@@ -27,7 +27,7 @@ def feed_line(entry: FeedEntry) -> str:
 
 
 def feed_change(entry: FeedEntry) -> str:
-    """Return a change for a column beside user and scores: "5.8 % faster than bob; 2nd to 1st place"."""
+    """Return a change for a column beside user and scores: "1.06x faster than bob; 2nd to 1st place"."""
     news, before_s = entry.news, entry.news.replaced_s
     parts = []
     if before_s is not None:

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from hpc_board.domain.clock import span_words
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.score_interval import full_score_text
+from hpc_board.domain.time_change import ratio_text
 from hpc_board.model.result import WIDE_INTERVAL
-from hpc_board.model.score import duration_text, figures
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import Ranking
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Tone
@@ -28,9 +29,7 @@ def score_text(score_s: float | None) -> str:
 
 def speedup_text(speedup: float | None) -> str:
     """Return a speedup over the reference; empty if unknown."""
-    if speedup is None:
-        return ""
-    return f"{speedup:.2f}x" if speedup < 10 else f"{figures(speedup, 3)}x"
+    return "" if speedup is None else ratio_text(speedup)
 
 
 def speedup_fact(speedup: Speedup, reference: Reference) -> tuple[str, str]:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from hpc_board.domain.time_change import ratio_text
 from hpc_board.model.result import BUSY_PROCESSORS, Case, Result, Timing, Verdict
-from hpc_board.model.score import duration_text, error_text, figures, interval_text
+from hpc_board.model.score import duration_text, error_text, interval_text
 
 _ERROR_MAX = 0.1
 _CASES_NAMED_MAX = 3
@@ -129,7 +130,7 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             "noisy reference",
         )
     if ratio := _hidden_ratio(timed):
-        words = f"{figures(max(ratio, 1 / ratio), 2)}x {'slower' if ratio >= 1 else 'faster'}"
+        words = f"{ratio_text(max(ratio, 1 / ratio))} {'slower' if ratio >= 1 else 'faster'}"
         why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
         yield Advice(HIDDEN_CASES, f"Hidden cases are {words} against the reference than public ones{why}.")
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]

@@ -56,7 +56,7 @@ async def test_the_feed_tells_what_changed_and_leads_to_run_and_board() -> None:
         await press(pilot, "end", "b", "f")
         assert "Feed / vectoradd" in text_of(pilot.app)
         assert "record" in text_of(pilot.app)
-        words = "carol took first place on vectoradd, H100: 11.0 µs (was bob, 12.1 µs: 9.8 % faster)"
+        words = "carol took first place on vectoradd, H100: 11.0 µs (was bob, 12.1 µs: 1.10x faster)"
         assert words in " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "first pass" in text_of(pilot.app)
         await press(pilot, "b")
@@ -167,9 +167,9 @@ def test_the_column_has_the_change_and_no_fact_of_the_other_columns() -> None:
         feed_change(replace(record(4, "ada", "bob"), news=News(FeedKind.FIRST, 12, 1e-3))),
     ]
     assert changes == [
-        "5.7 % faster than bob; 1st place",
+        "1.06x faster than bob; 1st place",
         "within noise of bob; 1st place",
-        "2.0x faster than before; 9th to 5th place",
+        "2.00x faster than before; 9th to 5th place",
         "within noise of the score before; 9th to 5th place",
         "12th place",
     ]

@@ -248,8 +248,8 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
         await pilot.press("w", "M")
         await until(pilot, lambda: "#!POPCORN gpu H100" in text_of(app))
         await until(pilot, lambda: "mode benchmark" in text_of(app))
-        times = [(10e-3, None, []), (None, None, []), (8e-3, wide, ["25 % faster"] * 2)]
-        times += [(12e-3, None, ["50 % slower"] * 2), (9e-3, wide, ["33 % faster", "within noise"])]
+        times = [(10e-3, None, []), (None, None, []), (8e-3, wide, ["1.25x faster"] * 2)]
+        times += [(12e-3, None, ["1.50x slower"] * 2), (9e-3, wide, ["1.33x faster", "within noise"])]
         for number, (score_s, interval, words) in enumerate(times, start=1):
             kernel.write_text(f"{header}# {number}\n")
             await until(pilot, lambda run=number: run in app.runs_state.in_flight and run_line(app, run) != "")  # type: ignore[misc]
@@ -258,7 +258,7 @@ async def test_a_watch_in_a_mode_with_times_compares_each_save_with_the_previous
             board.replace_run(replace(ended, interval=interval, file_name=kernel.name, submission=number))
             shown = score_text(score_s) or "wrong value"
             await until(pilot, lambda shown=shown, run=number: shown in run_line(app, run))  # type: ignore[misc]
-            assert re.findall(r"\d+ % \w+|within noise", run_line(app, number)) == words
+            assert re.findall(r"[\d.]+x \w+|within noise", run_line(app, number)) == words
         assert "█ 67 %" in run_line(app, 4), "the speed relative to the best save"
         await until(pilot, lambda: "Run 5: changes since the previous save" in text_of(app))
         await press(pilot, "down")

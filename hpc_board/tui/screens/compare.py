@@ -41,7 +41,7 @@ class CompareScreen(RunScreen):
     ]
     HELP: ClassVar[str] = (
         "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "
-        "the 95 % confidence interval; if the interval includes 0, the difference is within noise. Tab moves between "
+        "the 95 % confidence interval; if the interval includes 1x, the difference is within noise. Tab moves between "
         "the times and the unified diff of the files. The keys of a run act on the newer one."
     )
 

@@ -139,9 +139,9 @@ def test_a_cell_holds_the_line_that_says_most_and_the_whole_message_stands_once_
 
 @pytest.mark.parametrize("width", [12, 20, 33, 47])
 def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
-    text = plain((Paragraph("First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"),), width)
+    text = plain((Paragraph("First place: 28.7 µs, was 31.0 µs: 1.08x faster of 16 GiB"),), width)
     assert all(len(line) <= width and not line[-1].isdigit() for line in text.splitlines())
-    assert " ".join(text.split()) == "First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"
+    assert " ".join(text.split()) == "First place: 28.7 µs, was 31.0 µs: 1.08x faster of 16 GiB"
 
 
 def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
@@ -269,32 +269,32 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
         (
             1.73e-3,
             Placing(1, 9, 1.73e-3, 12, first=False, former_rank=2, former_s=5.81e-3),
-            "First place on H100: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st",
+            "First place on H100: 1.73 ms, was 5.81 ms: 3.36x faster, 2nd to 1st",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
-            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
+            "Third place on H100: 1.00 ms, was 1.10 ms: 1.10x faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.0001e-3),
-            "Third place on H100: 1.00 ms, was 1.00 ms: under 0.1 % faster",
+            "Third place on H100: 1.00 ms, was 1.00 ms: under 1.01x faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.996e-3),
-            "Third place on H100: 1.00 ms, was 2.00 ms: 2.0x faster",
+            "Third place on H100: 1.00 ms, was 2.00 ms: 2.00x faster",
         ),
         (
             1e-3,
             Placing(1, 9, 1e-3, 12, first=False, former_rank=2, former_s=1.1e-3, change_spread=1.15),
-            "First place on H100: 1.00 ms, was 1.10 ms: within noise (10 ± 15 %), 2nd to 1st",
+            "First place on H100: 1.00 ms, was 1.10 ms: within noise (1.10x ± 0.15x), 2nd to 1st",
         ),
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False, change_spread=1.15),
-            "Score on H100: 12.3 µs, within noise (8 ± 15 %) of the user's best, 11.4 µs (run 7)",
+            "Score on H100: 12.3 µs, within noise (1.08x ± 0.15x) of the user's best, 11.4 µs (run 7)",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Best on H100: 12.3 µs, rank 11 of 99"),
         (
@@ -305,12 +305,12 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Score on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
+            "Score on H100: 12.3 µs, 1.08x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Score on H100: 34.2 µs, 3.0x slower than the user's best, 11.4 µs (run 7)",
+            "Score on H100: 34.2 µs, 3.00x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,
@@ -329,7 +329,7 @@ def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
 
 
 @pytest.mark.parametrize(
-    ("score_s", "words"), [(12.34e-6, "8.2 % slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
+    ("score_s", "words"), [(12.34e-6, "1.08x slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
 )
 def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: str) -> None:
     result, placing = result_of(Verdict.PASS, timed_case()), Placing(None, 99, 11.4e-6, 7, first=False)
@@ -834,9 +834,9 @@ def test_a_failure_of_all_cases_is_told_in_the_outcome_and_ends_its_traceback() 
 @pytest.mark.parametrize(
     ("reference_ns", "words"),
     [
-        (1.1e6, "Hidden cases are 1.8x slower against the reference than public ones: the kernel may be tuned"),
-        (1.9e6, "Hidden cases are 1.1x slower against the reference than public ones."),
-        (4e6, "Hidden cases are 2x faster against the reference than public ones."),
+        (1.1e6, "Hidden cases are 1.82x slower against the reference than public ones: the kernel may be tuned"),
+        (1.9e6, "Hidden cases are 1.05x slower against the reference than public ones."),
+        (4e6, "Hidden cases are 2.00x faster against the reference than public ones."),
     ],
 )
 def test_the_report_compares_hidden_cases_with_public_ones(reference_ns: float, words: str) -> None:

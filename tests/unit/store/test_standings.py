@@ -279,7 +279,7 @@ def test_the_score_of_resubmitted_code_is_the_median_of_its_runs(store: Store) -
     slow = store.standings.placing(store.runs.get(runs[0].id))
     assert slow is not None
     assert verdict_line("H100", 7.02, slow, own=True).endswith(
-        f"10.1 s, the median of 11 runs, 26 % slower than your best, 8.00 s (run {better.id})"
+        f"10.1 s, the median of 11 runs, 1.26x slower than your best, 8.00 s (run {better.id})"
     )
     store.moderation.remove([better.submission, runs[3].submission], "root", NOON, "")
     (row,) = [row for row in store.standings.list(*BOARD) if row.user == "ada"]
