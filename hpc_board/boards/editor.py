@@ -438,11 +438,8 @@ class LeaderboardEditor:
             "gpus": terms.gpus if options.gpus is None else self._gpu_names(options.gpus),
             "members": _users(terms.members, options.members, options.no_members, "member"),
             "maintainers": _users(terms.maintainers, options.maintainers, options.no_maintainers, "maintainer"),
+            "teams": _users(terms.teams, options.teams, options.no_teams, "team"),
         }
-        added, removed = (
-            [GROUP + name.removeprefix(GROUP) for name in listed(names)] for names in (options.teams, options.no_teams)
-        )
-        changes["teams"] = _users(terms.teams, added, removed, "team")
         if options.late is not None:
             changes["late_seconds"] = _late_seconds(options.late)
         changes["extensions"] = _extensions(terms.extensions, options.extend, changes["deadline"])
@@ -592,6 +589,8 @@ def _users(before: Sequence[str], more: Sequence[str], fewer: Sequence[str], wha
     """
     added, taken = listed(more), listed(fewer)
     for name in added:
+        if what == "team" and not name.startswith(GROUP):
+            raise InputError(f'"{one_line(name, 80)}" is not a valid team.', hint="Give a Unix group with @ before it.")
         if not re.fullmatch(ACCOUNT_PATTERN, name):
             raise InputError(f'"{one_line(name, 80)}" is not a valid {what}.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
     for name in taken:

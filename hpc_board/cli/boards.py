@@ -50,7 +50,7 @@ _freeze = click.option(
     help='From then on users do not see others\' new submissions: "-24h" before the deadline, a time, or "none".',
 )
 _teams = click.option(
-    "--team", "teams", metavar="GROUP", multiple=True, help="Group whose members have one rank together, as a team."
+    "--team", "teams", metavar="@GROUP", multiple=True, help="Group whose members have one rank together, as a team."
 )
 _reason = click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the board's history.")
 _yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
@@ -172,7 +172,7 @@ def create(
 @_freeze
 @click.option("--anonymous/--named", default=None, help="Show other users under pseudonyms, or by their names.")
 @_teams
-@click.option("--no-team", "no_teams", metavar="GROUP", multiple=True, help="Remove a team.")
+@click.option("--no-team", "no_teams", metavar="@GROUP", multiple=True, help="Remove a team.")
 @click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
 @click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason

@@ -240,7 +240,7 @@ class RequestedOptions(msgspec.Struct, frozen=True):
     `gpus` and the lists of users may hold commas, `gpus` also "all". `members` are added, `no_members` removed, and so
     are maintainers. `extend` has the users and groups with later deadlines, as in "ada:+2d". `late` is the time for
     late submissions, "any" or "none". `freeze` is a time, "-24h" from the deadline, or "none". `teams` are groups, with
-    or without a `@`.
+    a `@`.
     """
 
     deadline: str | None = None

@@ -85,7 +85,7 @@ def _plain(text: str) -> Any:
     return json.loads(text, object_hook=without) if text else ""
 
 
-@pytest.mark.parametrize("teams", [(), ("--team", "red,blue")])
+@pytest.mark.parametrize("teams", [(), ("--team", "@red,@blue")])
 def test_reader_of_a_frozen_board_sees_it_as_if_no_other_user_had_submitted_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teams: tuple[str, ...]
 ) -> None:

@@ -27,7 +27,7 @@ from tests.unit.boards.test_moderation import ADMIN, new_run
 from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, timed_case
 
 GROUPS = {"red": ("ada", "bob"), "blue": ("eve",), "both": ("dan", "ken"), "more": ("ken",)}
-TEAMS = ("--team", "red", "--team", "@blue,both,more")
+TEAMS = ("--team", "@red", "--team", "@blue,@both,@more")
 
 
 def in_groups(patch: pytest.MonkeyPatch, groups: Mapping[str, tuple[str, ...]] = GROUPS) -> None:
@@ -145,7 +145,7 @@ def test_team_of_a_user_is_that_of_the_last_submission_or_of_the_last_change_of_
     assert rows(place) == [(1, "@blue", ["ada", "eve"]), (2, "@red", ["bob"])]
     submit(place, "ada", frozenset())
     assert rows(place) == [(1, "ada", []), (2, "@red", ["bob"])]
-    assert "teams" in update(place, "--no-team", "red", "--no-team", "@more")
+    assert "teams" in update(place, "--no-team", "@red", "--no-team", "@more")
     assert rows(place) == [(1, "@blue", ["ada", "eve"]), (2, "bob", [])]
     assert "teams" in call(place, "grace", "task", "course").stdout
     assert "@blue, @both" in call(place, "grace", "task", "course").stdout
@@ -173,7 +173,11 @@ def test_user_in_two_teams_submits_nothing_unless_the_board_is_theirs(place: Rec
     submit(place, ADMIN, frozenset({"red"}), Role.CREATOR)
     assert {**store_of(place).standings.teams("course")}.keys() >= {"ada", "bob", "carl"}
     assert ADMIN not in store_of(place).standings.teams("course")
-    faults = (("--team", "a b"), "not a valid team"), (("--no-team", "green"), '"@green" is not a team')
+    faults = (
+        (("--team", "red"), '"red" is not a valid team.\nhint: Give a Unix group with @ before it.'),
+        (("--team", "@a b"), '"@a b" is not a valid team'),
+        (("--no-team", "red"), '"red" is not a team. Did you mean "@red"?'),
+    )
     for words, fault in faults:
         assert fault in call(place, ADMIN, "update", "course", *words).stderr
 
@@ -182,7 +186,7 @@ def test_managers_of_a_board_are_members_of_no_team(place: Recorded, monkeypatch
     in_groups(monkeypatch, {"red": ("ada", "carl", ADMIN)})
     place.settings.write_text(place.settings.read_text() + "roles: {creators: [carl]}\n")
     sent(place, "carl", 1e-6)
-    update(place, "--maintainer", "carl", "--no-team", "blue")
+    update(place, "--maintainer", "carl", "--no-team", "@blue")
     assert rows(place) == [(1, "carl", [])]
     assert store_of(place).standings.teams("course") == {"ada": "@red"}
 
@@ -309,5 +313,5 @@ def test_no_writer_waits_for_the_groups_of_a_change(place: Recorded, monkeypatch
         return frozenset()
 
     monkeypatch.setattr(editor, "groups_of", groups_of)
-    update(place, "--no-team", "more")
+    update(place, "--no-team", "@more")
     assert "ada" in asked
