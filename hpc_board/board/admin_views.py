@@ -6,7 +6,6 @@ from datetime import datetime
 from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState, SentCount
-from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import Category, Decision, Limits, Period, limits_for
 from hpc_board.domain.roles import GROUP, Role
@@ -37,19 +36,15 @@ class AdminViews:
         boards = []
         for task in tasks:
             here = [each for each in sent if each.board == task.name]
-            terms = made[task.name].options if task.name in made else None
             boards.append(
                 BoardState(
                     task.name,
                     task.gpus,
                     task.deadline,
-                    "" if terms is None else terms.creator,
-                    Visibility.PUBLIC if terms is None else terms.visibility,
+                    made[task.name].options if task.name in made else None,
                     limits.get(task.name, ()),
                     sum(each.submissions for each in here),
                     len({each.user for each in here}),
-                    None if terms is None else terms.freeze_at,
-                    terms is not None and terms.anonymous,
                 )
             )
         return tuple(boards)

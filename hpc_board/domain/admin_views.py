@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.board_options import BoardOptions, Visibility
 from hpc_board.domain.moderation import Category, Decision, Limits
 from hpc_board.domain.roles import Role
 
@@ -24,7 +24,7 @@ class SentCount(msgspec.Struct, frozen=True):
 
 
 class BoardState(msgspec.Struct, frozen=True):
-    """The state of a leaderboard. A task of the settings' folders has no `creator` and is public.
+    """The state of a leaderboard. A task of the settings' folders has no `terms` and is public.
 
     `submissions` and `users` count the last hour.
     """
@@ -32,18 +32,20 @@ class BoardState(msgspec.Struct, frozen=True):
     name: str
     gpus: tuple[str, ...]
     deadline: datetime | None
-    creator: str = ""
-    visibility: Visibility = Visibility.PUBLIC
+    terms: BoardOptions | None = None
     limits: tuple[Limits, ...] = ()
     submissions: int = 0
     users: int = 0
-    freeze_at: datetime | None = None
-    anonymous: bool = False
 
     @property
-    def is_created(self) -> bool:
-        """Return whether a user created it, so that its options can be changed."""
-        return bool(self.creator)
+    def creator(self) -> str:
+        """Return the user who created it; empty for a task of the settings."""
+        return "" if self.terms is None else self.terms.creator
+
+    @property
+    def visibility(self) -> Visibility:
+        """Return who sees it."""
+        return Visibility.PUBLIC if self.terms is None else self.terms.visibility
 
 
 class LimitUse(msgspec.Struct, frozen=True):

@@ -19,7 +19,8 @@ from hpc_board.domain.moderation import (
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.run_order import RunOrder
-from hpc_board.report.formatting import moment_text, span_text
+from hpc_board.report.boards import terms_facts
+from hpc_board.report.formatting import count_text, moment_text, span_text
 from hpc_board.report.moderation import category_text, detail_text, limits_text, removal_text, subject_text, whose_text
 from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
@@ -70,6 +71,7 @@ def boards(now: Clock) -> Kind[BoardState]:
         key=lambda board: board.name,
         cells=lambda board: _board_cells(board, now()),
         details=lambda board: _board_details(board, now()),
+        scrolls=True,
         filter_words="part of a board's name",
         nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",
         title="Boards",
@@ -151,7 +153,7 @@ def stop_text(stop: Decision | None, now: datetime) -> Text:
     if stop is None:
         return toned("Submissions are accepted.", Tone.GOOD)
     because = f": {stop.reason}" if stop.reason else "."
-    words = f"Submissions were stopped by {stop.by_user} {_age(stop, now)} ago{because}"
+    words = f"Submissions were stopped by {stop.by_user} {span_text(now - stop.at)} ago{because}"
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
 
 
@@ -182,25 +184,22 @@ def _short(limits: Sequence[Limits]) -> str:
 def _board_details(board: BoardState, now: datetime) -> RenderableType:
     left, _ = time_left(board.deadline, now)
     deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
-    closed = board.visibility is Visibility.CLOSED
-    access = "members, creator and admins" if closed else "all users"
-    made = f"created by {board.creator}" if board.creator else "a task of the settings, with the task's own options"
+    made = "" if board.terms else "a task of the settings, with the task's own options"
     by_whose: dict[str, list[Limits]] = {}
     for each in board.limits:
         by_whose.setdefault(whose_text(each), []).append(each)
     limits = "; ".join(f"{whose}: {limits_text(theirs)}" for whose, theirs in by_whose.items())
-    sent = f"{_count(board.submissions, 'submission')} by {_count(board.users, 'user')}"
+    sent = f"{count_text(board.submissions, 'submission')} by {count_text(board.users, 'user')}"
+    terms = terms_facts(board.terms) if board.terms else ()
     return Group(
         _head(board.name, made),
         facts(
             [
                 ("Deadline", deadline),
-                ("Frozen from", moment_words(board.freeze_at) if board.freeze_at else ""),
-                ("Access", access),
-                ("Names", "pseudonyms" if board.anonymous else ""),
                 ("Last hour", sent if board.submissions else "none"),
                 ("Limits", limits or "none"),
                 ("GPUs", ", ".join(board.gpus) or "all GPUs of the settings"),
+                *((name.capitalize(), value) for name, value in terms),
             ]
         ),
     )
@@ -242,7 +241,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
         banned = f"by {ban.by_user} at {moment_text(ban.at)}{until}: {ban.reason}"
     uses = ", ".join(f"{use.name} {use.used:,} of {use.limit:,}{', full' if use.holds else ''}" for use in person.uses)
     last = "never" if person.newest_at is None else f"{span_text(now - person.newest_at)} ago"
-    sent = f"{_count(person.submissions, 'submission')}, {_count(person.runs, 'run')}"
+    sent = f"{count_text(person.submissions, 'submission')}, {count_text(person.runs, 'run')}"
     return Group(
         _head(person.name, str(person.role)),
         facts(
@@ -273,7 +272,7 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
 def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
     words = "; ".join(filter(None, (detail_text(decision), decision.reason)))
     return {
-        "age": toned(_age(decision, now), Tone.MUTED),
+        "age": toned(span_text(now - decision.at), Tone.MUTED),
         "by": toned(decision.by_user),
         "action": toned(decision.action, Tone.ACCENT),
         "about": toned(subject_text(decision)),
@@ -298,13 +297,5 @@ def _decision_details(decision: Decision) -> RenderableType:
     return Group(head, facts([("Detail", detail_text(decision)), ("Reason", decision.reason)]))
 
 
-def _age(decision: Decision, now: datetime) -> str:
-    return span_text(now - decision.at)
-
-
 def _head(name: str, words: str) -> Text:
     return Text.assemble(toned(name, Tone.STRONG), "  ", toned(words, Tone.MUTED))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

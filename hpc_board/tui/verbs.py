@@ -28,7 +28,7 @@ VERBS = {
     "pause": Verb("P", "Pause", "Pause submissions, or resume them"),
     "mode": Verb("M", "Mode", "Submit the next saves in mode test, benchmark or ranked"),
     "visibility": Verb("V", "Close", "Show the selected board to all users, or to members only"),
-    "deadline": Verb("D", "Deadline", "Change deadline, freeze and names of the selected board"),
+    "terms": Verb("D", "Terms", "Change deadline, freeze and names of the selected board"),
     "stop": Verb("S", "Stop", "Stop submissions to all boards, or start them again"),
     "limits": Verb("H", "Limits", "Limit the submissions per user and period to the selected board"),
     "ban": Verb("B", "Ban", "Ban the selected user from submitting, or lift the ban"),

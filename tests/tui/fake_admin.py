@@ -7,9 +7,7 @@ from typing import Any, cast
 from hpc_board.board.admin_views import AdminViews
 from hpc_board.board.moderation import Moderation
 from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
-from hpc_board.domain.board_options import (
-    Visibility,
-)
+from hpc_board.domain.board_options import BoardOptions, Visibility
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
@@ -38,14 +36,24 @@ MINUTE = timedelta(minutes=1)
 
 BOARDS = (
     BoardState("conv2d", ("H100",), NOW - timedelta(hours=20)),
-    BoardState("grayscale", ("H100", "A100"), NOW + timedelta(hours=7), "carol", submissions=31, users=9),
+    BoardState("grayscale", ("H100", "A100"), NOW + timedelta(hours=7), BoardOptions("carol"), submissions=31, users=9),
     BoardState("identity", ("L4",), None),
     BoardState(
-        "matmul", (), NOW + 12 * DAY, "carol", Visibility.CLOSED, (Limits(5, 60), Limits(20, None, Period.DAY)), 4, 2
+        "matmul",
+        (),
+        NOW + 12 * DAY,
+        BoardOptions("carol", visibility=Visibility.CLOSED, teams=("@red", "@blue"), late_seconds=3600),
+        (Limits(5, 60), Limits(20, None, Period.DAY)),
+        4,
+        2,
     ),
     BoardState("prefixsum", ("H100", "A100", "L4"), NOW + 40 * DAY, limits=(Limits(0, None),)),
     BoardState(
-        "vectoradd", ("H100", "A100", "L4"), NOW + 9.5 * DAY, "ada", limits=(Limits(2, None), Limits(9, user="bob"))
+        "vectoradd",
+        ("H100", "A100", "L4"),
+        NOW + 9.5 * DAY,
+        BoardOptions("ada"),
+        limits=(Limits(2, None), Limits(9, user="bob")),
     ),
 )
 

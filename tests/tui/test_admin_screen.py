@@ -7,6 +7,7 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from hpc_board.domain.admin_views import PersonState
+from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.moderation import Decision
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
@@ -347,7 +348,7 @@ async def test_hostile_words_stay_words() -> None:
     evil = "\x1b[31mred\x07\u202e[bold]x[/bold]\n" * 5
     person = PersonState(f"eve{evil}", Role.PARTICIPANT, Decision("ban", "user", "eve", evil, NOW, evil))
     decision = Decision(evil, evil, evil, evil, NOW, evil, evil, 900)
-    states = [replace(BOARDS[0], name=evil, creator=evil, gpus=(evil,))]
+    states = [replace(BOARDS[0], name=evil, terms=BoardOptions(evil), gpus=(evil,))]
     board = AdminBoard(states=states, persons=[person], decided=[decision])
     board.stopped = decision
     async with app_on(board).run_test(size=(80, 24)) as pilot:

@@ -47,7 +47,7 @@ def test_a_page_fits_a_small_terminal(snap_compare: SnapCompare, page: str) -> N
     assert snap_compare(app_on(board), terminal_size=(60, 16), run_before=driven(*PAGES[page]))
 
 
-@pytest.mark.parametrize("keys", [("2", "down", "B"), ("end", "D"), ("3", "X")], ids=["ban", "deadline", "remove"])
+@pytest.mark.parametrize("keys", [("2", "down", "B"), ("end", "D"), ("3", "X")], ids=["ban", "terms", "remove"])
 def test_a_decision_is_asked_for(snap_compare: SnapCompare, keys: tuple[str, ...]) -> None:
     assert snap_compare(app_on(AdminBoard()), terminal_size=(80, 24), run_before=driven("A", *keys))
 

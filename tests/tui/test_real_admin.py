@@ -48,7 +48,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await settled(pilot)
         await press(pilot, "A", "slash", *"course", "enter", "V")
         await decided(pilot, *typed("exam"), "enter")
-        await until(pilot, lambda: "members, creator and admins" in text_of(app))
+        await until(pilot, lambda: "V Open" in text_of(app))
         assert "course" not in [task.name for task in Board(settings, user="bob").tasks.catalog().tasks]
         await press(pilot, "D")
         await until(pilot, lambda: isinstance(front(app), AskLines))

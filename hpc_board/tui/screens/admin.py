@@ -49,7 +49,7 @@ _PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("
 _FOR_CREATORS = tuple(page for page in _PAGES if page[0] in ("boards", "runs"))
 
 _ACTIONS = {
-    "boards": ("visibility", "deadline", "stop", "limits", "rerun_best"),
+    "boards": ("visibility", "terms", "stop", "limits", "rerun_best"),
     "people": ("ban",),
     "runs": ("rerun_best", "remove", "code", "mark", "standings", "trend", "copy", "note"),
     "log": (),
@@ -92,7 +92,7 @@ class AdminScreen(RunScreen):
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("visibility", "deadline", "stop", "limits"),
+        *bindings("visibility", "terms", "stop", "limits"),
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
         *bindings("ban", "remove", "code", "mark", "standings", "trend", "note", "filter", "sort", "reverse"),
         USER_KEY,
@@ -249,16 +249,16 @@ class AdminScreen(RunScreen):
             lambda lines: self._changed(board.name, RequestedOptions(closed=close), lines[0]),
         )
 
-    def action_deadline(self) -> None:
+    def action_terms(self) -> None:
         board = self._selected
-        if not isinstance(board, BoardState):
+        if not isinstance(board, BoardState) or (terms := board.terms) is None:
             return
-        present = [utc_words(at).removesuffix(" UTC") for at in (board.deadline, board.freeze_at)]
+        present = [utc_words(at).removesuffix(" UTC") for at in (board.deadline, terms.freeze_at)]
 
         def act(lines: tuple[str, ...]) -> str:
             # A deadline that is past may stay.
             deadline, freeze = (new if new != old else None for new, old in zip(lines, present, strict=False))
-            anonymous = is_anonymous if (is_anonymous := _is_anonymous(lines[2])) != board.anonymous else None
+            anonymous = is_anonymous if (is_anonymous := _is_anonymous(lines[2])) != terms.anonymous else None
             options = RequestedOptions(deadline=deadline, freeze=freeze, anonymous=anonymous)
             return self._changed(board.name, options, lines[3])
 
@@ -267,7 +267,7 @@ class AdminScreen(RunScreen):
             [
                 Line("Deadline", present[0], '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Freeze", present[1], '"-24h" before the deadline, a time, or none', needed=True),
-                Line("Names", _PSEUDONYMS if board.anonymous else _SHOWN, f"{_SHOWN} or {_PSEUDONYMS}", needed=True),
+                Line("Names", _PSEUDONYMS if terms.anonymous else _SHOWN, f"{_SHOWN} or {_PSEUDONYMS}", needed=True),
                 Line("Reason", placeholder="recorded in the board's history"),
             ],
             "Change",
@@ -427,8 +427,8 @@ class AdminScreen(RunScreen):
 
     def _may(self, action: str) -> bool:
         selected = self._selected if self.is_mounted else None
-        if action in ("visibility", "deadline"):
-            return isinstance(selected, BoardState) and selected.is_created
+        if action in ("visibility", "terms"):
+            return isinstance(selected, BoardState) and selected.terms is not None
         if action == "note":
             return isinstance(selected, Run) and selected.user == self.board.user
         return selected is not None

@@ -65,8 +65,8 @@ def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(
     states = {state.name: state for state in admin.admin_views.boards()}
     assert list(states) == [task.name for task in admin.tasks.catalog().tasks]
     open_, secret = states["vectoradd_py"], states["secret"]
-    assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, (Limits(5, 60),), False)
-    assert (secret.visibility, secret.submissions, secret.is_created) == (Visibility.CLOSED, 0, True)
+    assert (open_.submissions, open_.users, open_.limits, open_.terms) == (3, 2, (Limits(5, 60),), None)
+    assert (secret.visibility, secret.submissions) == (Visibility.CLOSED, 0)
     assert secret.creator == admin.user
     assert secret.deadline is not None
     assert admin.admin_views.stop() is None
