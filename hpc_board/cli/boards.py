@@ -62,9 +62,9 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes withou
     "hpc-board create softmax_course softmax_py --closed --member @students",
     "hpc-board create problems/beginner.yaml --yes",
     sections={
-        "Submissions": "deadline late gpus",
-        "Users": "closed members maintainers teams",
-        "Standings": "freeze anonymous show_code",
+        "Submissions": ("deadline", "late", "gpus"),
+        "Users": ("closed", "members", "maintainers", "teams"),
+        "Standings": ("freeze", "anonymous", "show_code"),
     },
 )
 @click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
@@ -146,9 +146,9 @@ def create(
     "hpc-board update softmax --freeze -24h",
     "hpc-board update softmax --history",
     sections={
-        "Submissions": "deadline late extend gpus",
-        "Users": "open_to_all members no_members maintainers no_maintainers teams no_teams",
-        "Standings": "freeze anonymous show_code force",
+        "Submissions": ("deadline", "late", "extend", "gpus"),
+        "Users": ("open_to_all", "members", "no_members", "maintainers", "no_maintainers", "teams", "no_teams"),
+        "Standings": ("freeze", "anonymous", "show_code", "force"),
     },
 )
 @click.argument("name", shell_complete=created_names)

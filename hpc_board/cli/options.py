@@ -2,11 +2,12 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -131,14 +132,24 @@ _fields = click.option("--fields", metavar="KEYS", help="Print only these keys o
 class JsonCommand(click.Command):
     """A command with the options for JSON; `--json` has no value in the next word, as an option of click would have."""
 
-    sections: Mapping[str, str] = {}
-    """The heads of its options in the help, each with the names of parameters; all others are below "Options"."""
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
+    ) -> None:
+        """Create the command; `sections` are heads in its help, with names of options: all others are below "Options".
+
+        Raises:
+            ValueError: the command has no option with one of the names.
+        """
+        super().__init__(*args, **options)
+        if unknown := {name for names in sections.values() for name in names} - {param.name for param in self.params}:
+            raise ValueError(f"{self.name} has no option {', '.join(sorted(unknown))}")
+        self._sections = sections
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
         shown = {param.name: row for param in options if (row := param.get_help_record(ctx)) is not None}
         width = max(len(names) for names, _ in shown.values())
-        groups = [(title, [shown.pop(name) for name in names.split()]) for title, names in self.sections.items()]
+        groups = [(title, [shown.pop(name) for name in names]) for title, names in self._sections.items()]
         for title, rows in (*groups, ("Options", [*shown.values()])):
             with formatter.section(title):
                 formatter.write_dl([(f"{names:{width}}", text) for names, text in rows])
@@ -219,7 +230,7 @@ def examples(*lines: str) -> str:
 
 
 def command(
-    *lines: str, name: str | None = None, sections: Mapping[str, str] | None = None
+    *lines: str, name: str | None = None, sections: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Callable[[Callable[..., object]], click.Command]:
     """Return the decorator of a command on a board, with these examples and sections of its options.
 
@@ -227,8 +238,8 @@ def command(
     """
 
     def decorated(function: Callable[..., object]) -> click.Command:
-        made = click.command(name, cls=JsonCommand, epilog=examples(*lines))(click.pass_obj(function))
-        made.sections = sections or {}
+        create = click.command(name, cls=JsonCommand, sections=sections, epilog=examples(*lines))
+        made = create(click.pass_obj(function))
         json_option(made)
         return made
 

@@ -72,8 +72,8 @@ _TELLING_BYTES = 16 * 2**20
     "hpc-board runs --task vectoradd_py --sort score",
     "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     sections={
-        "Filter": "everyone user entrant task gpu mode state note key tags job",
-        "Order": "sort reverse limit",
+        "Filter": ("everyone", "user", "entrant", "task", "gpu", "mode", "state", "note", "key", "tags", "job"),
+        "Order": ("sort", "reverse", "limit"),
     },
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")

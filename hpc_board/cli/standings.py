@@ -85,8 +85,8 @@ _version = click.option(
     "hpc-board show --user ada --by entrant",
     "hpc-board show --competition practice",
     sections={
-        "Rows": "gpus top place all_users all_runs by rank",
-        "Other standings": "version user competition versions",
+        "Rows": ("gpus", "top", "place", "all_users", "all_runs", "by", "rank"),
+        "Other standings": ("version", "user", "competition", "versions"),
     },
 )
 @_name_if_any

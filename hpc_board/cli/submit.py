@@ -70,10 +70,24 @@ _PIPED_NAME = "submission.py"
     "hpc-board submit kernel.py --as agent-b --budget 50,3600s/day",
     "hpc-board submit kernel.py --as agent-b --tag model=small --tag step=3 --parent 12",
     sections={
-        "Task and mode": "task gpus mode",
-        "Options of one mode": "case effort stop_if_slower kernel set tool",
-        "Submission": "note name entrant budget tags parent key if_new",
-        "Job": "account qos reservation constraint time exclude nodelist retries array max_running extras hold fresh",
+        "Task and mode": ("task", "gpus", "mode"),
+        "Options of one mode": ("case", "effort", "stop_if_slower", "kernel", "set", "tool"),
+        "Submission": ("note", "name", "entrant", "budget", "tags", "parent", "key", "if_new"),
+        "Job": (
+            "account",
+            "qos",
+            "reservation",
+            "constraint",
+            "time",
+            "exclude",
+            "nodelist",
+            "retries",
+            "array",
+            "max_running",
+            "extras",
+            "hold",
+            "fresh",
+        ),
     },
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
