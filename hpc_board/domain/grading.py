@@ -150,8 +150,8 @@ class Overall(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     rows: tuple[OverallRow, ...]
     total: int
-    own: frozenset[str] = frozenset()
-    frozen: tuple[str, ...] = ()
+    own: frozenset[str]
+    frozen: tuple[str, ...]
 
 
 class LateResult(msgspec.Struct, frozen=True):

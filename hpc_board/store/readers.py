@@ -98,7 +98,7 @@ class Withheld(msgspec.Struct, frozen=True):
 
     frozen_at: datetime | None
     scope: str | None
-    own: frozenset[str] = frozenset()
+    own: frozenset[str]
 
 
 class Reader(msgspec.Struct, frozen=True):

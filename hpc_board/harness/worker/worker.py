@@ -93,7 +93,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"], *crash)
             if frame["prepares"] and worker.kernel.prepares:
-                worker.prepare = partial(worker.kernel.keep_state, _index(device))
+                worker.prepare = partial(worker.kernel.keep_state, _device_number(device))
         elif frame["file"]:
             module = frame["adapter"] or frame["file"]
             worker.kernel = _kernel(Path(frame["folder"]), module, frame["entry"], frame["shown_as"])
@@ -138,7 +138,7 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
     return found
 
 
-def _index(device: Device) -> int:
+def _device_number(device: Device) -> int:
     """Return the number of a device in the context of compiled submissions."""
     return 0 if device.name == "cuda" else -1
 
@@ -408,7 +408,7 @@ class _Worker:
         if not isinstance(self.kernel, compiled.CompiledKernel):
             return partial(self.kernel, data, *self._state)
         outputs = payload.empty(self._row["form"], self._device.name)
-        return self.kernel.prepared(data, outputs, _index(self._device))
+        return self.kernel.prepared(data, outputs, _device_number(self._device))
 
 
 def _call(make: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
