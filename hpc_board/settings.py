@@ -93,8 +93,7 @@ class ServeSection(Section, frozen=True):
     socket: Line | None = None
     """The Unix socket for clients; only the service's account may write its folder."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
-    """The number of a user's runs, reruns by admins included, that the schedulers have at one time; the others wait with
-    the service."""
+    """The user's runs, reruns by admins too, that schedulers have at one time; the others wait with the service."""
     web: Address | None = None
     """The TCP address of the live page, for a reverse proxy: all who reach it see the open boards."""
     web_host: HostName | None = None
