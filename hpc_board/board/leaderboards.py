@@ -238,7 +238,7 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
     if not isinstance(source, PackedSource):
         yield source
         return
-    from hpc_board.catalog import competition
+    from hpc_board.catalog import competition, sources
 
     name = PurePosixPath(source.file_name).name
     if not name or name != source.file_name or not name.isprintable() or len(name) > _FILE_NAME_MAX:
@@ -249,14 +249,10 @@ def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | N
     with temporary_folder("hpc-board-source-") as folder:
         (folder / name).write_bytes(source.data)
 
-        def told(text: str) -> str:
-            return text.replace(f"{folder}/", "")
-
         try:
             yield folder / name
         except DocumentError as error:
-            error.file, error.message = told(error.file), told(error.message)
-            raise
+            raise sources.with_source_name(error, f"{folder}/", "") from error
         except BoardError as error:
-            error.message = told(error.message)
+            error.message = error.message.replace(f"{folder}/", "")
             raise

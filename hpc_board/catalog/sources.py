@@ -95,9 +95,13 @@ def read_imports(source: Path, format_name: str | None = None, size_max: int | N
         folder = scratch / source.stem
         folder.mkdir()
         archive.unpack(source, folder)
-        found = _some(formats.tasks_in(folder, format_name, size_max), str(source))
+        try:
+            found = _some(formats.tasks_in(folder, format_name, size_max), str(source))
+        except InputError as error:
+            error.message = error.message.replace(str(folder), str(source))
+            raise
         return [
-            _with_source_name(each, str(folder), str(source)) if isinstance(each, DocumentError) else each
+            with_source_name(each, str(folder), str(source)) if isinstance(each, DocumentError) else each
             for each in found
         ]
 
@@ -128,9 +132,7 @@ def _laid_out(problems: Imports, scratch: Path) -> Catalog:
         for name, text in each.files.items():
             (folder / name).write_text(text, encoding="utf-8")
         task = task_or_fault(folder, folder)
-        found.append(
-            _with_source_name(task, str(folder), str(each.source)) if isinstance(task, DocumentError) else task
-        )
+        found.append(with_source_name(task, str(folder), str(each.source)) if isinstance(task, DocumentError) else task)
     return _joint_catalog(found)
 
 
@@ -206,11 +208,11 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
             f"{one_line(str(source), 300)}: the task gets the name of the file, which is not {NAME_WORDS}.",
             hint="Rename the file.",
         )
-    faults = tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults)
+    faults = tuple(with_source_name(error, str(folder), str(source)) for error in found.faults)
     return replace(found, faults=faults)
 
 
-def _with_source_name(error: DocumentError, folder: str, source: str) -> DocumentError:
+def with_source_name(error: DocumentError, folder: str, source: str) -> DocumentError:
     """Return the error with the source's name in the place of the folder it was unpacked to."""
     faults = [Fault(each.path, each.message.replace(folder, source), each.line) for each in error.faults]
     return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)

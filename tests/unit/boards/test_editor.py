@@ -1,5 +1,6 @@
 """Boards that people make: created, changed, deleted, seen and not seen, brought by competitions."""
 
+import io
 import json
 import os
 import pty
@@ -35,8 +36,8 @@ from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import directives
-from hpc_board.domain.user_board import BoardRequest, SyncRequest
-from hpc_board.errors import InputError, Refused
+from hpc_board.domain.user_board import BoardRequest, PackedSource, SyncRequest
+from hpc_board.errors import DocumentError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.boards import changes_table
@@ -1289,3 +1290,18 @@ def test_the_names_of_boards_are_completed(place: Recorded) -> None:
     made(place)
     done = place.hpc_board(_HPC_BOARD_COMPLETE="bash_complete", COMP_WORDS="hpc-board update ec", COMP_CWORD="2")
     assert "echo" in done.stdout
+
+
+def test_errors_of_a_packed_source_name_its_files_and_no_folder_of_the_service(place: Recorded) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("task.yml", TASK.replace("reference.py}", "../../reference.py}"))
+    leaderboards = of(place, "ada").leaderboards
+    with pytest.raises(DocumentError) as caught:
+        leaderboards.plan(BoardRequest(PackedSource("a.zip", packed.getvalue()), "echo", RequestedOptions()))
+    assert caught.value.file == "a.zip/task.yml"
+    assert "hpc-board-" not in f"{caught.value.message}{caught.value.faults}"
+    imported = BoardRequest(PackedSource("a.zip", packed.getvalue(), "kernelbench"), "echo", RequestedOptions())
+    with pytest.raises(InputError) as refused:
+        leaderboards.plan(imported)
+    assert refused.value.message == "a.zip contains no problem in the format kernelbench."
