@@ -161,8 +161,9 @@ class Notices:
     def _run(self, notify: Notify, notice: NoticeView) -> None:
         """Run the command for a notice, and warn of its failure."""
         argv = [word.replace(TEXT, notice.text) for word in notify.command]
+        line = f"{msgspec.json.encode(notice).decode()}\n"
         try:
-            done = ThisHost().run(argv, timeout_seconds=SECONDS_MAX, stdin=msgspec.json.encode(notice).decode())
+            done = ThisHost().run(argv, timeout_seconds=SECONDS_MAX, stdin=line)
         except (CommandMissing, CommandTimeout, BoardError) as error:
             problem = str(error)
         else:

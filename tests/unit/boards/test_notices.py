@@ -25,7 +25,7 @@ from tests.waiting import awaited
 COMMAND = """\
 #!/bin/sh
 # Append the line and the object, and wait while the file "hold" is there.
-{ printf '%s\\t' "$@"; cat; echo; } >> told
+{ printf '%s\\t' "$@"; cat; } >> told
 while [ -e hold ]; do sleep 0.02; done
 [ ! -e fail ] || { echo "no such channel" >&2; exit 7; }
 """
