@@ -38,7 +38,8 @@ def check_report(
     if lint.printed and any(finding.subject in _FAILURES for finding in findings):
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
         blocks.append(Log("last output of the reference", "\n".join(last)))
-    return (*blocks, *diagnostics_report("Findings", findings, "No errors"))
+    good = "No errors in what was checked" if left_out else "No errors"
+    return (*blocks, *diagnostics_report("Findings", findings, good))
 
 
 def checks_report(checked: Sequence[tuple[Task, Lint, Sequence[Diagnostic]]]) -> tuple[Block, ...]:

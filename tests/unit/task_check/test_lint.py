@@ -354,6 +354,7 @@ def test_a_report_says_what_was_left_out() -> None:
     unfinished = replace(case("test", 0, zeros="wrong_value"), left_out="the time limit was reached")
     shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), (), ()))
     assert "test 1  the time limit was reached" in shown
+    assert "No errors in what was checked." in shown
 
 
 def test_what_a_task_accepts_is_read_kept_and_no_part_of_its_version(board: Recorded) -> None:
