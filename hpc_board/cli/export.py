@@ -149,7 +149,7 @@ def _export(board: Board, *, form: str, output: str, force: bool, gpus: tuple[st
     ]
     remark(f"{output} has {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
     if written.closed:
-        remark(f"Not included: {count_text(written.closed, 'closed board')}; --task NAME adds one.")
+        remark(f"Not included: {count_text(written.closed, 'closed board')} with results; --task NAME adds one.")
 
 
 @command("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json")

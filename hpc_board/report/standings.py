@@ -200,7 +200,7 @@ def board_report(
         (Column("RUN", right=True), lambda line: line.run),
         (Column("FILE", flexible=True, least=9, leaves=1), lambda line: one_line(line.row.file_name)),
         (Column("AGE", right=True), lambda line: line.age) if now else (Column("SUBMITTED"), lambda line: line.date),
-        (Column("TRUST", flexible=True, least=8), lambda line: line.trust()) if is_told else None,
+        (Column("REMARK", flexible=True, least=8), lambda line: line.trust()) if is_told else None,
         empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
         tones=tuple(speedup_tone(line.ratio if line else None) for line in lines),
     )
