@@ -39,7 +39,7 @@ def runs_table(
         (Column("TASK", flexible=True, least=12), lambda run: one_line(run.task)),
         (Column("GPU", flexible=True), lambda run: one_line(run.gpu) + (" (emulated)" if run.emulated else "")),
         (Column("MODE"), lambda run: str(run.mode)),
-        (Column("OUTCOME", toned=True), outcome),
+        (Column("STATE", toned=True), outcome),
         (Column("SCORE", right=True), lambda run: score_text(run.score_s)),
         (Column("FILE", flexible=True, least=9, leaves=2), lambda run: one_line(run.file_name)),
         age if now else date,

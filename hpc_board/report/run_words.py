@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import HIDDEN, Mode
+from hpc_board.model.task import HIDDEN
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Tone
 from hpc_board.report.formatting import span_text
@@ -68,11 +68,15 @@ def ended_before_text(run: Run) -> str:
     return f"Run {run.id} has already ended: {outcome(run)}."
 
 
-def outcome(run: Run) -> str:
-    """Return the verdict of a finished run in words, else the state of the run, or that it is being cancelled."""
+def outcome(run: Run, step: Progress | None = None) -> str:
+    """Return the verdict of a finished run in words, else its state, or that it is being cancelled.
+
+    A running job whose last step is the end of the judge is told as `collecting`, as its result follows.
+    """
     if run.status.cancel_requested and not run.state.ended:
         return "cancelling"
-    return outcome_words(run.verdict or run.state)
+    has_verdict = run.state is RunState.RUNNING and step is not None and step.phase == JUDGED
+    return outcome_words(RunState.COLLECTING if has_verdict else run.verdict or run.state)
 
 
 def canceller(run: Run) -> str:
@@ -166,16 +170,14 @@ def step_message(step: Progress) -> str:
 def place_text(step: Progress, *, short: bool = False) -> str:
     """Return the position of a running harness: "round 2 of 3, benchmark 1 of 4".
 
-    If `short`, it is "round 2/3, bench 1/4". A step without a round or a case has neither;
+    If `short`, it is "round 2/3, benchmark 1/4". A step without a round or a case has neither;
     the last one has the verdict.
     """
     if step.phase == JUDGED:
         known = step.message in set(Verdict)
         words = verdict_text(Verdict(step.message)) if known else one_line(step.message, _VERDICT_CHARACTERS_MAX)
-        return f"judged: {words}{'' if short else '; the result follows'}"
-    phase = step.phase
-    if short:
-        phase = "bench" if phase == Mode.BENCHMARK else one_line(phase, 20)
+        return f"verdict: {words}{'' if short else '; the result follows'}"
+    phase = one_line(step.phase, 20) if short else step.phase
     if step.case is None or step.of is None:
         return phase
     between, found = "/" if short else " of ", round_of(step)

@@ -48,8 +48,10 @@ async def test_a_judged_run_has_a_full_bar_and_its_verdict_in_plain_words() -> N
         shown = text_of(pilot.app)
         row = next(line for line in shown.splitlines() if "7/7" in line)
         assert row.split()[0] == "━" * len(row.split()[0])
-        assert row.endswith("7/7  judged: pass; the result follows")
-        assert "Judged: pass; the result follows." in shown
+        assert row.endswith("7/7")
+        assert "Verdict: pass; the result follows." in shown
+        assert "ranked: collecting for" in " ".join(shown.split())
+        assert "running" not in shown
 
 
 async def test_a_waiting_run_has_its_reason_and_its_expected_start() -> None:

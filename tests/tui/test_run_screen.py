@@ -135,7 +135,7 @@ async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_i
         await press(pilot, "r", "down", "enter", "2")
         rows = [line.split() for line in page(pilot.app).splitlines()]
         assert ["4", "test", "pass", "130"] in rows
-        assert ["2", "bench", "running", "2048"] in rows
+        assert ["2", "benchmark", "running", "2048"] in rows
         assert "Cases 2" in text_of(pilot.app)
         failed = replace(RUNS[1], status=RUNS[3].status, verdict=Verdict.WRONG_VALUE, message="bad")
         board.replace_run(failed)
@@ -165,7 +165,8 @@ class Measuring(FakeBoard):
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_running_run_has_its_times_so_far(size: tuple[int, int]) -> None:
-    async with app_on(Measuring()).run_test(size=size) as pilot:
+    board = Measuring()
+    async with app_on(board).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "enter")
         overview = page(pilot.app)
@@ -173,9 +174,17 @@ async def test_a_running_run_has_its_times_so_far(size: tuple[int, int]) -> None
         assert re.search(r"901 µs +1.80 ms +2.00x +12.0 µs +1024", overview)
         assert ("█" in overview) == (size[0] > 100)
         await press(pilot, "2")
-        assert re.search(r"1 +bench +running +901 µs +(1.80 ms +)?2.00x +(12.0 µs +)?1024", page(pilot.app))
-        assert re.search(r"2 +bench +done +3.00 ms +(1.00 ms +)?0.33x +(24.0 µs +)?2048", page(pilot.app))
+        assert re.search(r"1 +benchmark +running +901 µs +(1.80 ms +)?2.00x +(12.0 µs +)?1024", page(pilot.app))
+        assert re.search(r"2 +benchmark +done +3.00 ms +(1.00 ms +)?0.33x +(24.0 µs +)?2048", page(pilot.app))
         assert "901 µs so far, round 2 of 5" in page(pilot.app)
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        board.replace_run(replace(RUNS[1], status=RUNS[2].status, verdict=Verdict.PASS, score_s=1e-3))
+        screen.look_again()
+        await settled(pilot)
+        case = screen.cases_pane.selected
+        assert case is not None
+        assert (case.phase, case.index) == ("benchmark", 0)
 
 
 async def test_a_cancelled_run_is_cancelling_and_then_says_who_cancelled_it_and_the_next_key() -> None:
@@ -216,6 +225,20 @@ async def test_a_case_that_passed_shows_its_margin() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter", "2")
         assert "Largest error is 0.31 of the tolerance" in page(pilot.app)
+
+
+@pytest.mark.parametrize(("size", "shown"), [((200, 60), True), ((200, 30), False), ((120, 40), False)])
+async def test_a_huge_terminal_has_the_cases_beside_the_overview(size: tuple[int, int], shown: bool) -> None:
+    async with app_on(FakeBoard()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        panes = (screen.blocks, screen.cases_pane, screen.printed)
+        assert [pane.display for pane in panes] == [True, shown, True]
+        if shown:
+            assert screen.cases_pane.region.y == screen.blocks.region.y
+            assert screen.printed.region.y == screen.submitted.region.y > screen.blocks.region.y
 
 
 @pytest.mark.parametrize(("width", "bars"), [(66, 16 * 3), (150, 16 * 3), (31, 21)])
@@ -300,7 +323,8 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
 
 
 async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
-    told = replace(result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=Log("sm__throughput 83 %\n" + HOSTILE))
+    profile = Log(f"sm__throughput 83 %\n{HOSTILE}\n{'occupancy is low; ' * 8}end")
+    told = replace(result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=profile)
     async with app_on(Telling(told)).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "enter", "4")
@@ -308,6 +332,7 @@ async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
         await press(pilot, "5")
         assert "sm__throughput 83 %" in page(pilot.app)
         assert "[bold red]loud[/]" in page(pilot.app)
+        assert "occupancy is low; end" in " ".join(page(pilot.app).split())
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text_of(pilot.app))
 
 

@@ -102,7 +102,7 @@ async def test_a_running_run_shows_how_far_it_is_and_how_long_it_took() -> None:
         await settled(pilot)
         await press(pilot, "r", "down")
         row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["40"])
-        assert "bench 2/3 · on node07" in row
+        assert "benchmark 2/3 · on node07" in row
         assert "4 s" in row
         assert "benchmark 2 of 3: size: 2048" in text_of(pilot.app)
         assert "waited 4 s · has run 56 s" in text_of(pilot.app)

@@ -1,5 +1,6 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
+import textwrap
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -79,6 +80,9 @@ _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the st
 _NEXT_RERUN = "Next: R reruns it."
 _ROOF_SIDES = 6, 6
 """The columns beside and the lines around the contents of the page Roof."""
+
+_PROFILE_CELLS_MIN, _PROFILE_SIDES = 20, 4
+"""The least cells of a wrapped line, and the cells beside the lines of the page Profile."""
 
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
@@ -262,18 +266,24 @@ class ReportScreen(RunScreen):
         return pane.query_one("#cases") if page == "cases" else pane
 
     def _arrange(self) -> None:
-        """Show the open page, and where it fits the log beside the overview, and the code beside that and the cases."""
+        """Show the open page, and where they fit log, cases and code with the overview, and the code with the cases."""
         is_huge = self._page in ("overview", "cases") and self.has_class("-huge")
         if is_huge or self._page == "code":
             self._read_code()
         log = self._page == "overview" and self.has_class("-wide") and not self.printed.is_empty
         code = is_huge and self._file is not None and self._has_code
+        cases = is_huge and self._page == "overview" and self.has_class("-high") and self._has_cases
+        beside = {self._page, *("log",) * log, *("code",) * code, *("cases",) * cases}
         self._show_overview()
+        self._show_profile()
         self._show_roof()
         for page, pane in self._panes.items():
-            pane.display = page == self._page or (page == "log" and log) or (page == "code" and code)
-        self.query_one("#panes").set_class(log or code, "-beside")
-        self.query_one("#panes").set_class(log and code, "-both")
+            pane.display = page in beside
+        panes = self.query_one("#panes")
+        panes.set_class(len(beside) > 1, "-beside")
+        panes.set_class(log and code and not cases, "-both")
+        panes.set_class(cases and (log or code), "-below")
+        panes.set_class(cases and log is not code, "-across")
         self._show_pages()
 
     def _show_overview(self) -> None:
@@ -292,6 +302,15 @@ class ReportScreen(RunScreen):
             has_bars = self.size.width >= BARS_FROM
             self.blocks.show((first, *(block for block in rest if has_bars or not isinstance(block, Bars))))
 
+    def _show_profile(self) -> None:
+        """Show the profile, whose long lines are wrapped: they are names of kernels and advice."""
+        if (read := self._read) is not None and read.result is not None:
+            text = printable(read.result.profile.text, len(read.result.profile.text))
+            width = max(_PROFILE_CELLS_MIN, self.size.width - _PROFILE_SIDES)
+            wrap = partial(textwrap.fill, width=width, subsequent_indent="    ", break_on_hyphens=False)
+            lines = (wrap(line) if len(line) > width else line for line in text.split("\n"))
+            self.profile.show("\n".join(lines), nothing="", growing=False)
+
     def _show_roof(self) -> None:
         if (read := self._read) is not None and read.result is not None:
             width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
@@ -300,6 +319,10 @@ class ReportScreen(RunScreen):
     def _read_code(self) -> None:
         if self._read is not None and self._file is None and not self.is_open("code"):
             self.ask("code", partial(self._code, self._read.run.submission), self._show_code)
+
+    @property
+    def _has_cases(self) -> bool:
+        return self._read is not None and bool(_cases(self._read))
 
     @property
     def _has_code(self) -> bool:
@@ -327,8 +350,7 @@ class ReportScreen(RunScreen):
             self.submitted.view.focus()
 
     def _show_pages(self) -> None:
-        has_cases = self._read is not None and bool(_cases(self._read))
-        has = {"cases": has_cases, "log": not self.printed.is_empty, "code": self._has_code}
+        has = {"cases": self._has_cases, "log": not self.printed.is_empty, "code": self._has_code}
         empty = [page for page, full in has.items() if not full]
         self.sections.show(self._page, empty, [name for name in _NAMES if name not in self._shown_pages])
 
@@ -383,13 +405,11 @@ class ReportScreen(RunScreen):
         self.printed.show(text, nothing=f"{nothing_printed(run)}{next_step}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
         self.build.show(build, nothing="", growing=False)
-        profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        self.profile.show(profile, nothing="", growing=False)
         self._arrange()
 
     def _show_headline(self, event: _RunRead) -> None:
         run = event.run
-        word, tone = state(run)
+        word, tone = state(run, event.progress[-1] if event.progress else None)
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         placing = event.placing

@@ -43,7 +43,7 @@ _BOTH_FROM = 96
 """The least cells for the calls in their order beside the histogram."""
 
 _MESSAGE_CHARACTERS_MAX = 8000
-_PHASES = {"test": "test", "benchmark": "bench"}
+_PHASES = "test", "benchmark"
 _STATE_TONES = {"running": Tone.ACCENT, "pass": Tone.GOOD}
 
 
@@ -105,8 +105,8 @@ class CasesPane(Container):
         self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return
-        is_new = not self._cases
-        is_first = all(isinstance(case, BegunCase) for case in self._cases)
+        was_running = all(isinstance(case, BegunCase) for case in self._cases)
+        is_new = not self._cases or (was_running and all(isinstance(case, Case) for case in cases))
         self._cases, self._processors, self._best = tuple(cases), processors, best
         short = {phase: short_specs(case.spec for case in cases if case.phase == phase) for phase in _PHASES}
         names = {each.names for each in short.values() if each.texts}
@@ -117,9 +117,9 @@ class CasesPane(Container):
             for index, case in enumerate(cases)
         ]
         failed = [item for item in items if isinstance(item.case, Case) and item.case.verdict is not Verdict.PASS]
-        with_time = [item for item in items if is_new and _timing(item.case) is not None]
+        with_time = [item for item in items if _timing(item.case) is not None]
         first = next(iter((*failed, *with_time)), None)
-        self.pane.show_all(items, select=str(first.index) if is_first and first is not None else None)
+        self.pane.show_all(items, select=str(first.index) if is_new and first is not None else None)
         # The rows set the lines of the panel below.
         self._fit()
 
@@ -178,7 +178,7 @@ def _columns(cases: Sequence[Case | BegunCase], names: str = "") -> tuple[Column
     )
     return (
         Column("number", "#", 3, right=True),
-        Column("phase", "Phase", 5),
+        Column("phase", "Phase", 5, most=9),
         Column("outcome", "Outcome", 7, most=20),
         *(column for column in times if known and column is not None),
         Column("case", _head(names), 8, grows=True),
@@ -190,7 +190,7 @@ def _cells(each: _Numbered) -> dict[str, Text]:
     judged = timing if isinstance(timing, Timing) else None
     return {
         "number": toned(case.index + 1, Tone.MUTED),
-        "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
+        "phase": toned(case.phase, Tone.MUTED),
         "outcome": each.outcome,
         "time": toned(duration_text(timing.time_ns) if timing else ""),
         "reference": toned(duration_text(timing.reference_ns) if timing and timing.reference_ns else "", Tone.MUTED),

@@ -78,18 +78,17 @@ class ProgressLine(Static):
             return None
         time = ran(run, started, now)
         left = time_left(time, usual_time.usual)
+        step, remark = found.step, ""
         if progress[-1].phase == JUDGED:
-            remark = ""
+            step = ""
         elif left is not None:
             remark = f"about {span_text(left)} left"
         elif usual_time.usual is not None:
             remark = f"usually {span_text(usual_time.usual)}"
-        else:
-            remark = ""
         line = bar(found, self._bar_cells)
         for part, tone in (
             (f"{found.done}/{found.total}", Tone.STRONG),
-            (found.step, Tone.PLAIN),
+            (step, Tone.PLAIN),
             (remark, Tone.MUTED),
         ):
             if part:

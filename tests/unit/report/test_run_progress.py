@@ -102,9 +102,9 @@ def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> 
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
-        ("pass", RunProgress(4, 4, "judged: pass; the result follows")),
-        ("wrong_nonfinite", RunProgress(3, 4, "judged: wrong (NaN or inf); the result follows")),
-        ("no \x1b[31mverdict", RunProgress(3, 4, "judged: no verdict; the result follows")),
+        ("pass", RunProgress(4, 4, "verdict: pass; the result follows")),
+        ("wrong_nonfinite", RunProgress(3, 4, "verdict: wrong (NaN or inf); the result follows")),
+        ("no \x1b[31mverdict", RunProgress(3, 4, "verdict: no verdict; the result follows")),
     ],
 )
 def test_the_bar_is_full_once_the_run_has_passed(verdict: str, expected: RunProgress) -> None:
@@ -180,8 +180,8 @@ def test_a_report_of_a_running_run_has_the_times_so_far_as_a_table_and_from_100_
 
 
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
-    assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
-    assert place_text(_again(1, 2), short=True) == "repeat 1/5, bench 2/3"
+    assert place_text(_round(2, 3, 1), short=True) == "round 2/3, benchmark 1/3"
+    assert place_text(_again(1, 2), short=True) == "repeat 1/5, benchmark 2/3"
     assert step_text(Progress("", "test", 1, 2, "seed: -4; seeds: 3")) == "test 1 of 2: seeds: 3"
     assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1"
     assert step_text(_again(1, 2)) == "repeat 1 of 5, benchmark 2 of 3: size: 1, measuring again: busy machine"
