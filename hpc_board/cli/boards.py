@@ -20,7 +20,9 @@ from hpc_board.cli.output import confirm, listed_runs, print_blocks, print_found
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, SyncRequest
 from hpc_board.errors import InputError, Refused
+from hpc_board.files import is_folder
 from hpc_board.model.names import listed
+from hpc_board.model.text import one_line
 from hpc_board.report.boards import changes_table, plan_report, synced_table
 from hpc_board.report.run_table import runs_table
 from hpc_board.report.views import views_of
@@ -124,7 +126,8 @@ def create(
         anonymous=anonymous or None,
         teams=teams,
     )
-    request = BoardRequest(_source(board, words[-1], format_name), words[0] if len(words) == 2 else None, options)
+    name = words[0] if len(words) == 2 else None
+    request = BoardRequest(_source(board, words[-1], format_name, name), name, options)
     plans = board.leaderboards.plan(request)
     if len(plans) > 1 and not (yes or dry_run):
         confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
@@ -235,7 +238,7 @@ def update(
         changes = board.leaderboards.history(name)
         print_found(views_of(BoardChangeView, changes), changes_table(changes), as_json=as_json)
         return
-    new_source = None if source is None else _source(board, source, format_name)
+    new_source = None if source is None else _source(board, source, format_name, name)
     request = BoardRequest(new_source, name, options, update=True)
     (plan,) = board.leaderboards.plan(request)
     if plan.needs_force and not (force or dry_run or as_json):
@@ -340,10 +343,20 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _source(board: Board, words: str, format_name: str | None) -> PackedSource | str:
-    """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths."""
+def _source(board: Board, words: str, format_name: str | None, name: str | None) -> PackedSource | str:
+    """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths.
+
+    Raises:
+        InputError: for a board with another `name`, it is both a task and a folder.
+    """
     from hpc_board.catalog.sources import packed
 
+    is_bare = name not in (None, words) and "/" not in words and is_folder(Path(words))
+    if is_bare and any(task.name == words for task in board.tasks.catalog().tasks):
+        raise InputError(
+            f"{one_line(words)} is a task and a folder here.",
+            hint=f"./{one_line(words)} is the folder; for the task, run the command in another folder.",
+        )
     return packed(words, format_name) if board.served or format_name else words
 
 

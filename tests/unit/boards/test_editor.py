@@ -1305,3 +1305,14 @@ def test_errors_of_a_packed_source_name_its_files_and_no_folder_of_the_service(p
     with pytest.raises(InputError) as refused:
         leaderboards.plan(imported)
     assert refused.value.message == "a.zip contains no problem in the format kernelbench."
+
+
+def test_a_word_that_is_a_task_and_a_folder_creates_no_board(place: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    task_folder(place.folder / "course" / "narrow", "other")
+    monkeypatch.chdir(place.folder / "course")
+    for words in (("create", "again", "narrow"), ("update", "again", "narrow")):
+        refused = call(place, *words, user="ada")
+        assert (refused.exit_code, "narrow is a task and a folder here." in refused.stderr) == (2, True)
+    assert call(place, "create", "again", "./narrow", user="ada").exit_code == 0
+    monkeypatch.chdir(place.folder)
+    assert call(place, "create", "anew", "narrow", user="ada").exit_code == 0
