@@ -119,6 +119,10 @@ class Processes:
         self._may_compile = not job.language.compiled
         self._extensions = Extensions(job, folder)
 
+    def source(self) -> str:
+        """Return the text of the submission."""
+        return (self._submission / self._job.submission).read_bytes().decode("utf-8", "replace")
+
     def start(self) -> None:
         """Start the zygote, from which all other processes are forked."""
         self.modules = modules_of([self._submission, self._task], self._job.device)

@@ -19,7 +19,7 @@ from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import WORKER_HOME, Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
-from hpc_board.harness.measure.crew import Crew
+from hpc_board.harness.measure.crew import Crew, worker_in
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.means import check_rule, traced_means, used_means
@@ -502,20 +502,15 @@ class Supervisor:
         worker = self._worker(child, TimeBudget(seconds))
         passed = self._tested(Bench(judge, phase, job.limits, job.rules), worker, secret=job.mode is Mode.RANKED)
         if passed and job.device != "cpu" and (job.means.words() or job.mode is Mode.RANKED):
-            self._launched = traced_means(job, self._processes, judge, child, self._source())
+            self._launched = traced_means(job, self._processes, judge, child)
         self._processes.dismiss(child)
         if job.mode is Mode.TEST and worker.longest_call_ns:
             self._provenance[LONGEST_CALL] = worker.longest_call_ns / 1e9
         return passed
 
-    def _source(self) -> str:
-        """Return the text of the submission."""
-        source = (self._folder / "submission" / self._job.submission).read_bytes()
-        return source.decode("utf-8", "replace")
-
     def _compiles_in_calls(self) -> bool:
         """Return whether a call of the submission may compile code, which takes as long as it takes."""
-        return not self._job.language.compiled and compiles_in_calls(self._source())
+        return not self._job.language.compiled and compiles_in_calls(self._processes.source())
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
         for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):
@@ -640,7 +635,7 @@ class Supervisor:
             profile.case(index)
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device != "cpu":
-            self._launched = kernel_means([each.name for each in self._kernels], self._source())
+            self._launched = kernel_means([each.name for each in self._kernels], self._processes.source())
         if job.device == "cuda":
             profile.note(self._listings(deadline))
         if job.device == "cpu" and job.language is Language.CPP:
@@ -702,8 +697,7 @@ class Supervisor:
         evaluation.check()
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
-        siblings = partial(self._processes.siblings, child)
-        return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
+        return worker_in(Worker, child, self._processes, self._job.limits, allowance)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits | None = None) -> Bench:
         return Bench(judge, self._timed_phase(seconds), limits or self._job.limits, self._job.rules)

@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.crew import worker_in
 from hpc_board.harness.measure.means import check_rule, traced_means
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import (
@@ -305,9 +305,8 @@ class _Trial(_Linter):
         if self._job.language.compiled:
             self._build()
         self._child = self._processes.loaded_worker()
-        siblings = partial(self._processes.siblings, self._child)
         # A call that has begun may end: the limits of a call bound it.
-        self._worker = Worker(self._child, self._job.limits, TimeBudget(math.inf), siblings, device=self._job.device)
+        self._worker = worker_in(Worker, self._child, self._processes, self._job.limits, TimeBudget(math.inf))
         self._benches = {
             name: Bench(self._judge, Phase(name, each, math.inf), self._job.limits, self._job.rules)
             for name, each in self._cases.items()
@@ -330,8 +329,7 @@ class _Trial(_Linter):
             return ""
         launched = tuple[Used, ...]()
         if job.device != "cpu" and job.tests:
-            source = (self._folder / "submission" / job.submission).read_text("utf-8", "replace")
-            launched = traced_means(job, processes, self._judge, self._child, source)
+            launched = traced_means(job, processes, self._judge, self._child)
         processes.dismiss(self._child)
         try:
             check_rule(job, processes, launched)

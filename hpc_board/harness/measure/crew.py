@@ -14,6 +14,13 @@ from hpc_board.model.result import Verdict
 AnyWorker = TypeVar("AnyWorker", bound=Worker)
 
 
+def worker_in(
+    kind: type[AnyWorker], child: Child, processes: Processes, limits: Limits, allowance: TimeBudget
+) -> AnyWorker:
+    """Return the worker in the process `child` of a submission."""
+    return kind(child, limits, allowance, partial(processes.siblings, child), device=processes.device)
+
+
 class Crew(Generic[AnyWorker]):
     """The workers of a phase, all of one kind; those of the submission have `seconds` together.
 
@@ -71,5 +78,4 @@ class Crew(Generic[AnyWorker]):
             raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
     def _worker(self, child: Child, allowance: TimeBudget) -> AnyWorker:
-        siblings = partial(self._processes.siblings, child)
-        return self._kind(child, self._limits, allowance, siblings, device=self._processes.device)
+        return worker_in(self._kind, child, self._processes, self._limits, allowance)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import WORKER_HOME, Processes
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.crew import worker_in
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed, Phase, TimeBudget, public_seed
 from hpc_board.harness.processes.child import Child
@@ -21,24 +21,24 @@ _TRACED_CALLS = 2
 """Number of calls after which kernels are traced: the profiler leaves the first one out, which may compile."""
 
 
-def traced_means(job: JobSpec, processes: Processes, judge: Child, child: Child, source: str) -> tuple[Used, ...]:
+def traced_means(job: JobSpec, processes: Processes, judge: Child, child: Child) -> tuple[Used, ...]:
     """Return the kinds of the kernels that a call of the last test launches; a rule on kernels needs to know them.
 
-    PyTorch's profiler reports them from within the worker `child`, which runs the `source`.
+    PyTorch's profiler reports them from within the worker `child`.
 
     Raises:
         CallFailed: they are not known, and the task has a rule on kernels.
     """
     seconds, home = _TRACE_SECONDS, processes.scratch / WORKER_HOME
     limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
-    worker = Worker(child, limits, TimeBudget(seconds), partial(processes.siblings, child), device=job.device)
+    worker = worker_in(Worker, child, processes, limits, TimeBudget(seconds))
     bench = Bench(judge, Phase("test", job.tests, seconds, only=job.only), limits, job.rules)
     index, found = bench.phase.indices[-1], tuple[Used, ...]()
     try:
         worker.trace_kernels(home)
         for _ in range(_TRACED_CALLS):
             bench.call(worker, index, [public_seed(bench.phase.cases[index])])
-        found = kernel_means([each.name for each in kernels_in(home)], source)
+        found = kernel_means([each.name for each in kernels_in(home)], processes.source())
     except CallFailed as error:
         fault = error.message
     else:
