@@ -46,11 +46,17 @@ def experiment_report(found: Experiment) -> tuple[Block, ...]:
     plots = [plot for over in Over if (plot := experiment_plot(found, over))]
     return (
         Heading(f"{found.names[0]} vs. {found.names[1]}: {count_text(len(found.matches), 'board')}"),
-        *(text_plot(plot, _PLOT_COLUMNS, _PLOT_ROWS) for plot in plots),
+        *map(_plot_block, plots),
         _trajectories_table(found),
         *_difference_blocks(found),
         *_pass_blocks(found),
     )
+
+
+def _plot_block(plot: Plot) -> Block:
+    """Return a plot in text, or its words if all points are at one place."""
+    places = {place for series in plot.series for place, _ in series.points}
+    return text_plot(plot, _PLOT_COLUMNS, _PLOT_ROWS) if len(places) > 1 else Paragraph(plot.words)
 
 
 def _trajectories_table(found: Experiment) -> Table:

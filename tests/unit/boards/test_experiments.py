@@ -153,6 +153,9 @@ def test_several_boards_have_a_mean_with_an_interval(board: Recorded) -> None:
     assert plot is not None
     assert [series.points[-1][1] for series in plot.series[::2]] == [1.0, pytest.approx(math.sqrt(5.0))]
     text = call(board, "experiment", "agent-a", "agent-b").stdout
+    over = "Best score over runs, relative to the best of both, mean of 2 boards"
+    assert f"{over}: {ME}/agent-a 2.24x, {ME}/agent-b 1.00x" in " ".join(text.split())
+    assert over not in [line.strip("- ").partition(":")[0] for line in text.splitlines() if line.startswith("---")]
     assert f"Geometric mean of 2 boards: {ME}/agent-b is 2.24x as fast as {ME}/agent-a (0.54x to 9.23x" in text
     assert experiment(board.board, "agent-a", "agent-b", gpus=["H100"]).matches[0].gpu == "H100"
 
