@@ -22,7 +22,7 @@ from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.screens.dialogs import AskPath
+from hpc_board.tui.screens.dialogs import AskLines
 from hpc_board.tui.screens.frame import TooSmallScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
@@ -93,7 +93,7 @@ async def step(pilot: Pilot[Any], chosen: random.Random) -> str:
         return "A"
     keys: Sequence[str] = NAMED if chosen.random() < 0.6 else LETTERS
     key = chosen.choice(keys)
-    if key in ("slash", "tilde") and isinstance(app.screen, AskPath):
+    if key in ("slash", "tilde") and isinstance(app.screen, AskLines):
         key = "a"  # files that it writes stay in the folder of the test
     await pilot.press(key)
     return key

@@ -16,7 +16,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.competition import CompetitionScreen
-from hpc_board.tui.screens.dialogs import AskLines, AskPath, Confirm, HelpScreen, Line
+from hpc_board.tui.screens.dialogs import AskLines, Confirm, HelpScreen, Line
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.run_keys import RunScreen
@@ -206,10 +206,6 @@ async def test_every_dialog_lists_its_keys() -> None:
         assert key_line(app) == "Enter Cancel the run Esc Back"
         await press(pilot, "tab")
         assert key_line(app) == "Enter Keep it Esc Back"
-        await press(pilot, "escape")
-        app.push_screen(AskPath("Write the starter to", Path("kernel.py")))
-        await settled(pilot)
-        assert key_line(app) == "Enter Write Esc Back"
         await press(pilot, "escape")
         app.push_screen(AskLines("Ban eve?", [Line("Reason")], "Ban"))
         await settled(pilot)

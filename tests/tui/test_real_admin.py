@@ -57,8 +57,8 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await press(pilot, "ctrl+u", "enter", "enter", "enter", "enter")
         assert "Deadline is required." in text_of(app)
         await press(pilot, *typed("+3d"), "enter", "ctrl+u", *typed("-24h"), "enter", "ctrl+u", *"no", "enter", "enter")
-        await until(pilot, lambda: "invalid names 'no'." in text_of(app))
-        await decided(pilot, "enter", "enter", "ctrl+u", *typed("pseudonyms"), "enter", "enter")
+        await until(pilot, lambda: "Names: use shown or pseudonyms." in text_of(app))
+        await decided(pilot, "ctrl+u", *typed("pseudonyms"), "enter", "enter")
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
         board = admin.leaderboards.get("course")
         assert board is not None
@@ -149,8 +149,8 @@ async def test_the_best_runs_of_a_version_are_planned_and_sent_after_a_yes(
         await press(pilot, "A", "slash", *"narrow", "enter", "R", "ctrl+u", "0", "enter", "enter", "enter")
         await until(pilot, lambda: "invalid number of users '0'. Use a number from 1 to 10000." in text_of(app))
         await press(pilot, "ctrl+u", *"10", "enter", "enter", "ctrl+u", *"now", "enter")
-        await until(pilot, lambda: "invalid version 'now'. Use previous or present." in text_of(app))
-        await press(pilot, "enter", "enter", "ctrl+u", *version, "enter")
+        await until(pilot, lambda: "Version: use previous or present." in text_of(app))
+        await press(pilot, "ctrl+u", *version, "enter")
         await until(pilot, lambda: isinstance(front(app), Confirm))
         shown = asked(app)
         assert f"Send {runs} ranked runs for narrow under your account? Users: eve." in shown

@@ -253,12 +253,13 @@ class AdminScreen(RunScreen):
         board = self._selected
         if not isinstance(board, BoardState) or (terms := board.terms) is None:
             return
+        names = _SHOWN, _PSEUDONYMS
         present = [utc_words(at).removesuffix(" UTC") for at in (board.deadline, terms.freeze_at)]
 
         def act(lines: tuple[str, ...]) -> str:
             # A deadline that is past may stay.
             deadline, freeze = (new if new != old else None for new, old in zip(lines, present, strict=False))
-            anonymous = is_anonymous if (is_anonymous := _is_anonymous(lines[2])) != terms.anonymous else None
+            anonymous = is_anonymous if (is_anonymous := lines[2] == _PSEUDONYMS) != terms.anonymous else None
             options = RequestedOptions(deadline=deadline, freeze=freeze, anonymous=anonymous)
             return self._changed(board.name, options, lines[3])
 
@@ -267,7 +268,7 @@ class AdminScreen(RunScreen):
             [
                 Line("Deadline", present[0], '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Freeze", present[1], '"-24h" before the deadline, a time, or none', needed=True),
-                Line("Names", _PSEUDONYMS if terms.anonymous else _SHOWN, f"{_SHOWN} or {_PSEUDONYMS}", needed=True),
+                Line("Names", names[terms.anonymous], needed=True, choices=names),
                 Line("Reason", placeholder="recorded in the board's history"),
             ],
             "Change",
@@ -303,12 +304,12 @@ class AdminScreen(RunScreen):
 
         def plan(lines: tuple[str, ...]) -> _Reruns:
             gpus = tuple(word for word in lines[1].replace(",", " ").split() if word.lower() != "all")
-            return self._planned(name, {"top": _users_of(lines[0]), "gpus": gpus, "confirm": _confirms(lines[2])})
+            return self._planned(name, {"top": _users_of(lines[0]), "gpus": gpus, "confirm": lines[2] == _PRESENT})
 
         lines = [
             Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True),
             Line("GPUs", "all"),
-            Line("Version", _PREVIOUS, f"{_PREVIOUS}, or {_PRESENT} to confirm its scores", needed=True),
+            Line("Version", _PREVIOUS, needed=True, choices=(_PREVIOUS, _PRESENT)),
         ]
         question = f"Rerun the best submissions to {name}, or confirm those of the present version?"
         self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun)
@@ -551,18 +552,6 @@ def _users_of(text: str) -> int:
         hint = f"Use a number from 1 to {_RERUN_USERS_MAX}."
         raise InputError(f"invalid number of users {one_line(text, 40)!r}.", hint=hint)
     return int(text)
-
-
-def _confirms(text: str) -> bool:
-    if text.strip() not in (_PREVIOUS, _PRESENT):
-        raise InputError(f"invalid version {one_line(text, 40)!r}.", hint=f"Use {_PREVIOUS} or {_PRESENT}.")
-    return text.strip() == _PRESENT
-
-
-def _is_anonymous(text: str) -> bool:
-    if text.strip() not in (_SHOWN, _PSEUDONYMS):
-        raise InputError(f"invalid names {one_line(text, 40)!r}.", hint=f"Use {_SHOWN} or {_PSEUDONYMS}.")
-    return text.strip() == _PSEUDONYMS
 
 
 def _first_of(left: Sequence[str]) -> str:

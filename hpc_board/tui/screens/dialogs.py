@@ -1,4 +1,4 @@
-"""The dialogs: a confirmation, lines, a path, the hold of a GPU, the help, next steps after a run, a tree of files."""
+"""The dialogs: a confirmation, lines, the hold of a GPU, the help, next steps after a run, a tree of files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -28,7 +28,7 @@ from hpc_board.tui.messages import Answer
 from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import KeyLine
-from hpc_board.tui.widgets.form import PathInput, PreviewPane, expanded
+from hpc_board.tui.widgets.form import PathInput, PreviewPane
 
 
 class Confirm(ModalScreen[bool]):
@@ -85,18 +85,21 @@ _CHARACTERS_MAX = 500
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A text field: name, initial value, placeholder, and whether it is required."""
+    """A text field: name, initial value, placeholder, whether it is required, its `choices` if others are faults."""
 
     name: str
     value: str = ""
     placeholder: str = ""
     needed: bool = False
+    choices: tuple[str, ...] = ()
+    is_path: bool = False
 
 
 class AskLines(ModalScreen[tuple[str, ...] | None]):
     """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
-    `said` is the initial message, such as an error of the board on the same texts.
+    `said` is the initial message, such as an error of the board on the same texts. `check` returns the fault of the
+    texts, if any.
     """
 
     CSS_PATH = "ask_lines.tcss"
@@ -113,12 +116,14 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         lines: Sequence[Line],
         act: str,
         said: str = "",
+        check: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
         super().__init__()
         self._question = question
         self._lines = tuple(lines)
         self._act = act
         self._said = said
+        self._check = check
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
@@ -126,7 +131,11 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             for line in self._lines:
                 with Horizontal(classes="field"):
                     yield Label(toned(line.name))
-                    yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
+                    if line.is_path:
+                        yield PathInput(value=line.value, id="path")
+                    else:
+                        placeholder = line.placeholder or " or ".join(line.choices)
+                        yield Input(line.value, placeholder, compact=True, max_length=_CHARACTERS_MAX)
             yield Static(id="words", markup=False)
             yield KeyLine()
 
@@ -146,65 +155,17 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             return
         given = tuple(field.value.strip() for field in fields)
         for field, line, text in zip(fields, self._lines, given, strict=True):
-            if line.needed and not text:
-                self._show_message(f"{line.name} is required.")
+            fault = f"{line.name} is required." if line.needed and not text else ""
+            if text and line.choices and text not in line.choices:
+                fault = f"{line.name}: use {' or '.join(line.choices)}."
+            if fault:
+                self._show_message(fault)
                 field.focus()
                 return
-        self.dismiss(given)
-
-    def _show_message(self, words: str) -> None:
-        self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))
-
-
-class AskPath(ModalScreen[tuple[Path, bool] | None]):
-    """A path, and whether to replace an existing file, after confirmation."""
-
-    CSS_PATH = "ask_path.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "accept", "Write", priority=True),
-        Binding("escape", "dismiss", "Back"),
-    ]
-
-    def __init__(self, question: str, start: Path) -> None:
-        super().__init__()
-        self._question = question
-        self._start = start
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
-            yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
-            yield PathInput(value=str(self._start), id="path")
-            yield Static(id="words", markup=False)
-            yield KeyLine()
-
-    def on_mount(self) -> None:
-        field = self.query_one(PathInput)
-        field.focus()
-        field.cursor_position = len(field.value)
-
-    def action_accept(self) -> None:
-        value = self.query_one(PathInput).value
-        path = expanded(value)
-        if not value.strip() or value.endswith("/"):
-            self._show_message("Enter the name of a file.")
-            return
-        try:
-            there, folder = path.is_file(), path.is_dir()
-        except OSError as error:
-            self._show_message(f"{path}: {error.strerror}")
-            return
-        if folder:
-            self._show_message(f"{path} is a folder: enter the name of a file in it.")
-        elif there:
-            self.app.push_screen(
-                Confirm(f"{path} already exists. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
-            )
+        if fault := self._check(given):
+            self._show_message(fault)
         else:
-            self.dismiss((path, False))
-
-    def _replace(self, yes: bool | None) -> None:
-        if yes:
-            self.dismiss((expanded(self.query_one(PathInput).value), True))
+            self.dismiss(given)
 
     def _show_message(self, words: str) -> None:
         self.query_one("#words", Static).update(toned(words, Tone.BAD, 400))

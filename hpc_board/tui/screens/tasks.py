@@ -23,7 +23,7 @@ from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, none_allowed
 from hpc_board.domain.standing import Page, Place, Record
 from hpc_board.errors import BoardError, InputError
-from hpc_board.files import write_file
+from hpc_board.files import is_file, is_folder, write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block
@@ -247,7 +247,8 @@ class TasksScreen(BoardScreen):
         if task is None:
             return
         from hpc_board.catalog.template import starter
-        from hpc_board.tui.screens.dialogs import AskPath
+        from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
+        from hpc_board.tui.widgets.form import expanded
 
         try:
             text = starter(task, _first(task))
@@ -256,12 +257,32 @@ class TasksScreen(BoardScreen):
             return
         self.forget_failure("write")
 
-        def write(answer: tuple[Path, bool] | None) -> None:
-            if answer is not None:
-                self.ask("write", lambda: _written(*answer, text), self._tell_written)
+        def fault(lines: tuple[str, ...]) -> str:
+            if is_folder(expanded(lines[0])):
+                return f"{lines[0]} is a folder: enter the name of a file in it."
+            return "Enter the name of a file." if lines[0].endswith("/") else ""
 
-        path = local_files.starter_file(self.memory, task)
-        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", path), write)
+        def ask(path: Path) -> None:
+            lines = [Line("File", str(path), needed=True, is_path=True)]
+            self.app.push_screen(AskLines(f"Write the starter of {task.name}:", lines, "Write", check=fault), take)
+
+        def take(lines: tuple[str, ...] | None) -> None:
+            if lines is None:
+                return
+            path = expanded(lines[0])
+            if is_file(path):
+                question = f"{path} already exists. Replace it?"
+                self.app.push_screen(Confirm(question, "Replace it", "Keep it", destroys=True), partial(replace, path))
+            else:
+                self.ask("write", lambda: _written(path, text), self._tell_written)
+
+        def replace(path: Path, yes: bool | None) -> None:
+            if yes:
+                self.ask("write", lambda: _written(path, text, force=True), self._tell_written)
+            else:
+                ask(path)
+
+        ask(local_files.starter_file(self.memory, task))
 
     def _tell_written(self, starter: Path) -> None:
         self.remember_folder(starter)
@@ -620,9 +641,9 @@ def _code(task: Task, part: str) -> tuple[str | None, str]:
     return (reference.text, reference.name) if reference else ("", "")
 
 
-def _written(path: Path, replace: bool, text: str) -> Path:
+def _written(path: Path, text: str, *, force: bool = False) -> Path:
     try:
-        write_file(path, text.encode(), force=replace)
+        write_file(path, text.encode(), force=force)
     except InputError as error:
         raise InputError(error.message, hint="Press W and enter another path.") from error
     return path
