@@ -60,6 +60,6 @@ class CodeScreen(BoardScreen):
         self.view.border_title = toned(name, limit=60)
         if text:
             self.view.subject = one_line(name)
-            self.view.show_source(text, name.rpartition(".")[2])
+            self.view.show_source(text, name)
         else:
             self.view.say("The file is empty.")

@@ -341,8 +341,7 @@ class ReportScreen(RunScreen):
         self._file = file
         name, text = file
         if name:
-            self.submitted.border_title = toned(name, limit=60)
-            self.submitted.show_source(text, name.rpartition(".")[2])
+            self.submitted.show_source(text, name, name)
         else:
             self.submitted.say(text)
         self._arrange()

@@ -690,33 +690,29 @@ class SubmitScreen(BoardScreen):
         if self.has_class("-code") and is_read and self._read_code != (file, task):
             self._read_code = file, task
             question = partial(self._code_of, file, task, starts)
-            self.ask("code", question, self._take_code, failed=self._show_no_code, whom=THE_FILE)
+            show = self.code.show_source
+            self.ask("code", question, lambda found: show(*found), failed=self._show_no_code, whom=THE_FILE)
 
     def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> tuple[str, str, str]:
-        """Return title, text and extension of the starter, of the file, or of its difference to the last submission."""
+        """Return text, name and title of the starter, of the file, or of its difference to the last submission."""
         if file is None and starts is not None:
             from hpc_board.catalog.template import starter
 
             name = local_files.starter_file(self.memory, starts).name
             text = starter(starts, next(iter(starts.templates)))
-            return f"{name}: the starter, which F4 edits", text, name.rpartition(".")[2]
+            return text, name, f"{name}: the starter, which F4 edits"
         source = read_source(file or Path())
         last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
-        title, ending = source.file_name, source.file_name.rpartition(".")[2]
+        title = source.file_name
         if last is None:
-            return title, source.text, ending
+            return source.text, title, title
         name, before = self.board.submissions.code(last.submission)
         older, newer = (f"{last.submission}/{one_line(name)}", before), (title, source.data)
         if before == source.data:
-            return f"{title}: as in run {last.id}", source.text, ending
+            return source.text, title, f"{title}: as in run {last.id}"
         changes = text_diff(older, newer, LINES_MAX)
-        title = f"{title}: changes since run {last.id}. {changes.remark}".removesuffix(". ")
-        return (title, changes.text, DIFF) if changes.text else (title, source.text, ending)
-
-    def _take_code(self, found: tuple[str, str, str]) -> None:
-        title, text, ending = found
-        entitle(self.code, toned(title))
-        self.code.show_source(text, ending)
+        shown = (changes.text, DIFF) if changes.text else (source.text, title)
+        return *shown, f"{title}: changes since run {last.id}. {changes.remark}".removesuffix(". ")
 
     def _show_no_code(self, error: BoardError) -> None:
         self._read_code = None

@@ -595,7 +595,7 @@ class TasksScreen(BoardScreen):
             view.say("This task has no starter; its description specifies the submission.")
         else:
             view.subject = f"the {part} of {task.name}"
-            view.show_source(text, name.rpartition(".")[2])
+            view.show_source(text, name)
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())

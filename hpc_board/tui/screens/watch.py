@@ -139,6 +139,7 @@ class WatchScreen(RunScreen):
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
     blocks = getters.query_one("#newest", Blocks)
     standing = getters.query_one("#standing", Static)
+    change = getters.query_one("#change", SourceView)
     progress_line = getters.query_one(ProgressLine)
 
     def __init__(self, board: Board, now: Clock, target: targets.Watch) -> None:
@@ -251,7 +252,7 @@ class WatchScreen(RunScreen):
         self._began = True
         self._saves, self._is_new = looked
         if not self._runs and self._saves.seen and self.has_class("-huge"):
-            self._show_change(_source(self._watched.file.name, self._saves.seen))
+            self.change.show_source(*_source(self._watched.file.name, self._saves.seen))
         if self._is_new and self._is_in_front and not self._paused:
             self._cancel_stale()
             if not self._pending_reason:
@@ -370,19 +371,16 @@ class WatchScreen(RunScreen):
         compared = (*([max(earlier)] if earlier else []), run.submission)
         if compared != self._compared:
             self._compared = compared
-            self.ask("change", partial(self._change, run, *compared[:-1]), self._show_change)
+            self.ask(
+                "change", partial(self._change, run, *compared[:-1]), lambda found: self.change.show_source(*found)
+            )
 
     def _change(self, run: Run, *earlier: int) -> tuple[str, str, str]:
-        """Return the title, the text and its extension: the diff to the file of an earlier save, or the first file."""
+        """Return text, name of a file and title: the diff to the file of an earlier save, or the first file."""
         if not earlier:
             return _source(*self.board.submissions.code(run.submission))
         found = code_diff(self.board.submissions, earlier[0], run.submission)
-        return f"Run {run.id}: changes since the previous save", found.text or found.remark, DIFF
-
-    def _show_change(self, change: tuple[str, str, str]) -> None:
-        pane, (title, text, ending) = self.query_one("#change", SourceView), change
-        pane.border_title = toned(title)
-        pane.show_source(text, ending)
+        return found.text or found.remark, DIFF, f"Run {run.id}: changes since the previous save"
 
     def _show_watched(self) -> None:
         watched = self._watched
@@ -434,7 +432,7 @@ class WatchScreen(RunScreen):
 
 
 def _source(name: str, code: bytes) -> tuple[str, str, str]:
-    return name, code.decode(errors="replace"), Path(name).suffix[1:]
+    return code.decode(errors="replace"), name, name
 
 
 def _change(before: Run | None, run: Run) -> Text:

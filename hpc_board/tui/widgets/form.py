@@ -400,7 +400,7 @@ class PreviewPane(Vertical):
             return
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
-        source.show_source(preview.script, "sh", [line for remark in remarks for line in remark.lines])
+        source.show_source(preview.script, "sh", marked=[line for remark in remarks for line in remark.lines])
 
 
 def _in_tabs(previews: Sequence[Preview]) -> list[str]:

@@ -21,7 +21,7 @@ from hpc_board.model.text import printable
 from hpc_board.report.comparisons import diff_tone
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.blocks import TONES
+from hpc_board.tui.widgets.blocks import TONES, entitle
 from hpc_board.tui.widgets.filter_line import FilterLine
 
 _MATCHES_MAX = 10_000
@@ -342,8 +342,11 @@ class SourceView(TextPane):
             yield _LineNumbers(lines)
             yield lines
 
-    def show_source(self, text: str, ending: str, marked: Collection[str] = ()) -> None:
-        """Show `text`, highlighted as a file with this extension ("py"), and with `marked` lines in a warning tone."""
+    def show_source(self, text: str, name: str, title: str = "", *, marked: Collection[str] = ()) -> None:
+        """Show `text`, highlighted by the end of the file's name, and with `marked` lines in a warning tone."""
+        if title:
+            entitle(self, toned(title))
+        ending = name.rpartition(".")[2]
         if (text, ending, frozenset(marked)) == (self.text, self._ending, self._marked):
             return
         self._ending, self._marked = ending, frozenset(marked)
