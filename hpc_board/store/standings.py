@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hpc_board.domain.moderation import RERUN
 from hpc_board.domain.origin import author_of
 from hpc_board.domain.reference import Reference
+from hpc_board.domain.roles import GROUP
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Record, Rows, Standing, Version, ranks
 from hpc_board.domain.user_page import UserRank
@@ -464,7 +465,9 @@ def _of_entrants(db: Database, board: BoardKey) -> tuple[Standing, ...]:
 def _whose(board: BoardKey, user: str) -> tuple[str, dict[str, Any]]:
     """Return the condition on the runs of a user, an entrant, as in "ada/agent-b", or a team, and its values."""
     author, entrant = author_of(user)
-    return _OF_MEMBERS if entrant is None else _OF_ENTRANT, {**board._asdict(), "user": author, "entrant": entrant}
+    # An index has the runs of one user in their order.
+    of_name = _OF_MEMBERS if author.startswith(GROUP) else OF_USER
+    return of_name if entrant is None else _OF_ENTRANT, {**board._asdict(), "user": author, "entrant": entrant}
 
 
 def _newest(db: Database, whose: str, given: Mapping[str, Any], limit: int | None, offset: int) -> tuple[Standing, ...]:
