@@ -306,9 +306,10 @@ def _ratio_text(ratio: float) -> str:
 
 
 def raised_at(run: Run, result: Result) -> str:
-    """Return the place of an exception in the run's file, "kernel.py:9: "; empty if no traceback names one."""
+    """Return the place in the run's file of the exception that it reports, "kernel.py:9: "; empty without one."""
     file = re.escape(one_line(run.file_name))
-    for text in (result.message, *(case.message for case in result.cases)):
+    failed = next((case.message for case in result.cases if case.verdict is result.verdict), "")
+    for text in (result.message, failed):
         if lines := re.findall(rf'^  File "{file}", line (\d+)', text, re.MULTILINE):
             return f"{one_line(run.file_name)}:{lines[-1]}: "
     return ""

@@ -806,6 +806,14 @@ def test_the_headline_of_an_exception_has_the_last_line_of_the_users_file() -> N
     assert "Failed: exception; KeyError: 'boom', in test case 1" in text_of(run_report(other, result))
 
 
+def test_the_headline_of_a_wrong_value_has_no_line_of_another_case() -> None:
+    wrong = Case("test", 0, "size: 1; seed: 3", Verdict.WRONG_VALUE, "wrong value at [1]")
+    message = "test case 1 (size: 1; seed: 3): wrong value at [1]"
+    result = result_of(Verdict.WRONG_VALUE, wrong, _raised(2), message=message)
+    headline = text_of(run_report(finished(result), result)).splitlines()[1:3]
+    assert "kernel.py:" not in " ".join(headline)
+
+
 def test_consecutive_cases_with_one_failure_share_a_row_so_that_a_small_screen_has_the_traceback() -> None:
     passed = Case("test", 3, "size: 4; seed: 3", Verdict.PASS)
     other = Case("test", 6, "size: 7; seed: 6", Verdict.EXCEPTION, "another")
