@@ -50,7 +50,7 @@ class BriefRunView(View, frozen=True):
     failed: int | UnsetType = UNSET
     """the number of those that failed"""
     spec: str | UnsetType = UNSET
-    """the arguments of the first case that failed"""
+    """the arguments of the first case that failed; after the last whole one that fits, there is a …"""
     wrong: int | UnsetType = UNSET
     """the number of wrong elements in its output"""
     pattern: str | UnsetType = UNSET
@@ -113,7 +113,7 @@ class BriefRunView(View, frozen=True):
 
 
 def _of_failed(case: CaseView) -> dict[str, Any]:
-    found: dict[str, Any] = {"spec": _cut(case.spec, _WORDS_BYTES_MAX)}
+    found: dict[str, Any] = {"spec": _cut_spec(case.spec)}
     if isinstance(case.mismatch, View):
         found["wrong"] = UNSET if case.mismatch.wrong is None else case.mismatch.wrong
         found["pattern"] = _cut(case.mismatch.pattern, _WORDS_BYTES_MAX) or UNSET
@@ -228,6 +228,15 @@ def _rounded(number: float | None) -> Any:
     if not number:
         return UNSET
     return round(number, _DIGITS - 1 - math.floor(math.log10(abs(number))))
+
+
+def _cut_spec(spec: str) -> str:
+    """Return the arguments of a case without those that do not fit, for which there is a … at the end."""
+    whole = one_line(spec, len(spec) + 1)
+    if _cut(whole, _WORDS_BYTES_MAX) == whole:
+        return whole
+    kept = _cut(whole, _WORDS_BYTES_MAX - len(json.dumps("…")))
+    return f"{''.join(kept.rpartition('; ')[:2]) or kept}…"
 
 
 def _cut(text: str, bytes_max: int) -> str:

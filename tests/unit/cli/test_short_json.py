@@ -73,6 +73,21 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
     assert size <= 500
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("rows: 3; columns: 3; steps: 1; seed: 42", "rows: 3; columns: 3; steps: 1; seed: 42"),
+        ("rows: 3; columns: 3; steps: 1; seed: 4244", "rows: 3; columns: 3; steps: 1; …"),
+        ("rows: 3; columns: 3; steps: 1; seed: 4", "rows: 3; columns: 3; steps: 1; seed: 4"),
+        ("name: " + "n" * 40, "name: " + "n" * 25 + "…"),
+    ],
+)
+def test_a_brief_case_is_cut_at_a_whole_argument(board: Recorded, spec: str, expected: str) -> None:
+    wrong = replace(TESTS[0], verdict=Verdict.WRONG_VALUE, spec=spec)
+    board.add(result=result_of(Verdict.WRONG_VALUE, wrong), mode=Mode.TEST)
+    assert brief(board, "run", "1")[0]["spec"] == expected
+
+
 def test_a_brief_ranked_run_has_at_most_450_bytes(board: Recorded) -> None:
     cases = [row_case(index, low_ns=1.98765e6, time_ns=2.12345e6, high_ns=2.43219e6) for index in range(12)]
     result = result_of(Verdict.PASS, *TESTS, *cases)
