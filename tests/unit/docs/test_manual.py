@@ -19,6 +19,7 @@ import pytest
 import yaml
 from msgspec import Struct
 
+from hpc_board import scripting
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.catalog import folders, new_task
@@ -303,6 +304,15 @@ def test_the_table_of_verdicts_has_the_words_that_lists_print() -> None:
     table = rows(text("results.md").partition("## Verdicts")[2].partition("\n### ")[0])
     printed = {row[0].strip("`"): row[1] for row in table if row[0].startswith("`")}
     assert printed == {str(verdict): verdict_text(verdict) for verdict in Verdict}
+
+
+@pytest.mark.parametrize("name", ["Run", "Comparison", "Task", "Runner", "Standing"])
+def test_the_attributes_of_the_python_interface_are_those_of_the_page(name: str) -> None:
+    table = text("scripts.md").split(f"\n| `{name}` | meaning |\n")[1].split("\n\n")[0]
+    type_ = getattr(scripting, name)
+    found = named_in_first_cells(table)
+    assert found - {"passed"} == set(type_.__struct_fields__)
+    assert all(hasattr(type_, each) for each in found)
 
 
 def test_every_exit_code_is_explained() -> None:
