@@ -75,7 +75,7 @@ class Asker:
 
     def by_outcome(self) -> object:
         """Read a page in the middle of the runs of all users in the order of their outcomes."""
-        order = RunOrder(SortColumn.OUTCOME)
+        order = RunOrder(SortColumn.STATE)
         return self.runs(RunQuery(order=order, behind=order.position(self.last_run)), limit=20)
 
     def finish(self) -> object:
@@ -139,7 +139,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`runs --all --sort gpu`, the end": lambda asker: asker.runs(
         RunQuery(order=RunOrder(SortColumn.GPU), from_end=True), limit=20
     ),
-    "`runs --all --sort outcome`, an inner page": Asker.by_outcome,
+    "`runs --all --sort state`, an inner page": Asker.by_outcome,
     "runs with words, by score": lambda asker: asker.runs(
         RunQuery(words="pass", order=RunOrder(SortColumn.SCORE)), limit=20
     ),

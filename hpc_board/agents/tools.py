@@ -409,7 +409,7 @@ def _tool(name: str, arguments: Mapping[str, Any]) -> Tool:
             hint = f"Arguments of {name}: {_names(known)}."
             raise InputError(f'{name} has no argument "{one_line(each, 80)}".{near}', hint=hint)
         if isinstance(value, str) and "\N{REPLACEMENT CHARACTER}" in value:
-            raise InputError(f"{each} is no text in UTF-8.", hint="In code, write other characters as escapes.")
+            raise InputError(f"{each} is not valid UTF-8.", hint="In code, write other characters as escapes.")
     try:
         return msgspec.convert(dict(arguments), TOOLS[name], strict=False)
     except msgspec.ValidationError as error:

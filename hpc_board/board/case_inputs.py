@@ -62,7 +62,7 @@ def _check(whole: WholeRun, task: Task, case: int) -> None:
     require_texts(task)
     if task.harness != ISOLATED:
         raise InputError(
-            f"task {task.name} has an eval of its own, which makes its inputs.",
+            f"task {task.name} has its own eval, which makes the inputs.",
             hint=f"`hpc-board eval-code {task.name}` shows it.",
         )
     if whole.run.task_version != task.version:

@@ -97,7 +97,7 @@ class Runners:
         if rules.per_user == 0:
             raise Refused(
                 "the settings of this board turn holding off: `runners.per_user` is 0.",
-                hint="Submit without `--hold`: each run has a job of its own.",
+                hint="Submit without `--hold`: each run is a separate job.",
             )
         found, times = self._context.gpu(gpu), rules.times(seconds, idle_seconds)
         account = found.cluster.account or self._context.installation.account

@@ -121,7 +121,7 @@ def _granted(
 def release(open_: Open, names: tuple[str, ...], as_json: bool) -> None:
     """End runners, so that others get their GPUs.
 
-    Without a name, your only runner. It judges a run in hand to its end; the runs that wait behind it get jobs of
+    Without a name, your only runner. It finishes its current run; the runs that wait behind it get jobs of
     their own. An admin may end the runner of any user by its number.
     """
     board = open_()

@@ -98,7 +98,7 @@ _TELLING_BYTES = 16 * 2**20
     type=click.Choice(list(map(str, SortColumn)), case_sensitive=False),
     default="run",
     show_default=True,
-    help="Order: run (newest first), user, task, gpu, outcome or score.",
+    help="Order: run (newest first), user, task, gpu, state or score.",
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
 @limit_option("runs", 50)
@@ -123,7 +123,7 @@ def runs(
 ) -> None:
     """List your runs, the newest first.
 
-    With --sort, the newest of equal runs comes first, and runs without a score come last. Outcomes are sorted as in
+    With --sort, the newest of equal runs comes first, and runs without a score come last. States are sorted as in
     flight, passed, failed, stopped.
 
     AGE is the time since submission; without a terminal, SUBMITTED shows the date instead. REMARKS has notes and

@@ -189,7 +189,7 @@ def show_personal(
 ) -> None:
     """Show your passing ranked runs of a task on each GPU.
 
-    They are ranked among themselves, best first; the best one counts on the board. Runs removed by an admin follow,
+    They are ranked among themselves, best first; the best one is in the standings. Runs removed by an admin follow,
     with the reason, and late ones.
     """
     board = open_()

@@ -182,7 +182,7 @@ _PIPED_NAME = "submission.py"
     type=LENGTH,
     help="Hold the GPU of the runs for TIME, such as 30m, unless you hold it already; they go there.",
 )
-@click.option("--fresh", is_flag=True, help="Send each run as a job of its own, also while you hold its GPU.")
+@click.option("--fresh", is_flag=True, help="Send each run as a separate job, also while you hold its GPU.")
 @click.option(
     "--dry-run",
     is_flag=True,

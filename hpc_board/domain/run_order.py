@@ -15,7 +15,7 @@ class SortColumn(StrEnum):
     USER = "user"
     TASK = "task"
     GPU = "gpu"
-    OUTCOME = "outcome"
+    STATE = "state"
     SCORE = "score"
 
 
@@ -24,7 +24,7 @@ _VERDICTS = tuple(verdict.value for verdict in Verdict)
 _STOPPED = tuple(state.value for state in RunState if state.ended and state is not RunState.FINISHED)
 
 OUTCOMES: tuple[str, ...] = tuple(dict.fromkeys((*_GOING, *_VERDICTS, *_STOPPED)))
-"""The verdicts and other states in the order of a list by outcome: runs in flight, passed, failed, stopped."""
+"""The verdicts and other states in the order of a list by state: runs in flight, passed, failed, stopped."""
 
 Value = str | int | float | None
 """The value of a run in the column of an order; None sorts last in both directions."""
@@ -62,7 +62,7 @@ class RunOrder(msgspec.Struct, frozen=True):
                 return run.task
             case SortColumn.GPU:
                 return run.gpu
-            case SortColumn.OUTCOME:
+            case SortColumn.STATE:
                 return OUTCOMES.index(run.verdict.value if run.verdict else run.state.value)
             case SortColumn.SCORE:
                 return run.score_s

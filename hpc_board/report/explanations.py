@@ -86,7 +86,7 @@ def state_meaning(state: RunState) -> Meaning:
 _NO_ARCH = "the target architecture is unknown"
 
 _TASK_OF_AUTHOR = Meaning(
-    "The task's files failed; the submission was not judged.",
+    "The task's files failed; the submission was not evaluated.",
     "Correct the cause in the message; `hpc-board task check` tests every case of the task.",
 )
 
@@ -101,7 +101,7 @@ _COMPILED_FOR_GPU = Meaning(
 )
 
 _NO_COMPILER = Meaning(
-    "No compiler for this language on the node; your kernel was not judged.",
+    "No compiler for this language on the node; your kernel was not evaluated.",
     "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then rerun.",
 )
 
@@ -148,31 +148,31 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
     ),
     Verdict.INFRA_ERROR: {
         "cannot be used: ": Meaning(
-            "The node's compiler does not accept the settings of this GPU; your kernel was not judged.",
+            "The node's compiler does not accept the settings of this GPU; your kernel was not evaluated.",
             "Ask the admin to correct `arch` or `std` of this GPU, or to load a newer compiler with its `modules`.",
         ),
         "cannot be compiled": _NO_COMPILER,
         "needs a host compiler": _NO_COMPILER,
         NEEDS_GPU: Meaning(
-            "The task needs a GPU, and the job ran on a CPU; your kernel was not judged.",
+            "The task needs a GPU, and the job ran on a CPU; your kernel was not evaluated.",
             "Submit to a GPU; the task's author can exclude CPUs by `gpus` in its task.yml.",
         ),
         LIBRARY_MISSING: Meaning(
-            "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
+            "The jobs' Python lacks a library that the task needs; your kernel was not evaluated.",
             "Install it as the message says, or report the message to the admin; then rerun. The bundled tasks heat "
             "and spmv need only NumPy.",
         ),
         LIBRARY_LACKING: Meaning(
-            "This GPU's Python lacks a library that the submission imports; your kernel was not judged.",
+            "This GPU's Python lacks a library that the submission imports; your kernel was not evaluated.",
             "Choose another GPU or library, or report the message to the admin: `hpc-board admin check` lists the "
             "languages of each GPU.",
         ),
         SCRATCH_UNWRITABLE: Meaning(
-            "The node's disk for scratch files is full or not writable; your kernel was not judged.",
+            "The node's disk for scratch files is full or not writable; your kernel was not evaluated.",
             "Ask the admin to free space there, or to set TMPDIR to another folder in this GPU's `env`; then rerun.",
         ),
         USES_ONE: Meaning(
-            "The job sees more GPUs than the task uses; your kernel was not judged.",
+            "The job sees more GPUs than the task uses; your kernel was not evaluated.",
             "Report the message to the admin: the job must see only the GPUs it requested.",
         ),
     },
@@ -188,11 +188,11 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
     },
     Verdict.DEVICE_ERROR: {
         _NO_ARCH: Meaning(
-            "Unknown target architecture; your kernel was not judged.",
+            "Unknown target architecture; your kernel was not evaluated.",
             "Ask the admin to set `arch` of this GPU in the settings.",
         ),
         "was built without GPU support": Meaning(
-            "This PyTorch build does not support the GPU; your kernel was not judged.",
+            "This PyTorch build does not support the GPU; your kernel was not evaluated.",
             "Ask the admin to set `python` in the settings to one whose PyTorch supports this GPU.",
         ),
         **{
@@ -200,7 +200,7 @@ _BY_MESSAGE: Mapping[Verdict, Mapping[str, Meaning]] = {
             for each in DEVICE_FAULTS
         },
         "device can be used on this node": Meaning(
-            "PyTorch found no usable GPU in the job; your kernel was not judged.",
+            "PyTorch found no usable GPU in the job; your kernel was not evaluated.",
             "Rerun it; if it recurs, report the message to the admin: the node is broken, or `request` in the "
             "settings does not request a GPU.",
         ),
@@ -259,7 +259,7 @@ _VERDICTS = {
         "Look for out-of-bounds accesses in host code, and remove calls of exit() and abort().",
     ),
     Verdict.DEVICE_ERROR: Meaning(
-        "The GPU failed, or the node has no usable GPU; your kernel was not judged.",
+        "The GPU failed, or the node has no usable GPU; your kernel was not evaluated.",
         "Rerun it; if it recurs, report the message to the admin.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
@@ -295,11 +295,11 @@ _VERDICTS = {
         "Rerun it when the node is idle; if it recurs, ask the admin what else runs on it.",
     ),
     Verdict.TASK_ERROR: Meaning(
-        "The task's files failed; your kernel was not judged.",
+        "The task's files failed; your kernel was not evaluated.",
         "Send the message to the task's author; `hpc-board run ID` shows it again.",
     ),
     Verdict.INFRA_ERROR: Meaning(
-        "The node or the harness failed; your kernel was not judged.",
+        "The node or the harness failed; your kernel was not evaluated.",
         "Rerun it; if it recurs, report the message to the admin.",
     ),
 }

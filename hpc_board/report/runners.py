@@ -60,7 +60,7 @@ def released_text(runner: Runner, now: datetime) -> str:
         return f"Runner {runner.id} {runner_text(runner, now)}."
     if runner.started_at is None:
         return f"Runner {runner.id}: release requested; its job has not started, and will be cancelled."
-    return f"Runner {runner.id}: release requested; it {cost_text(runner, now)}, and ends after any run in hand."
+    return f"Runner {runner.id}: release requested; it {cost_text(runner, now)}, and ends after its current run."
 
 
 def unqueued_text(runner: Runner, *, served: bool) -> str:

@@ -440,7 +440,7 @@ def _failed_text(run: Run, result: Result) -> str:
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
-        told = f"{'Failed' if result.verdict.blames_kernel else 'Not judged'}: {verdict}"
+        told = f"{'Failed' if result.verdict.blames_kernel else 'Not evaluated'}: {verdict}"
     rest = without_verdict(message, result.verdict)
     if rest != message:
         return f"{told} {rest}"
@@ -684,7 +684,7 @@ def _run_facts(run: Run, children: Sequence[int]) -> Iterator[tuple[str, str]]:
     if run.speedup is not None and run.reference is not None:
         yield speedup_fact(run.speedup, run.reference)
     yield "submitted", moment_text(run.created_at)
-    job = ", ".join(filter(None, (run.status.job_id, at_runner(run) or ("of its own: --fresh" if run.fresh else ""))))
+    job = ", ".join(filter(None, (run.status.job_id, at_runner(run) or ("separate: --fresh" if run.fresh else ""))))
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
     yield "cluster", one_line(place)
     if job:

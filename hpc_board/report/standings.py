@@ -114,8 +114,8 @@ class Line(msgspec.Struct, frozen=True):
         """Return the time since the submission; empty for the reference."""
         return "" if self.now is None or self._at is None else span_text(self.now - self._at)
 
-    def user(self, counts: str = "counts on the board") -> str:
-        """Return the name; among the reader's own runs, `counts` for the one that counts."""
+    def user(self) -> str:
+        """Return the name; among the reader's own runs, the words for the one in the standings."""
         match self.row:
             case Mark(kind=MarkKind.LATE, name=name):
                 return one_line(name) + " (you)" * self._is_reader(name)
@@ -124,7 +124,7 @@ class Line(msgspec.Struct, frozen=True):
             case Run(user=user):
                 return f"{one_line(user)} (you)"
             case Standing() if self.own_runs:
-                return counts if self.is_own else ""
+                return "in standings" if self.is_own else ""
             case Standing() as row:
                 return one_line(row.shown_name(entrants=self.entrants)) + " (you)" * self.is_own
 

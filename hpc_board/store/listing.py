@@ -30,7 +30,7 @@ _VALUES = {
     SortColumn.USER: "submissions.user",
     SortColumn.TASK: "submissions.task",
     SortColumn.GPU: "runs.gpu",
-    SortColumn.OUTCOME: f"CASE {_OUTCOME} {_PLACES} END",
+    SortColumn.STATE: f"CASE {_OUTCOME} {_PLACES} END",
     SortColumn.SCORE: "coalesce(results.score_s, :none)",
 }
 """The values of the orders; the order by number has none."""

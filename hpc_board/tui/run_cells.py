@@ -33,7 +33,7 @@ _RUN = Column("run", "Run", 5, right=True, sorts=True, falls=True)
 _USER = Column("user", "User", 6, most=16, sorts=True)
 _TASK = Column("task", "Task", 8, most=24, sorts=True)
 _GPU = Column("gpu", "GPU", 4, most=14, sorts=True)
-_STATE = Column("outcome", "State", 8, most=20, sorts=True)
+_STATE = Column("state", "State", 8, most=20, sorts=True)
 _REASON = Column("why", "Reason", 10, grows=True, from_width=56)
 _FILE = Column("file", "File", 9, from_width=88, most=14)
 _SCORE = Column("score", "Score", 8, right=True, sorts=True)
@@ -70,7 +70,7 @@ WATCHED = (
     Column("run", "Run", 5, right=True),
     Column("saved", "Saved", 8),
     Column("gpu", "GPU", 4, most=14),
-    Column("outcome", "State", 8, most=20),
+    Column("state", "State", 8, most=20),
     _REASON,
 )
 """Those of the runs of a watched file in mode test."""
@@ -97,7 +97,7 @@ def cells(line: Line) -> dict[str, Text]:
         "task": toned(run.task),
         "gpu": toned(run.gpu),
         "mode": toned(run.mode, Tone.MUTED),
-        "outcome": toned(*state(run, line.step)),
+        "state": toned(*state(run, line.step)),
         "why": toned(why_now(run, line.step), Tone.MUTED),
         "file": toned(": ".join(filter(None, (run.origin.entrant, run.file_name))), Tone.MUTED),
         "waited": toned(span(waited(run, line.started, now)), Tone.MUTED),

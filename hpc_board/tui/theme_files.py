@@ -101,7 +101,7 @@ def _read(file: Path, taken: Collection[str]) -> Theme:
         BoardError: the file cannot be read, or has faults.
     """
     document = Document.parse(
-        read_text(file, _BYTES_MAX), file, hint="The app goes on without this theme; correct these lines."
+        read_text(file, _BYTES_MAX), file, hint="The app continues without this theme; correct these lines."
     )
     # Of a file without a colour, the other faults are told too.
     section = document.value(ThemeFile, {"primary": "white"})

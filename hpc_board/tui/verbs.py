@@ -42,7 +42,7 @@ VERBS = {
     "runs": Verb("r", "Runs", "Show your runs"),
     "mine": Verb("u", "Your row", "Go to your row, and from there to the first"),
     "scope": Verb("a", "All", "Switch between your runs and those of all users"),
-    "code": Verb("v", "Code", "Show the file that was judged, if you may read it"),
+    "code": Verb("v", "Code", "Show the submitted file, if you may read it"),
     "trend": Verb("t", "Trend", "Show the user's scores over time"),
     "mark": Verb("m", "Mark", "Mark the submission; a second mark compares both"),
     "user": Verb("U", "User", "Show the user's ranks and newest runs"),

@@ -156,7 +156,7 @@ def test_half_of_a_surrogate_pair_is_an_error_in_words(board: BoardFiles, text: 
     assert process.stdout is not None
     answer = json.loads(process.stdout.readline())["result"]
     process.communicate(timeout=60)
-    assert (answer["isError"], answer["content"][0]["text"]) == (True, "input: code is no text in UTF-8.")
+    assert (answer["isError"], answer["content"][0]["text"]) == (True, "input: code is not valid UTF-8.")
 
 
 def test_without_the_sdk_the_command_says_how_to_install_it(board: BoardFiles) -> None:

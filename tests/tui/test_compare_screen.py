@@ -314,7 +314,7 @@ async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path
         await press(pilot, "escape", "t")
         assert "Score: " in text_of(app)
         await press(pilot, "escape", "a")
-        assert "counts" in text_of(app)
+        assert "in standings" in text_of(app)
         await press(pilot, "home", "v")
         assert "mine, 6170 ns" in text_of(app)
         await press(pilot, "escape", "end", "m", "home", "m")

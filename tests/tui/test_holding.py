@@ -173,7 +173,7 @@ async def test_a_held_gpu_is_released_by_the_same_key_with_its_cost() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "f6")
         assert isinstance(app.screen, Confirm)
-        words = "So far you held H100 for 6 min, 17 runs. It ends after any run in hand."
+        words = "So far you held H100 for 6 min, 17 runs. It ends after its current run."
         assert words in " ".join(text_of(app).split())
         await press(pilot, "escape")
         assert "release" not in board.calls
@@ -182,7 +182,7 @@ async def test_a_held_gpu_is_released_by_the_same_key_with_its_cost() -> None:
         assert "ada · H100 held, ending" in first_line(app)
         await press(pilot, "f6")
         assert isinstance(app.screen, ClusterScreen)
-        assert toasts(app) == [": H100 is being released: it ends after any run in hand."]
+        assert toasts(app) == [": H100 is being released: it ends after its current run."]
 
 
 async def test_a_runner_whose_job_waits_is_told_to_have_held_nothing() -> None:

@@ -43,7 +43,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
         await until(pilot, lambda: "mode ranked: one job" in text_of(app))
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
-        ends = ("Passed:", "Failed:", "Not judged:", "Ended without")
+        ends = ("Passed:", "Failed:", "Not evaluated:", "Ended without")
         await until(pilot, lambda: any(end in text_of(app) for end in ends), seconds=120)
         assert "Passed:" in text_of(app), text_of(app)
         await pilot.press("b")

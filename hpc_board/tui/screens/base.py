@@ -348,12 +348,12 @@ class BoardScreen(Screen[None]):
                 self.ask("hold", release, self._tell_runner, failed=look, whom=THE_SCHEDULER)
 
         if runner.is_ending:
-            self.notify(f"{runner.gpu} is being released: it ends after any run in hand.", markup=False)
+            self.notify(f"{runner.gpu} is being released: it ends after its current run.", markup=False)
             return
         question = f"Release {runner.gpu}? Its job has not started."
         if runner.started_at is not None:
             question = (
-                f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. It ends after any run in hand."
+                f"Release {runner.gpu}? So far you {cost_text(runner, self.now())}. It ends after its current run."
             )
         self.app.push_screen(Confirm(question, "Release it", "Keep it"), act)
 

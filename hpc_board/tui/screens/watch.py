@@ -115,7 +115,7 @@ class WatchScreen(RunScreen):
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("pause"),
-        binding("edit", "Edit the file; the watch goes on afterwards"),
+        binding("edit", "Edit the file; the watch continues afterwards"),
         binding("mode"),
         HOLD_KEY,
         binding("submit", "Submit the file in another mode or with other options"),

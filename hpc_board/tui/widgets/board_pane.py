@@ -249,7 +249,7 @@ def _cells(line: Line) -> dict[str, Text]:
             warning = caution = Tone.WAITING if emulated else Tone.MUTED
     return {
         "rank": toned(line.rank, tone),
-        "user": toned(line.user("counts"), tone),
+        "user": toned(line.user(), tone),
         "score": toned(score_text(row.score_s), tone),
         "runs": toned(line.runs, Tone.MUTED),
         "interval": toned(line.interval, Tone.MUTED if isinstance(row, Standing) else Tone.PLAIN),

@@ -310,7 +310,7 @@ def test_a_task_that_fails_by_itself_ends_with_status_1(double: Path) -> None:
     (double / "reference.py").write_text(REFERENCE.replace("rng.uniform(1, 2)", "1 / 0"))
     done = call("test", double, "--submission", kernel(double))
     assert done.exit_code == 1
-    assert "Not judged: task error;" in done.stdout
+    assert "Not evaluated: task error;" in done.stdout
     assert "ZeroDivisionError" in done.stdout
 
 

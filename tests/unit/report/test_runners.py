@@ -124,4 +124,4 @@ def test_a_run_names_its_runner_wherever_its_job_is_named(board: Recorded) -> No
 def test_a_run_without_a_runner_names_none(board: Recorded) -> None:
     run = board.add(status_of(RunState.RUNNING))
     assert "runner" not in plain(run_report(run, None)) + plain(run_evidence(run, [run.status])) + remarks_text(run)
-    assert "job        104, of its own: --fresh\n" in plain(run_report(replace(run, fresh=True), None))
+    assert "job        104, separate: --fresh\n" in plain(run_report(replace(run, fresh=True), None))

@@ -22,7 +22,7 @@ PAGES = (
 LISTS = (
     *("`runs`", "`runs --task`", "`runs --all --task`", "`runs --all --gpu`, a new one"),
     *("`runs --all --state collecting`", "`runs --all --state task_error`"),
-    *("`runs --all --sort score`", "`runs --all --sort gpu`, the end", "`runs --all --sort outcome`, an inner page"),
+    *("`runs --all --sort score`", "`runs --all --sort gpu`, the end", "`runs --all --sort state`, an inner page"),
     "runs with words, by score",
 )
 """The lists that read each run, for less than a microsecond."""
