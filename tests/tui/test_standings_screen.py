@@ -331,7 +331,7 @@ async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int
         assert "Score: ● fastest yet   ○ slower" in text
         assert "vectoradd on H100: ada 5" in text
         assert line(pilot.app, " 39 ada.py").split()[2:8] == ["15.0", "µs", "1.50x", "slower", "39", "ada.py"]
-        assert line(pilot.app, " 38 ada.py").split()[2:9] == ["10.0", "µs", "●", "2.0x", "faster", "38", "ada.py"]
+        assert line(pilot.app, " 38 ada.py").split()[2:9] == ["10.0", "µs", "●", "2.00x", "faster", "38", "ada.py"]
         await press(pilot, "down", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert pilot.app.screen.run_id == 38
