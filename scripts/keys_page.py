@@ -8,6 +8,7 @@ from textual.dom import DOMNode
 from hpc_board.tui.app import BoardApp, keyed
 from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.base import BoardScreen
+from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.verbs import VERBS, Verb
 from hpc_board.tui.widgets.text_pane import TextPane
 
@@ -47,6 +48,8 @@ def _places(verb: Verb) -> Iterator[str]:
 
 
 def _name(place: type[DOMNode]) -> str:
+    if place is RunScreen:
+        return "every run"
     if issubclass(place, BoardScreen):
         return place.NAME
     return "all screens" if place is BoardApp else "texts"

@@ -22,11 +22,10 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.notifications import SeverityLevel
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
-from textual.widgets import DataTable, Input, OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
@@ -115,6 +114,7 @@ THEME_FAULTS_MAX = 3
 """The most faulty files of themes that have a notification each."""
 
 PLACES: Mapping[str, targets.Target] = {
+    "tasks": targets.Tasks(),
     "submit": targets.Submit(),
     "runs": targets.Runs(),
     "feed": targets.Feed(),
@@ -251,7 +251,7 @@ class BoardApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
             binding("admin"),
-            *(binding(name, show=False) for name in ("runs", "feed", "cluster")),
+            *(binding(name, show=False) for name in ("tasks", "runs", "feed", "cluster")),
             Binding("ctrl+q", "quit", "Quit", tooltip="Quit; ^q in fields and filled forms; runs continue"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="Suspend; `fg` in the shell returns"),
@@ -516,6 +516,7 @@ class BoardApp(App[None]):
         """Return whether others than the user may submit to the board; on a personal one, few need the Admin screen."""
         return self._board.served
 
+    action_tasks = partialmethod(_go_to, PLACES["tasks"])
     action_runs = partialmethod(_go_to, PLACES["runs"])
     action_feed = partialmethod(_go_to, PLACES["feed"])
     action_cluster = partialmethod(_go_to, PLACES["cluster"])
@@ -568,10 +569,6 @@ class BoardApp(App[None]):
             if not isinstance(self._place, type(target))
             for key in ("" if name == "submit" else VERBS[name].key,)
         ]
-        if not isinstance(self._place, targets.Tasks):
-            places.insert(
-                0, PaletteLine("Tasks", "Go back to the list of tasks", "", partial(self._go_to, targets.Tasks()))
-            )
         if self.check_action("admin", ()):
             words = "Manage boards, users, ranked runs and the log"
             places.append(PaletteLine("Admin", words, "A", self.action_admin))
@@ -686,10 +683,25 @@ class BoardApp(App[None]):
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
                     self._open(targets.Report(runs[0]))
-            case targets.Admin() if isinstance(self._place, targets.Admin):
-                pass
-            case target:
+            case target if not self._return_to(target):
                 self._open(target)
+
+    def _return_to(self, target: targets.Target) -> bool:
+        """Close the screens above the one of `target`, and return True; False if it is not open, or must stay below.
+
+        A watch ends with its screen, and the answer to an action is shown on the screen of that action.
+        """
+        from hpc_board.tui.screens.base import BoardScreen
+
+        for above, screen in enumerate(reversed(self.screen_stack)):
+            if isinstance(screen, BoardScreen) and screen.turns_to(target):
+                self._keep_drafts()
+                for _ in range(above):
+                    self.pop_screen()
+                return True
+            if not isinstance(screen, BoardScreen) or isinstance(screen.target, targets.Watch) or screen.acts:
+                return False
+        return False
 
     def _close_to_tasks(self) -> Screen[Any]:
         """Close all screens above the tasks, keep the contents of open forms, and return the screen of the tasks."""
@@ -795,7 +807,8 @@ class BoardApp(App[None]):
         screen.memory = self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
-        if isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
+        # A run opened from another one replaces it, as do a second form, board or user.
+        if type(target) is type(self._place) and not getattr(self.screen, "acts", False):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.runner_rules, BoardApp.marked, BoardApp.asking_since)
@@ -915,27 +928,6 @@ class BoardApp(App[None]):
         # An update under way may have read the runners before the change.
         if self._board.served:
             self._follow_soon()
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """Show a message in the half of the screen that does not have the row or the field in hand."""
-        if self.screen_stack and (focused := self.focused) is not None:
-            line = focused.region.y
-            if isinstance(focused, DataTable):
-                line += focused.header_height + focused.cursor_row - focused.scroll_offset.y
-            is_low = line > self.size.height // 2
-            for rack in self.screen.query("ToastRack"):
-                rack.styles.dock = "top" if is_low else "bottom"
-                rack.styles.align = ("right", "top") if is_low else ("right", "bottom")
-                rack.styles.margin = (1, 0, 0, 0) if is_low else (0, 0, 1, 0)
-        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)

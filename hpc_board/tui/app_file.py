@@ -29,7 +29,7 @@ class AppFile(Section, frozen=True):
     records: bool = True
     """Show a notification of other users' new records while the app is open."""
     keys: dict[Line, Line] = msgspec.field(default_factory=dict)
-    """Keys by action, with the names in the help (F1): `runs.cancel: x`; commas separate several keys."""
+    """Keys by action, with the names in the help (F1): `run.cancel: K`; commas separate several keys."""
 
 
 def load(file: Path, themes: Collection[str], places: Callable[[], Sequence[type[DOMNode]]]) -> Preferences:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 _PLACES = frozenset(
-    ("admin", "cluster", "code", "description", "feed", "home", "log", "mine", "runs", "standings", "trend", "user")
+    ("admin", "cluster", "code", "description", "feed", "log", "mine", "runs", "standings", "tasks", "trend", "user")
 )
 """The actions that open another place, and change nothing."""
 
@@ -35,7 +35,7 @@ def is_second(action: str) -> bool:
 
 
 def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:
-    """Return the bindings, with ids such as `runs.cancel` for those without one."""
+    """Return the bindings, with ids such as `run.cancel` for those without one."""
     return [
         dataclasses.replace(binding, id=f"{prefix}.{_word(binding.action)}")
         if isinstance(binding, Binding) and not binding.id

@@ -52,6 +52,7 @@ VERBS = {
     "feed": Verb("f", "Feed", "Show recent changes to the standings"),
     "competition": Verb("C", "Overall", "Show the overall standings of the board's competition"),
     "cluster": Verb("p", "Cluster", "Show the state of the GPUs"),
+    "tasks": Verb("T", "Tasks", "Go to the list of tasks, and close all other screens"),
     "admin": Verb("A", "Admin", "Manage boards, users and runs"),
     "hold": Verb("f6", "Hold", "Hold the GPU for your next runs, or release it"),
     "write": Verb("W", "Write", "Write the starter to a file"),

@@ -111,7 +111,7 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         assert isinstance(pilot.app.screen, RunsScreen)
         assert "… / your runs · A100 " in text_of(pilot.app)
         await press(pilot, "p", "a")
-        assert "all users · H100" in text_of(pilot.app)
+        assert "all users · A100" in text_of(pilot.app)
         # A GPU that another screen has led to is not remembered.
         await press(pilot, *["escape"] * 5, "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("your runs")
@@ -127,8 +127,10 @@ async def test_a_wide_screen_has_the_runs_in_flight_with_the_reasons_of_their_wa
         assert isinstance(pilot.app.screen, ReportScreen)
         assert pilot.app.screen.run_id == 41
         await press(pilot, "escape")
+        assert "Tab Panel" in text_of(pilot.app)
         await pilot.resize_terminal(120, 18)
         assert "In flight" not in text_of(pilot.app)
+        assert "Tab Panel" not in text_of(pilot.app)
 
 
 async def test_what_a_gpus_jobs_ask_for_is_told() -> None:

@@ -61,7 +61,7 @@ async def test_the_feed_tells_what_changed_and_leads_to_run_and_board() -> None:
         assert "first pass" in text_of(pilot.app)
         await press(pilot, "b")
         assert "Board vectoradd" in text_of(pilot.app)
-        await press(pilot, "escape", "enter")
+        await press(pilot, "f", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
 
 

@@ -5,8 +5,10 @@ import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import key_to_character
@@ -17,19 +19,15 @@ from hpc_board.tui.keys import displayed
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.competition import CompetitionScreen
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, HelpScreen, Line
-from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.screens.trend import TrendScreen
-from hpc_board.tui.screens.user import UserScreen
-from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.verbs import VERBS
 from hpc_board.tui.widgets.text_pane import TextPane
-from tests.tui.driving import app_on, footer_keys, press, settled, text_of
+from tests.tui.driving import app_on, footer_keys, go_to, press, settled, text_of
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard
 
@@ -103,23 +101,57 @@ def test_a_list_is_filtered_where_rows_disappear_and_searched_elsewhere() -> Non
     assert {place for place, word in words.items() if word == "Search"} == {StandingsScreen, ReportScreen, TextPane}
 
 
-def test_every_screen_that_names_a_run_has_the_verbs_of_one() -> None:
-    screens = RunScreen.__subclasses__()
-    named = {FeedScreen, RunsScreen, ReportScreen, StandingsScreen, TrendScreen, UserScreen, AdminScreen, WatchScreen}
-    assert named <= {*screens}
-    lacking = {
-        (screen.NAME, name)
-        for screen in screens
-        for name in (
-            *("code", "mark", "copy", "standings", "trend", "user"),
-            *("submit", "edit", "watch", "rerun", "cancel"),
-        )
-        if VERBS[name].key not in dict(bound(screen))
+async def test_the_keys_of_a_run_are_those_of_every_screen_that_names_one_but_lead_nowhere_to_it() -> None:
+    verbs = {"submit", "edit", "cancel", "standings", "code", "trend", "mark", "watch", "rerun", "copy", "user"}
+    assert {binding.description for _, binding in bound(RunScreen)} == {VERBS[name].word for name in verbs}
+    hidden = {"Board": {"standings", "cancel"}, "Trend": {"trend", "cancel"}, "User": {"user", "cancel"}}
+    hidden["Admin"] = {"submit", "edit", "watch", "cancel"}
+    ways = {
+        "Board": ("end", "b", "u"),
+        "Trend": ("end", "b", "u", "t"),
+        "User": ("r", "U"),
+        "Admin": ("A", "3", "down", "down"),
     }
-    shown_there = {("Board", "standings"), ("Trend", "trend"), ("User", "user"), ("Watch", "watch")}
-    of_ended_runs = {(name, "cancel") for name in ("Board", "Compare", "Feed", "Trend")}
-    of_others = {("Admin", name) for name in ("submit", "edit", "watch", "cancel")}
-    assert lacking == shown_there | of_ended_runs | of_others
+    async with app_on(AdminBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        for name, way in ways.items():
+            await press(pilot, *way)
+            screen = pilot.app.screen
+            assert isinstance(screen, RunScreen)
+            words = {active.binding.description for active in screen.active_bindings.values()}
+            assert {verb for verb in verbs if VERBS[verb].word not in words} == hidden[name]
+            await press(pilot, "T")
+
+
+async def test_a_dimmed_key_tells_why_it_has_no_effect() -> None:
+    async with app_on(AdminBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        ways = {
+            ("W",): "This task has no starter.",
+            ("b", "u"): "This board has no rows yet.",
+            ("enter", "o"): "Esc leads to the list, which has an order.",
+            ("r", "a", "end", "w"): "Run 31 is eve's: only your own runs are watched and rerun.",
+            ("A", "D"): "This board is that of a task in the settings: its task.yml has the deadline.",
+            ("A", "3", "end", "i"): "Only the user of a run adds notes.",
+        }
+        for way, words in ways.items():
+            pilot.app.clear_notifications()
+            await press(pilot, "T", "escape", *way)
+            assert [notice.message for notice in pilot.app._notifications] == [words], way
+        await press(pilot, "T", "s")
+        await go_to(pilot, "GpuList")
+        await press(pilot, "w")
+        assert [*pilot.app._notifications][-1].message == "Choose a file."
+
+
+async def test_the_last_line_says_that_it_has_no_room_for_all_keys() -> None:
+    async with app_on(FakeBoard()).run_test(size=(200, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert key_line(pilot.app).endswith("q Quit ^p Actions ?/F1 Help")
+        await pilot.resize_terminal(120, 30)
+        await settled(pilot)
+        assert key_line(pilot.app).endswith("?/F1 All keys")
 
 
 @pytest.mark.parametrize(("name", "shown"), [("esc", "Esc"), ("⏎", "Enter"), ("f5", "F5"), ("^q", "^q"), ("f", "f")])
@@ -130,7 +162,7 @@ def test_a_key_has_one_spelling(name: str, shown: str) -> None:
 async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
     async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        assert "?/F1 Help" in text_of(pilot.app)
+        assert "?/F1 All keys" in text_of(pilot.app)
         await press(pilot, "s")
         assert "F1 Help" in text_of(pilot.app)
         assert "?/F1" not in text_of(pilot.app)
@@ -163,7 +195,7 @@ async def test_the_last_line_has_the_key_of_admin_where_others_take_part(
         assert ("A Admin" in text_of(pilot.app)) is is_shown
 
 
-def key_line(app: BoardApp) -> str:
+def key_line(app: App[Any]) -> str:
     """Return the line of keys of the screen in front."""
     return " ".join(f"{key.key_display} {key.description}" for key in footer_keys(app))
 

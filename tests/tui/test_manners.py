@@ -289,7 +289,7 @@ async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tm
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
-    assert written_preferences(tmp_path, "keys: {runs.sort: c, runs.cancel: o}").fault is None
+    assert written_preferences(tmp_path, "keys: {report.next: c, run.cancel: x}").fault is None
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:
@@ -297,7 +297,7 @@ def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> N
     assert keys.clashes(dict.fromkeys(keys.actions(places), ""), places) == {}
     for name in (
         "tasks.submit",
-        "runs.cancel",
+        "run.cancel",
         "submit.send",
         "report.back",
         "app.commands",

@@ -4,13 +4,14 @@ import pytest
 
 from hpc_board.domain.roles import Role
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.screens.tasks import TasksScreen
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import FakeBoard
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import feed_of
 
-BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
+BOARD = "Board vectoradd"
 
 
 @pytest.mark.parametrize(
@@ -22,16 +23,16 @@ BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
         ),
         (
             FakeBoard(),
-            [("r p a", "Runs / Cluster / Runs / all users · H100"), ("p", "Runs / Cluster / Runs / Cluster")],
+            [("r p", "Runs / Cluster"), ("a", "Runs / Cluster / Runs / all users · H100")],
         ),
         (
             FakeBoard(),
             [("r", "Runs / your runs"), ("enter", "Runs / Run 41"), ("b", "Runs / Run 41 / Board vectoradd")],
         ),
-        (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("b", f"{BOARD} / {AGAIN}")]),
+        (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("U", f"{BOARD} / Run 34 / User bob")]),
         (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / Submission 17")]),
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / H100 / bob"), ("enter", f"{BOARD} / H100 / bob / Run 34")]),
-        (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("b", f"{BOARD} / Feed / {BOARD}")]),
+        (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("enter", f"{BOARD} / Feed / Run 39")]),
         (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),
         (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / 17 with 19")]),
         (feed_of(8), [("f", "Feed / all tasks"), ("enter", "Feed / Run 39"), ("b", "Feed / Run 39 / Board vectoradd")]),
@@ -59,6 +60,32 @@ async def test_escape_leads_back_by_the_path_in_the_title(board: FakeBoard, step
             while app.screen not in screens:
                 await press(pilot, "escape")
             assert (app.screen, _title(app)) == (screens[-1], titles[-1])
+
+
+@pytest.mark.parametrize(
+    ("board", "keys", "title"),
+    [
+        (FakeBoard(), "r enter b r", "Runs / your runs"),
+        (FakeBoard(), "r enter 3 escape", "Runs / your runs"),
+        (FakeBoard(), "r p a p", "Runs / Cluster"),
+        (FakeBoard(), "end b right right enter b", "Board vectoradd"),
+        (feed_of(8), "end b f b", "Board vectoradd"),
+        (feed_of(8), "f enter U enter r f", "Feed / all tasks"),
+        (FakeBoard(), "r enter ctrl+p r u n space 3 9 enter", "Runs / Run 39"),
+        (AdminBoard(role=Role.ADMIN), "A 3 enter b A", "Admin / Ranked runs"),
+        (AdminBoard(role=Role.ADMIN), "r enter b U T", "Tasks"),
+    ],
+)
+async def test_a_place_that_is_open_is_returned_to_and_not_opened_again(
+    board: FakeBoard, keys: str, title: str
+) -> None:
+    app = app_on(board)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys.split())
+        assert _title(app) == title
+        await press(pilot, *["escape"] * (title.count(" / ") + 1))
+        assert isinstance(app.screen, TasksScreen)
 
 
 def _title(app: BoardApp) -> str:

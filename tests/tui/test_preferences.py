@@ -27,19 +27,19 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
 
 
 def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
-    text = "theme: nord\nnotify: bell\nrecords: false\nkeys:\n  runs.cancel: n\n  app.quit: 'ctrl+q, f10'\n"
+    text = "theme: nord\nnotify: bell\nrecords: false\nkeys:\n  run.cancel: K\n  app.quit: 'ctrl+q, f10'\n"
     found = loaded(tmp_path, text.encode())
-    assert found == Preferences("nord", Notify.BELL, {"runs.cancel": "n", "app.quit": "ctrl+q,f10"}, records=False)
+    assert found == Preferences("nord", Notify.BELL, {"run.cancel": "K", "app.quit": "ctrl+q,f10"}, records=False)
 
 
 def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -> None:
-    keys = "keys:\n  runs.cancle: x\n  app.quit: 'hyper space'\n  submit.send: s\n"
+    keys = "keys:\n  run.cancle: K\n  app.quit: 'hyper space'\n  submit.send: s\n"
     text = f"theme: norde\nnotify: loud\ncolour: red\n{keys}"
     found = loaded(tmp_path, text.encode())
     assert (found.theme, found.notify, found.keys) == ("", Notify.NONE, {})
     assert found.fault is not None
     words = str(found.fault.message)
-    for part in ("line 1", 'Did you mean "nord"', "line 2", "line 3", 'Did you mean "runs.cancel"', "line 6", "line 7"):
+    for part in ("line 1", 'Did you mean "nord"', "line 2", "line 3", 'Did you mean "run.cancel"', "line 6", "line 7"):
         assert part in words, words
     assert "defaults" in found.fault.hint
 

@@ -189,7 +189,7 @@ async def test_the_file_of_a_run_is_read_when_its_page_first_opens() -> None:
         assert "1 # submission 19" in text_of(pilot.app)
         await press(pilot, "slash", *"torch", "enter")
         assert "/torch: 1 of " in text_of(pilot.app)
-        await press(pilot, "escape", "v")
+        await press(pilot, "1", "v")
         assert found.calls.count("code") == 1
         assert pilot.app.screen.query_one(SourceView).has_focus_within
 
@@ -201,7 +201,7 @@ async def test_a_run_whose_file_the_user_may_not_read_says_so_on_its_page() -> N
         await reach(pilot, "Run")
         await press(pilot, "v")
         assert "You may not read this file: the owner is bob, not ada." in text_of(pilot.app)
-        await press(pilot, "escape", "v")
+        await press(pilot, "1", "v")
         assert found.calls.count("code") == 1
 
 

@@ -87,13 +87,15 @@ async def test_the_page_tells_ranks_and_runs_and_leads_on() -> None:
         assert "2 ranks · 1 record · newest run 1 min ago" in shown
         (line,) = [line for line in shown.splitlines() if "H100" in line and "ada.py" in line]
         assert line.split()[:8] == ["vectoradd", "H100", "2", "4", "12.3", "µs", "1.50x", "1.12x"]
-        for key, screen in (("b", StandingsScreen), ("t", TrendScreen), ("v", CodeScreen), ("enter", TrendScreen)):
+        for key, screen in (("t", TrendScreen), ("v", CodeScreen), ("enter", TrendScreen)):
             await press(pilot, key)
             assert isinstance(pilot.app.screen, screen), key
             await press(pilot, "escape")
         await press(pilot, "tab", "enter")
         assert isinstance(pilot.app.screen, ReportScreen)
         assert "Run 41" in text_of(pilot.app)
+        await press(pilot, "b")
+        assert " Board vectoradd " in text_of(pilot.app)
 
 
 async def test_the_ranks_of_the_entrants_of_a_user_are_a_key_away() -> None:

@@ -38,7 +38,7 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span, paged, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import run_order
-from hpc_board.tui.screens.base import SORT_HELP, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.dialogs import AskLines, Confirm, Line
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
@@ -55,6 +55,9 @@ _ACTIONS = {
     "log": (),
 }
 """The actions of each page."""
+
+_OF_AUTHORS = ("submit", "edit", "watch", "cancel")
+"""The actions on a run that are its author's, and not an admin's."""
 
 
 _LOOK_EVERY = 3
@@ -94,9 +97,7 @@ class AdminScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("visibility", "terms", "stop", "limits"),
         binding("rerun", "Rerun the best submissions, or confirm a score", action="rerun_best", id="admin.rerun"),
-        *bindings("ban", "remove", "code", "mark", "standings", "trend", "note", "filter", "sort", "reverse"),
-        USER_KEY,
-        binding("copy"),
+        *bindings("ban", "remove", "note", "filter", "sort", "reverse"),
         binding("refresh", show=False),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -163,17 +164,23 @@ class AdminScreen(RunScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         elsewhere = any(action in actions for actions in _ACTIONS.values())
-        if (elsewhere and action not in _ACTIONS[self._page]) or (action == "stop" and not self._is_admin):
+        if (elsewhere and action not in _ACTIONS[self._page]) or (
+            action == "stop" and not (self._is_admin and self._knows_stop)
+        ):
             return False
-        if action == "user" and self._page == "boards":
+        if action in _OF_AUTHORS or (action == "user" and self._page == "boards"):
             return False
         if action == "show" and parameters[0] not in self._names:
             return False
-        if action == "stop" and not self._knows_stop:
-            return None
         if action != "stop" and action in _ACTIONS[self._page] and not self._may(action):
             return None
         return super().check_action(action, parameters)
+
+    def why_disabled(self, action: str) -> str:
+        selected = self._selected
+        if action in ("visibility", "terms") and selected is not None:
+            return "This board is that of a task in the settings: its task.yml has the deadline."
+        return "Only the user of a run adds notes." if action == "note" and selected else super().why_disabled(action)
 
     def action_back(self) -> None:
         if self.has_failed(_DECISION):

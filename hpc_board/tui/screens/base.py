@@ -479,6 +479,15 @@ class BoardScreen(Screen[None]):
             return False
         return super().check_action(action, parameters)
 
+    def why_disabled(self, action: str) -> str:  # noqa: ARG002 - for screens with reasons of their own
+        """Return the reason for which an action has no effect now."""
+        return "Nothing is selected."
+
+    def on_key(self, event: events.Key) -> None:
+        active = self.active_bindings.get(event.key)
+        if active is not None and not active.enabled:
+            self.notify(self.why_disabled(active.binding.action), markup=False)
+
     @property
     def rests(self) -> bool:
         """Return whether the screen has been updated too shortly before to be updated again."""
@@ -487,13 +496,22 @@ class BoardScreen(Screen[None]):
     def settle(self, subject: str) -> None:
         """Update the screen after an answer or an error on this subject."""
 
+    def turns_to(self, target: Target) -> bool:
+        """Return whether this is the screen of `target`, which it shows from now on."""
+        return self.target == target
+
     def action_back(self) -> None:
         if not self.awaits_outcome():
             self.app.pop_screen()
 
+    @property
+    def acts(self) -> bool:
+        """Return whether an action is under way, whose answer would be lost with this screen."""
+        return any(map(self.is_open, self.ACTIONS))
+
     def awaits_outcome(self) -> bool:
-        """Return whether an action is under way, whose answer would be lost with this screen; tell the user."""
-        if not any(self.is_open(action) for action in self.ACTIONS):
+        """Return whether an action is under way; tell the user."""
+        if not self.acts:
             return False
         self.notify("Waiting for the answer to your last action. Runs shows the state of your runs.", markup=False)
         return True

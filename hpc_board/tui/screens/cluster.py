@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
@@ -23,9 +23,9 @@ from hpc_board.tui.formatting import holding, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import IN_FLIGHT, Line, cells
-from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import HOLD_KEY, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import ON_A_RUN, NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -76,9 +76,7 @@ class ClusterScreen(RunScreen):
         binding("refresh", "Query the schedulers, at most every poll_seconds", action="ask_again"),
         binding("scope", "Show all users' runs on the selected GPU"),
         HOLD_KEY,
-        *bindings("submit", "edit", "cancel", "standings", "code"),
-        USER_KEY,
-        *(binding(name, show=False) for name in ("trend", "mark", "watch", "rerun", "copy")),
+        Binding("tab", "focus_next", "Panel", tooltip="Move between the GPUs and the runs in flight"),
     ]
     HELP: ClassVar[str] = (
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
@@ -156,7 +154,12 @@ class ClusterScreen(RunScreen):
         """Hide the keys of a run beside the list of GPUs."""
         if action in (*ON_A_RUN, "user") and self.run_in_hand is None:
             return False
+        if action == "focus_next":
+            return self.has_class("-wide") and not self.has_class("-short")
         return super().check_action(action, parameters)
+
+    def action_focus_next(self) -> None:
+        self.focus_next()
 
     @property
     def gpu_in_hand(self) -> str | None:

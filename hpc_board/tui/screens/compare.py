@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual import events, getters
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from hpc_board.board import Board
@@ -17,9 +17,8 @@ from hpc_board.report.blocks import Paragraph
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui import targets
 from hpc_board.tui.palette import toned
-from hpc_board.tui.screens.base import USER_KEY, Clock
+from hpc_board.tui.screens.base import Clock
 from hpc_board.tui.screens.run_keys import RunScreen
-from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
@@ -35,9 +34,7 @@ class CompareScreen(RunScreen):
 
     CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("submit", "edit", "code", "standings", "trend"),
-        USER_KEY,
-        *(binding(name, show=False) for name in ("mark", "watch", "rerun", "copy")),
+        Binding("tab", "app.focus_next", "Panel", tooltip="Move between the times and the diff of the files"),
     ]
     HELP: ClassVar[str] = (
         "Compares the newer submission with the older one, in whatever order they were marked. ± is half the width of "

@@ -72,9 +72,9 @@ class CompetitionScreen(BoardScreen):
         self.ask("overall", lambda: self.board.standings.overall(self._competition), self._show, patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the key of the own row for a user without any."""
+        """Hide the key of the own row for a user without any."""
         if action == "mine" and self._mine is None:
-            return None
+            return False
         return super().check_action(action, parameters)
 
     @property

@@ -18,9 +18,9 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Span, paged
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -50,12 +50,7 @@ class FeedScreen(RunScreen):
 
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("standings", "code", "mark", "trend"),
         binding("scope", "Switch between the selected entry's task and all tasks"),
-        USER_KEY,
-        *bindings("submit", "edit"),
-        *(binding(name, show=False) for name in ("watch", "rerun")),
-        binding("copy"),
     ]
     HELP: ClassVar[str] = (
         "record: the best time in the standings. podium: a top-three rank. first pass: a user's first pass on the "

@@ -36,7 +36,7 @@ from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import USER_KEY, Clock, next_mode
+from hpc_board.tui.screens.base import Clock, next_mode
 from hpc_board.tui.screens.dialogs import NextStepsScreen
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
@@ -93,10 +93,8 @@ class ReportScreen(RunScreen):
     NAME: ClassVar[str] = "Run"
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("next", "cancel", "submit", "edit", "standings", "code", "mark", "trend", "log", "watch", "rerun"),
+        *bindings("next", "log"),
         binding("search", "Search the text beside the overview or the cases"),
-        USER_KEY,
-        binding("copy"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
             for number, (name, title) in enumerate(_PAGES, start=1)
@@ -181,12 +179,6 @@ class ReportScreen(RunScreen):
         if action == "search" and (self._searched is None or any(field.display for field in self.query(FilterLine))):
             return False
         return super().check_action(action, parameters)
-
-    def action_back(self) -> None:
-        if self._page != "overview":
-            self.action_show("overview")
-        else:
-            super().action_back()
 
     def action_show(self, page: str) -> None:
         if page not in self._shown_pages:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+from textual.binding import BindingType
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
@@ -14,7 +15,8 @@ from hpc_board.model.task import Mode
 from hpc_board.report.run_words import outcome_words
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.screens.base import BoardScreen
+from hpc_board.tui.screens.base import USER_KEY, BoardScreen
+from hpc_board.tui.verbs import bindings
 
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
@@ -38,6 +40,10 @@ class NamedRun(msgspec.Struct, frozen=True):
 class RunScreen(BoardScreen):
     """A screen whose rows name runs, or which shows one."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("submit", "edit", "cancel", "standings", "code", "trend", "mark", "watch", "rerun", "copy"),
+        USER_KEY,
+    ]
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "task")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("task",)
 
@@ -56,6 +62,9 @@ class RunScreen(BoardScreen):
         return None if self.run_in_hand is None else self.run_in_hand.user
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # No key leads to the screen that has it.
+        if action == type(self.target).__name__.lower():
+            return False
         if action in ON_A_RUN:
             run = self.run_in_hand
             if action == "cancel" and (not isinstance(run, Run) or run.state.ended):
@@ -68,6 +77,11 @@ class RunScreen(BoardScreen):
         if action == "mark" and isinstance(run := self.run_in_hand, Run) and run.submission != self.marked:
             return run.mode in _TIMED and run.verdict is not None
         return super().check_action(action, parameters)
+
+    def why_disabled(self, action: str) -> str:
+        if action in _ON_AN_OWN_RUN and (run := self.run_in_hand) is not None:
+            return f"Run {run.id} is {run.user}'s: only your own runs are watched and rerun."
+        return super().why_disabled(action)
 
     def action_submit(self) -> None:
         """Open the form with the file and the choices of the run, or an empty one without a run."""

@@ -27,9 +27,9 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
-from hpc_board.tui.screens.base import SORT_HELP, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import app_binding, binding, bindings
+from hpc_board.tui.verbs import app_binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -56,12 +56,8 @@ class RunsScreen(RunScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("submit", "edit", "cancel", "filter", "select", "scope", "standings", "code", "mark", "rerun"),
+        *bindings("filter", "select", "scope", "sort", "reverse", "select_all"),
         app_binding("cluster"),
-        *bindings("sort", "reverse", "select_all", "trend"),
-        USER_KEY,
-        binding("copy"),
-        binding("watch", show=False),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
@@ -130,6 +126,9 @@ class RunsScreen(RunScreen):
         if action in ("select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
+
+    def turns_to(self, target: targets.Target) -> bool:
+        return isinstance(self.target, targets.Runs) and replace(self.target, first=None) == target
 
     def action_back(self) -> None:
         if self.pane.chosen:

@@ -20,7 +20,7 @@ from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
@@ -45,12 +45,9 @@ class StandingsScreen(RunScreen):
         binding("mine"),
         binding("scope", "Switch between the standings and your ranked runs"),
         binding("search", "Search the users and the files of the rows"),
-        *bindings("next_match", "previous_match", "mark", "code", "trend"),
+        *bindings("next_match", "previous_match"),
         binding("feed", "Show recent changes to this task's standings"),
         binding("competition"),
-        USER_KEY,
-        binding("copy"),
-        *(binding(name, show=False) for name in ("edit", "watch", "rerun")),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the time of the task's reference, the median over all users; Speedup is relative to it. Runs: "
@@ -115,6 +112,17 @@ class StandingsScreen(RunScreen):
     def key_labels(self) -> Mapping[str, str]:
         labels = {"scope": "All users" if self._own else "Your runs"}
         return labels | {"back": "Clear"} if self._words else labels
+
+    def turns_to(self, target: targets.Target) -> bool:
+        if not isinstance(target, targets.Standings) or target.task != self._task_name:
+            return False
+        if target.gpu in self._gpus:
+            self.tabs.active = f"gpu-{self._gpus.index(target.gpu)}"
+        return True
+
+    def why_disabled(self, action: str) -> str:
+        is_empty = self._active is not None and self._active.is_empty
+        return "This board has no rows yet." if is_empty else super().why_disabled(action)
 
     def action_back(self) -> None:
         if self._words:

@@ -351,6 +351,10 @@ class SubmitScreen(BoardScreen):
             return None
         return super().check_action(action, parameters)
 
+    def why_disabled(self, action: str) -> str:
+        is_watch = action == "watch"
+        return (self._choice.missing or "The job options have a fault.") if is_watch else super().why_disabled(action)
+
     def watch_runs_state(self, before: RunsState, runs_state: RunsState) -> None:
         super().watch_runs_state(before, runs_state)
         taking, took = ({each.id for each in state.runners if each.takes_runs} for state in (runs_state, before))

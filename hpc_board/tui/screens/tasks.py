@@ -348,6 +348,12 @@ class TasksScreen(BoardScreen):
             return None
         return super().check_action(action, parameters)
 
+    def why_disabled(self, action: str) -> str:
+        if self._selected is None:
+            return super().why_disabled(action)
+        is_order = action in ("sort", "reverse")
+        return "Esc leads to the list, which has an order." if is_order else "This task has no starter."
+
     @property
     def _reader(self) -> Widget:
         """Return the widget that scrolls the shown part of the task."""

@@ -6,7 +6,6 @@ import msgspec
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Static
 
 from hpc_board.board import Board
@@ -17,9 +16,8 @@ from hpc_board.report.plots import text_plot
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
 from hpc_board.tui.widgets.blocks import log_lines
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -55,12 +53,6 @@ class TrendScreen(RunScreen):
     """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("standings", "code", "mark", "submit", "edit"),
-        USER_KEY,
-        *(binding(name, show=False) for name in ("watch", "rerun")),
-        binding("copy"),
-    ]
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
         "scale. ● is faster than all runs before it, ○ is not. An upright line is the 80 % confidence interval of a "

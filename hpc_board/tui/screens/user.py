@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
@@ -25,7 +25,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
@@ -50,9 +50,8 @@ class UserScreen(RunScreen):
 
     CSS_PATH = "user.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("standings", "trend", "code", "mark", "submit", "edit", "cancel", "copy"),
         binding("scope", "Switch between the ranks of the user and those of each entrant"),
-        *(binding(name, show=False) for name in ("watch", "rerun")),
+        Binding("tab", "app.focus_next", "Panel", tooltip="Move between the ranks and the newest runs"),
     ]
     HELP: ClassVar[str] = (
         "Each rank is that of the user's best run in the standings of one GPU, among the users there, or an entrant's "

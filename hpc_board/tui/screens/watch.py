@@ -37,9 +37,9 @@ from hpc_board.tui.local_files import remember_sent, saved_state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import BAR_CELLS, TIMED, WATCHED, Line, cells
-from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, USER_KEY, BoardScreen, Clock
+from hpc_board.tui.screens.base import HOLD_KEY, THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
-from hpc_board.tui.verbs import binding, bindings
+from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
@@ -119,10 +119,6 @@ class WatchScreen(RunScreen):
         binding("mode"),
         HOLD_KEY,
         binding("submit", "Submit the file in another mode or with other options"),
-        *bindings("code", "mark", "standings", "cancel"),
-        *(binding(name, show=False) for name in ("trend", "rerun")),
-        USER_KEY,
-        binding("copy"),
         Binding("escape", "back", "Stop", tooltip="Stop watching; its runs continue", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True

@@ -158,10 +158,13 @@ class _Section(Static):
 _ALWAYS = ("help", "admin")
 """The actions whose keys are always shown: help lists the others, and no other way leads to Admin."""
 
+_ALL_KEYS = "All keys"
+"""The word of the help where the line has no room for some keys."""
+
 _FIRST = ("select_cursor", "back", "search", "filter")
 """The actions whose keys begin the line, on every page and wherever the focus is."""
 
-_VERBS = {verb.word: place for place, verb in enumerate(VERBS.values())}
+_PLACES = {verb.word: place for place, verb in enumerate(VERBS.values())}
 """The places of the verbs by their words: keys of a single screen are before them, those of the app behind."""
 
 
@@ -181,11 +184,13 @@ class _Key(NamedTuple):
 class KeyLine(Footer):
     """Textual's footer with one key for each action, without the keys that do not fit.
 
-    The `key_labels` of the screen, which change, replace the labels of these actions.
+    The `key_labels` of the screen, which change, replace the labels of these actions. Keys are `in_order` of the verbs
+    unless a button of a dialog may have the word of one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = True) -> None:
         super().__init__(show_command_palette=False)
+        self._in_order = in_order
         self._keys: list[_Key] = []
         """The keys that are shown, or will be after the next refresh."""
 
@@ -226,14 +231,15 @@ class KeyLine(Footer):
             name = binding.action.partition("(")[0], description
             if name not in first or len(display) == 1:
                 first[name] = _Key(binding.action, display, description, is_enabled)
-                other = len(_VERBS) if node is self.app else -1
-                # A button of a dialog may have the word of a verb.
-                places[binding.action] = other if self.screen.is_modal else _VERBS.get(binding.description, other)
+                other = len(_PLACES) if node is self.app else -1
+                places[binding.action] = _PLACES.get(binding.description, other) if self._in_order else other
         places |= {action: place - len(_FIRST) - 1 for place, action in enumerate(_FIRST)}
         return sorted(first.values(), key=lambda key: places[key.action])
 
     def _fitting(self) -> list[_Key]:
         keys = self._all_keys()
+        if sum(key.cells for key in keys) > self.app.size.width:
+            keys = [key._replace(description=_ALL_KEYS) if key.action == "help" else key for key in keys]
         room = self.app.size.width - sum(key.cells for key in keys if key.action in _ALWAYS)
         fitting = []
         for key in keys:
