@@ -114,7 +114,7 @@ _PIPED_NAME = "submission.py"
     is_flag=True,
     flag_value="yes",
     default=None,
-    help="In mode benchmark: stop as soon as the score is certainly worse than that of your best run.",
+    help="In mode benchmark: stop as soon as the score is slower than that of your best run, as compare would say.",
 )
 @click.option(
     "--set",

@@ -9,13 +9,14 @@ that. docs/design/timing.md has the reasons, and `make bench-power` the shares o
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import change_text, exceeds
 from hpc_board.model.kernels import Kernel
-from hpc_board.model.measurement import median_interval, workers_interval
+from hpc_board.model.measurement import SAMPLES_MIN, WIDER, median_interval, workers_interval
 from hpc_board.model.result import TIME_NS_MIN, Case, Result, Timing
 from hpc_board.model.score import score_of
 from hpc_board.model.task import Ranking
@@ -25,11 +26,6 @@ RUNS_DIFFER_ROWS = 0.05
 
 RUNS_DIFFER_CALLS = 0.02
 """The same on a GPU, where no pairs of runs have been measured."""
-
-_WIDER = 1.75
-"""The factor from the half of an 80 % interval to that of a 95 % one: 1.53 for many normal values, and more for few."""
-
-_SAMPLES_MIN = 3
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -161,7 +157,7 @@ class _Scatter(msgspec.Struct, frozen=True):
 def _scatter(timing: Timing) -> _Scatter | None:
     """Return the scatter of a time; None with too few samples, or with none, as a task's own eval reports it."""
     repeated = len(timing.worker_samples) > 1
-    if not timing.samples_ns or (len(timing.samples_ns) < _SAMPLES_MIN and not repeated):
+    if not timing.samples_ns or (len(timing.samples_ns) < SAMPLES_MIN and not repeated):
         return None
     if timing.low_ns is not None and timing.high_ns is not None:
         bounds_ns = timing.low_ns, timing.high_ns
@@ -191,7 +187,7 @@ def _difference(
         return Difference(one_ns, other_ns)
     differ = max(one.runs_differ, other.runs_differ)
     conditions = max(0.0, abs(math.log(reference)) - differ) if reference else 0.0
-    spread = math.exp(math.hypot(_WIDER * one.half, _WIDER * other.half, differ) + conditions)
+    spread = math.exp(math.hypot(WIDER * one.half, WIDER * other.half, differ) + conditions)
     return Difference(one_ns, other_ns, spread, one.repeated and other.repeated)
 
 
@@ -247,6 +243,24 @@ def score_difference(one: MeasuredScore | None, other: MeasuredScore | None) -> 
         return None
     reference = _ratio(zip(one.references_ns, other.references_ns, strict=True))
     return _difference(one.scatter, other.scatter, one.score_ns, other.score_ns, reference)
+
+
+def best_facts(best: Run, cases: Sequence[Case], ranking_by: Ranking) -> dict[str, Any]:
+    """Return the facts on a user's best run with which its job can see that another run is slower; none without enough.
+
+    `least_score_s` has the scatter of the other run, and `is_slower` the difference of the machines.
+    """
+    score = measured_score(cases, ranking_by)
+    if score is None or score.scatter is None:
+        return {}
+    differ = score.scatter.runs_differ
+    return {
+        "run": best.id,
+        "score_s": score.score_ns / 1e9,
+        "bound_s": score.score_ns / 1e9 * math.exp(WIDER * score.scatter.half + differ),
+        "differ": differ,
+        "references_ns": score.references_ns,
+    }
 
 
 class LeaderRun(msgspec.Struct, frozen=True):

@@ -20,13 +20,14 @@ class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
     `choices` are the options of its mode, such as the set of counters of a profile. `own_best` has the number of the
-    user's best run and the upper bound of its score, if this run stops as soon as it is slower. `whole_node`: the job
-    has all GPUs of its node. `environment` lists the variables passed on to the processes of a submission,
-    `job_environment` those by which the scheduler describes the job, and `request_environment` those of the amounts for
-    which it has asked. `data` are folders that the task's functions may read, in addition to those of a submission. If
-    the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is
-    KernelBot's public one, and `world_size` the largest number of ranks of a case. `shows_hidden`: the task's author
-    tries a submission, and sees hidden cases as any other. `means` is the task's rule on kernels and libraries.
+    user's best run, its score and the bound beyond which a time is slower, if this run stops as soon as it is slower.
+    `whole_node`: the job has all GPUs of its node. `environment` lists the variables passed on to the processes of a
+    submission, `job_environment` those by which the scheduler describes the job, and `request_environment` those of the
+    amounts for which it has asked. `data` are folders that the task's functions may read, in addition to those of a
+    submission. If the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's
+    files, `seed` is KernelBot's public one, and `world_size` the largest number of ranks of a case. `shows_hidden`: the
+    task's author tries a submission, and sees hidden cases as any other. `means` is the task's rule on kernels and
+    libraries.
     """
 
     run: int
@@ -67,7 +68,7 @@ class JobSpec:
     seed: int | None = None
     world_size: int = 1
     choices: Mapping[str, str] = field(default_factory=dict)
-    own_best: Mapping[str, float] = field(default_factory=dict)
+    own_best: Mapping[str, Any] = field(default_factory=dict)
     hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     shows_hidden: bool = False

@@ -76,7 +76,7 @@ from hpc_board.model.result import (
     Verdict,
 )
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SanitizerFinding, tools_in
-from hpc_board.model.score import duration_text, least_score_s, score_s
+from hpc_board.model.score import duration_text, is_slower, least_score_s, score_s
 from hpc_board.model.task import OWN, Language, Mode
 
 if TYPE_CHECKING:
@@ -555,9 +555,7 @@ class Supervisor:
         if found.is_stopped:
             best = self._job.own_best
             score = duration_text(1e9 * best["score_s"])
-            self._provenance[STOPPED] = (
-                f"stopped early: it is certainly slower than your run {best['run']:.0f} ({score})"
-            )
+            self._provenance[STOPPED] = f"stopped early: it is slower than your run {best['run']} ({score})"
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
     def _add_facts(self, facts: Mapping[str, Any]) -> None:
@@ -570,12 +568,12 @@ class Supervisor:
             self._provenance["repeat_seconds"] = had["repeat_seconds"] + facts["repeat_seconds"]
 
     def _is_enough(self, cases: Sequence[Case]) -> bool:
-        """Return whether a benchmark is certainly slower than the user's best run, so that it may stop."""
+        """Return whether a benchmark may stop, since it is slower than the user's best run."""
         best, job = self._job.own_best, self._job
         if not best or job.only is not None or job.mode is not Mode.BENCHMARK:
             return False
         least_s = least_score_s(cases, len(job.benchmarks), job.limits.floor_seconds, job.ranking_by)
-        return least_s > best["score_s"]
+        return is_slower(cases, best, least_s)
 
     def _windows(self, judge: Child, phase: Phase, peak: Peak | None) -> WindowBenchmarks | None:
         """Return the benchmarks by the judge's clock; None if this GPU has no windows.

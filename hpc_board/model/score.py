@@ -1,9 +1,11 @@
 """Scores: one number from the times of benchmark cases, and the notation of times."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from hpc_board.model.result import Case
+from hpc_board.model.measurement import SAMPLES_MIN, WIDER
+from hpc_board.model.result import Case, Timing
 from hpc_board.model.task import Ranking
 
 
@@ -22,10 +24,37 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
 def least_score_s(cases: Sequence[Case], count: int, floor_s: float, ranking_by: Ranking) -> float:
     """Return a lower bound of the score of `count` benchmark cases, of which `cases` were measured so far.
 
-    It is the score of the lower bounds of their intervals, and of `floor_s`, the least that a call takes, for others.
+    It is the score of the lower bounds of their 95 % intervals, and of `floor_s`, the least that a call takes, for
+    others and those of too few samples.
     """
-    lows = {case.index: case.timing.low_ns for case in cases if case.timing is not None}
-    return score_of([max(floor_s, (lows.get(index) or 0.0) / 1e9) for index in range(count)], ranking_by)
+    lows_ns = {case.index: _low_ns(case.timing) for case in cases if case.timing is not None}
+    return score_of([max(floor_s, lows_ns.get(index, 0.0) / 1e9) for index in range(count)], ranking_by)
+
+
+def _low_ns(timing: Timing) -> float:
+    is_enough = len(timing.samples_ns) >= SAMPLES_MIN or len(timing.worker_samples) > 1
+    if not is_enough or not timing.low_ns or not timing.high_ns:
+        return 0.0
+    return timing.time_ns / math.pow(max(timing.time_ns / timing.low_ns, timing.high_ns / timing.time_ns), WIDER)
+
+
+def is_slower(cases: Sequence[Case], best: Mapping[str, Any], least_s: float) -> bool:
+    """Return whether a run whose score is at least `least_s` is slower than the one of these facts, as `compare` says.
+
+    The times of the reference in the measured `cases` tell how the machines differ.
+    """
+    bound_s: float = best["bound_s"]
+    return least_s > bound_s * _conditions(cases, best["references_ns"], best["differ"])
+
+
+def _conditions(cases: Sequence[Case], references_ns: Sequence[float | None], differ: float) -> float:
+    """Return the factor by which the reference's times differ from those of another run, beyond the share `differ`."""
+    logs = [
+        math.log(case.timing.reference_ns / other_ns)
+        for case in cases
+        if case.timing is not None and case.timing.reference_ns and (other_ns := references_ns[case.index])
+    ]
+    return math.exp(max(0.0, abs(math.fsum(logs) / len(logs)) - differ)) if logs else 1.0
 
 
 def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:

@@ -318,10 +318,10 @@ def _check_rendered(text: str, gpu: Gpu, step: str, path: Path) -> None:
         )
 
 
-def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None = None) -> dict[str, Any]:
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the contents of `job.json`, which must hold nothing secret from the participant.
 
-    `own_best` is the user's run that stops this one as soon as it is slower.
+    `own_best` are the facts on the user's run that stops this one as soon as it is slower.
     """
     return {
         # A new number if the harness of an earlier version, which a waiting run still uses, would misread the file.
@@ -338,7 +338,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None =
         "shown_as": run.file_name,
         "request_environment": asdict(kind_of(gpu.cluster).request_environment),
         "choices": run.options.choices,
-        "own_best": {} if own_best is None else _best_facts(own_best),
+        "own_best": own_best or {},
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "user": run.user,
@@ -350,10 +350,6 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Run | None =
             "submission": hashlib.sha256(code).hexdigest(),
         },
     }
-
-
-def _best_facts(best: Run) -> dict[str, Any]:
-    return {"run": best.id, "score_s": best.score_s if best.interval is None else best.interval.high_s}
 
 
 def _entry_facts(gpu: Gpu) -> dict[str, Any]:
@@ -613,7 +609,9 @@ class Folders(msgspec.Struct, frozen=True):
     def _harness_file(self, sha256: str) -> Path:
         return harness_file(folder(self.board, "any"), sha256)
 
-    def write(self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes, own_best: Run | None = None) -> Path:
+    def write(
+        self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes, own_best: Mapping[str, Any] | None = None
+    ) -> Path:
         """Write the job folder of `run` atomically and return it; an existing one is kept.
 
         `own_best` is that of `facts`. The folder does not hold the harness: the job loads the run's `harness_sha256`

@@ -7,11 +7,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
+from hpc_board.domain.comparison import best_facts
 from hpc_board.domain.pause import Pause
 from hpc_board.domain.run import FULL, NOT_ACCEPTED, Retry, Run, RunState, Status, grouped_by_array
 from hpc_board.errors import (
@@ -25,6 +27,7 @@ from hpc_board.errors import (
     StorageError,
 )
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.task import Task
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, is_throttled
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
@@ -321,11 +324,19 @@ class Launcher(msgspec.Struct, frozen=True):
             script = msgspec.json.decode(parts.script, type=job_folder.Script)
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError("the batch script in the database is damaged; rerun the submission") from error
-        best = self.store.runs.best_of_user(run) if run.options.stop_if_slower else None
         folders = self.clusters.folders_of(run)
-        path = folders.write(run, parts.task, gpu, script=script.text, code=parts.code, own_best=best)
+        path = folders.write(
+            run, parts.task, gpu, script=script.text, code=parts.code, own_best=self._best_facts(run, parts.task)
+        )
         named = () if parts.in_closed_board else (run.task,)
         return PreparedJob(run, gpu, path, script, attempts + 1, named, parts)
+
+    def _best_facts(self, run: Run, task: Task) -> dict[str, Any]:
+        """Return the facts on the run that stops this one; empty without one that timed every case."""
+        best = self.store.runs.best_of_user(run) if run.options.stop_if_slower else None
+        result = None if best is None else self.store.runs.result(best.id)
+        found = {} if best is None or result is None else best_facts(best, result.cases, task.ranking_by)
+        return found if len(found.get("references_ns", ())) == len(task.benchmarks) else {}
 
     def _send_prepared(self, prepared_jobs: Sequence["PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""

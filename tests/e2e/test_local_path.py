@@ -50,6 +50,9 @@ def test_a_part_of_an_evaluation_is_judged_and_a_benchmark_that_is_slower_stops(
         assert run["verdict"] == "pass", run
         return dict(run)
 
+    (task,) = board.folder.glob("**/double/task.yml")
+    # The time of a single row cannot be compared.
+    task.write_text(task.read_text().replace("rows: 1\n", "rows: 3\n"))
     one = waited(RIGHT, "--case", "2")
     assert [(case["phase"], case["index"], case["spec"]) for case in one["cases"]] == [("test", 1, "size: 10; seed: 2")]
     best = waited(RIGHT, "--mode", "benchmark", "--effort", "quick", "--stop-if-slower")
@@ -58,7 +61,7 @@ def test_a_part_of_an_evaluation_is_judged_and_a_benchmark_that_is_slower_stops(
     assert ([case["index"] for case in alone["cases"]], alone["provenance"].get("stopped")) == ([0], None)
     slow = RIGHT.replace("    return", "    import time; time.sleep(0.05)\n    return")
     stopped = waited(slow, "--mode", "benchmark", "--stop-if-slower")
-    told = rf"stopped early: it is certainly slower than your run ({best['id']}|{alone['id']}) \([0-9.]+ .s\)"
+    told = rf"stopped early: it is slower than your run {best['id']} \([0-9.]+ .s\)"
     assert re.fullmatch(told, stopped["message"])
     assert stopped["message"] in " ".join(board.run("run", str(stopped["id"])).stdout.split())
     refused = board.run("submit", board.kernel(slow), "--gpu", "CPU", "--mode", "ranked", "--stop-if-slower")

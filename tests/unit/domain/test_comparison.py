@@ -11,19 +11,19 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.domain.comparison import Difference, compared
+from hpc_board.domain.comparison import Difference, best_facts, compared
 from hpc_board.domain.run import Run, RunState
 from hpc_board.harness.measure.timing import of_rows
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import figures
+from hpc_board.model.score import figures, is_slower, least_score_s
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
 from hpc_board.store import Store
 from hpc_board.store.submissions import NewRun, NewSubmission
 from tests.noisy_runs import BUSY, QUIET, STEADY_GPU, Noise, ranked_run
-from tests.unit.recorded import AT, Recorded, result_of, status_of
+from tests.unit.recorded import AT, Recorded, result_of, row_case, status_of
 from tests.unit.report.test_report import finished
 from tests.values import replace
 
@@ -161,6 +161,34 @@ def test_true_differences_are_shown_and_false_ones_are_not(
     chance = random.Random(7)
     found = [difference(*ranked_run(chance, noise, 1, ratio), *ranked_run(chance, noise, 1)).shown for _ in range(600)]
     assert least <= statistics.fmean(found) <= most
+
+
+@pytest.mark.parametrize("noise", [QUIET, BUSY, STEADY_GPU])
+@pytest.mark.parametrize("ranking_by", [Ranking.GEOM, Ranking.LAST])
+def test_a_benchmark_stops_as_slower_only_where_the_comparison_says_so(noise: Noise, ranking_by: Ranking) -> None:
+    chance = random.Random(4)
+    stopped = []
+    for factor in (1.0, 1.05, 1.2, 1.5, 4.0) * 10:
+        best, other = ranked_run(chance, noise, 2), ranked_run(chance, noise, 2, factor)
+        facts = best_facts(finished(result_of(Verdict.PASS)), best, ranking_by)
+        if is_slower(other, facts, least_score_s(other, 2, 1e-7, ranking_by)):
+            score = compared(best, other, ranking_by).score
+            assert score is not None
+            assert (score.shown, score.speedup < 1) == (True, True)
+            stopped.append(factor)
+    assert 4.0 in stopped
+
+
+def test_a_benchmark_does_not_stop_by_few_samples_or_on_a_slower_machine() -> None:
+    best = row_case(low_ns=1.05 * MS, time_ns=1.08 * MS, high_ns=1.12 * MS, reference_ns=MS)
+    facts = best_facts(finished(result_of(Verdict.PASS)), [best], Ranking.LAST)
+    slower = row_case(low_ns=3.05 * MS, time_ns=3.08 * MS, high_ns=3.12 * MS, reference_ns=MS)
+    assert slower.timing is not None
+    few = replace(slower, timing=replace(slower.timing, samples_ns=(3.08 * MS,), worker_samples=(1,)))
+    on_slower_machine = replace(slower, timing=replace(slower.timing, reference_ns=3 * MS))
+    for other, stops in ((slower, True), (few, False), (on_slower_machine, False)):
+        assert is_slower([other], facts, least_score_s([other], 1, 1e-7, Ranking.LAST)) == stops
+    assert best_facts(finished(result_of(Verdict.PASS)), [few], Ranking.LAST) == {}
 
 
 def test_processes_count_and_not_their_calls() -> None:

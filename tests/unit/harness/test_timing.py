@@ -25,7 +25,9 @@ LIMITS = Limits()
 def test_the_least_score_has_the_floor_for_cases_that_are_not_measured(
     measured: dict[int, float], ranking_by: Ranking, least_s: float
 ) -> None:
-    cases = [row_case(index, low_ns=1e9 * each) for index, each in measured.items()]
+    cases = [
+        row_case(index, low_ns=1e9 * each, time_ns=1e9 * each, high_ns=1e9 * each) for index, each in measured.items()
+    ]
     assert least_score_s(cases, 3, 1e-7, ranking_by) == pytest.approx(least_s)
 
 
