@@ -76,7 +76,7 @@ class ChangeSpreads:
         return (*compared_ones, *entries[COMPARED_MAX:])
 
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
-        """Return the placing of a run with the spread of its change.
+        """Return the placing of a run with the spread of its change, which is unknown before the run has ended.
 
         That of a benchmark, or of a run that will have a time, is relative to its user's best earlier run.
         """
@@ -85,8 +85,8 @@ class ChangeSpreads:
             earlier = self._store.runs.best_of_user(run)
             if earlier is not None and earlier.score_s is not None:
                 placing = Placing(None, 0, earlier.score_s, earlier.id, first=False)
-        if placing is None:
-            return None
+        if placing is None or not run.state.ended:
+            return placing
         before = placing.former_run if placing.rank is not None else placing.best_run
         return replace(placing, change_spread=self.between(run.task, run.task_version, before, run.id))
 

@@ -18,6 +18,7 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import Result as RunResult
 from hpc_board.model.task import Mode
 from hpc_board.report.blocks import Paragraph
 from hpc_board.report.comparisons import comparison_plot
@@ -367,11 +368,30 @@ def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded,
 def add_two_alike(board: Recorded) -> None:
     """Two runs of ada's whose times scatter by more than they differ."""
     for time_ns in (11_000.0, 10_000.0):
-        case = timed_case(time_ns=time_ns)
-        assert case.timing is not None
-        samples = tuple(time_ns + 3000.0 * step for step in (-1, 0, 1))
-        measured = replace(case, timing=replace(case.timing, samples_ns=samples))
-        board.add(result=result_of(Verdict.PASS, measured), score_s=time_ns / 1e9, user="ada")
+        board.add(result=scattered(time_ns), score_s=time_ns / 1e9, user="ada")
+
+
+def scattered(time_ns: float) -> RunResult:
+    case = timed_case(time_ns=time_ns)
+    assert case.timing is not None
+    samples = tuple(time_ns + 3000.0 * step for step in (-1, 0, 1))
+    return result_of(Verdict.PASS, replace(case, timing=replace(case.timing, samples_ns=samples)))
+
+
+def test_a_run_that_was_looked_at_in_flight_has_its_noise_at_the_end(board: Recorded) -> None:
+    add_two_alike(board)
+    going = board.add(status_of(RunState.RUNNING), user="ada")
+    opened = board.board
+
+    def change_spread() -> float | None:
+        placing = opened.runs.whole(going.id).placing
+        assert placing is not None
+        return placing.change_spread
+
+    assert change_spread() is None
+    result = replace(scattered(10_500.0), run=going.id)
+    opened.context.store.runs.finish(going.id, status_of(RunState.FINISHED), result, 10_500e-9, AT)
+    assert change_spread() is not None
 
 
 def test_a_passing_fault_leaves_no_answer_behind(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
