@@ -120,7 +120,7 @@ async def tune(agent: Agent, gpu: str, mode: str = "ranked") -> list[dict[str, A
     """Tune the task in ten steps, each a kernel that is submitted, and return the runs."""
     await agent.definitions()
     await agent.call("tasks")
-    await agent.call("task", name=TASK)
+    await agent.call("task", task=TASK)
     await agent.call("hold", gpu=gpu)
     runs: list[dict[str, Any]] = []
     for note, code in STEPS:
@@ -128,8 +128,8 @@ async def tune(agent: Agent, gpu: str, mode: str = "ranked") -> list[dict[str, A
         if runs[-1]["verdict"] != "pass":
             await agent.call("report", run=runs[-1]["id"])
     _, then = await agent.call("profile", run=runs[2]["id"])
-    while then.startswith("wait "):
-        _, then = await agent.call("profile", run=runs[2]["id"])
+    while then.startswith("profile "):
+        _, then = await agent.call("profile", run=int(then.removeprefix("profile run=")))
     await agent.call("compare", run=runs[1]["id"], other=runs[-1]["id"])
     await agent.call("standings", task=TASK, gpu=gpu)
     await agent.call("history", task=TASK, limit=3)

@@ -41,7 +41,6 @@ TEXT_CHARACTERS_MAX = 8_000
 CODE_CHARACTERS_MAX = 60_000
 """That of a file, of which a part is of no use."""
 
-_KERNELS_MAX = 5
 _READ_SECONDS = 2.0
 _COMMAND = re.compile(r"`?hpc-board ([a-z]+)[^`\n]*`?")
 _TOOLS_OF_COMMANDS = {
@@ -49,7 +48,7 @@ _TOOLS_OF_COMMANDS = {
     "task": "task",
     "template": "task",
     "runs": "history",
-    "status": "history",
+    "status": "hold",
     "run": "report",
     "code": "report",
     "watch": "wait",
@@ -106,7 +105,7 @@ class Tasks(Tool, frozen=True):
 class Task(Tool, frozen=True):
     """Show a task: text, rules, cases, template and reference."""
 
-    name: str
+    task: str
     language: Annotated[str, Meta(description="of the template: Python, Triton, C++, CUDA, HIP")] = ""
     file: Annotated[str, Meta(description="show only this file")] = ""
 
@@ -116,7 +115,7 @@ class Task(Tool, frozen=True):
         from hpc_board.model.task import Template
         from hpc_board.report.tasks import task_report
 
-        found = board.tasks.get(self.name)
+        found = board.tasks.get(self.task)
         then = "submit"
         if self.file:
             require_texts(found)
@@ -215,25 +214,29 @@ class Report(Tool, frozen=True):
 
 
 class Profile(Tool, frozen=True):
-    """Profile a run's file, unless that was done, and return its kernels."""
+    """Profile a run's file, unless that was done, and return its kernels and loops."""
 
     only_reads: ClassVar[bool] = False
     run: Number
     wait_seconds: Seconds = WAIT_SECONDS
 
     def answer(self, board: Board) -> Answer:
+        from hpc_board.report.kernels import kernel_lines, loop_lines
+
         number = self.run
         if board.runs.get(number).mode is not Mode.PROFILE:
             again = board.submissions.again(number, mode="profile")
             number = board.submissions.submit([again], if_new=True, budget=default_budget(os.environ))[0].id
         waited = _ended(board, [number], self.wait_seconds)
-        found = _view(board, number)
-        if found.verdict != "pass":
+        found = board.runs.whole(number)
+        if not found.run.state.ended:
+            return replace(waited, next=f"profile run={number}")
+        if found.result is None or found.run.verdict is not Verdict.PASS:
             return waited
         then = f"submit; report run={number} has the whole profile"
-        if not found.kernels:
-            return Answer(_bounded(found.profile), then)
-        return Answer(_json({"id": number, "kernels": short_of(found.kernels[:_KERNELS_MAX])}), then)
+        loops = loop_lines(found.result.loops, found.result.remarks, found.run.file_name)
+        lines = [*kernel_lines(found.result.kernels, "the report"), *loops]
+        return Answer(_bounded(plain(lines) if lines else found.result.profile.text), then)
 
 
 class Compare(Tool, frozen=True):

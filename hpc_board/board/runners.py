@@ -136,7 +136,7 @@ class Runners:
         found = self._context.reading.runners.get(number)
         if found.user != self._context.user and not self._context.is_admin:
             owner = found.user or "the board"
-            raise Refused(f"runner {number} belongs to {owner}.", hint="`hpc-board status` lists yours.")
+            raise Refused(f"runner {number} belongs to {owner}.", hint="`hpc-board status` shows yours.")
         return found
 
     def live(self) -> tuple[Runner, ...]:

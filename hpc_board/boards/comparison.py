@@ -40,7 +40,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
     first, second = (_timed_runs(store, each) for each in (one, other))
     chosen = gpus or [gpu for gpu in first if gpu in second]
     if not chosen or not set(chosen) <= set(first) & set(second):
-        raise InputError(_missing((one, other), (first, second), gpus), hint=_HINT)
+        raise InputError(_missing(store, (one, other), (first, second), gpus), hint=_HINT)
     ranking_by = store.submissions.task(one.task, one.task_version).ranking_by
     found = []
     for gpu in chosen:
@@ -124,13 +124,18 @@ def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Re
     return timed
 
 
-def _missing(submissions: Sequence[Submission], timed: Sequence[Mapping[str, object]], gpus: Collection[str]) -> str:
+def _missing(
+    store: Store, submissions: Sequence[Submission], timed: Sequence[Mapping[str, object]], gpus: Collection[str]
+) -> str:
     parts = []
     for submission, of in zip(submissions, timed, strict=True):
+        runs = [run for run in store.runs.list(RunQuery(submission=submission.id)) if run.gpu not in of]
+        ends = ", ".join(f"run {run.id} on {run.gpu}, mode {run.mode}: {run.verdict or run.state}" for run in runs)
+        why = f" ({ends})" if ends else ""
         lacking = sorted(set(gpus) - set(of))
         if lacking:
-            parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}")
+            parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}{why}")
         elif not gpus:
             times = f"times on {', '.join(of)}" if of else "no times"
-            parts.append(f"submission {submission.id} has {times}")
+            parts.append(f"submission {submission.id} has {times}{why}")
     return "there is nothing to compare: " + "; ".join(parts)

@@ -171,4 +171,4 @@ def _named(live: Sequence[Runner], name: str) -> list[int]:
     on_gpu = [runner.id for runner in live if runner.gpu.casefold() == name.casefold()]
     if on_gpu or is_number:
         return on_gpu or [int(name)]
-    raise InputError(f'you hold no GPU "{one_line(name, 80)}".', hint="`hpc-board status` lists your runners.")
+    raise InputError(f'you hold no GPU "{one_line(name, 80)}".', hint="`hpc-board status` shows your runners.")

@@ -51,7 +51,7 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.files import write_file
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
-from hpc_board.report.blocks import Block
+from hpc_board.report.blocks import Block, Paragraph, Tone
 from hpc_board.report.formatting import bytes_text, count_text
 from hpc_board.report.run_table import NO_RUNS, runs_table
 
@@ -429,7 +429,8 @@ def summary(board: Board, run: Run) -> tuple[Block, ...]:
 
     whole = board.runs.whole(run.id)
     log, best = board.runs.log(run.id), leader_of(board, whole.run, whole.result, whole.placing)
-    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user, best=best)
+    found = run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user, best=best)
+    return (*found, Paragraph(f"Details: `hpc-board run {run.id}`.", Tone.QUIET))
 
 
 def report(board: Board, whole: WholeRun) -> tuple[Block, ...]:

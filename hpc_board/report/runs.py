@@ -133,11 +133,10 @@ def run_summary(
     best: LeaderRun | None = None,
 ) -> tuple[Block, ...]:
     """Return the short report of a run that has ended: outcome, times, failures and profile."""
-    details = Paragraph(f"Details: `hpc-board run {run.id}`.", Tone.QUIET)
     first, *rest = run_outcome(run, result, history, placing=placing, log=log, reader=reader, best=best)
     if result is not None and not result.interrupted:
         rest = [Paragraph(_vouching_text(run, result), Tone.QUIET), *rest, *profile_log(result)]
-    return (_title(run), first, *rest, details)
+    return (_title(run), first, *rest)
 
 
 def trial_report(run: Run, result: Result) -> tuple[Block, ...]:

@@ -187,7 +187,7 @@ def _check_gpu_time(db: Database, new: NewRunner) -> None:
 
 def unknown_runner(number: int) -> InputError:
     """Return the error for a runner that does not exist."""
-    return InputError(f"there is no runner {number}", hint="`hpc-board status` lists your runners.")
+    return InputError(f"there is no runner {number}", hint="`hpc-board status` shows your runners.")
 
 
 def _stored(db: Database, number: int) -> Runner:

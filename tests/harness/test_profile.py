@@ -187,6 +187,7 @@ def test_the_functions_of_a_compiled_kernel_come_first(tmp_path: Path) -> None:
     assert "scale_row" in own
     assert "task-clock" in whole
     assert "\n#" not in found.profile.text
+    assert "not supported" not in found.profile.text
 
 
 def test_the_submission_s_own_functions_replace_longer_ones() -> None:

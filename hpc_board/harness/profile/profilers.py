@@ -300,12 +300,14 @@ def _by_perf(session: Session) -> Profiled:
     command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
     functions = session.text_of([*command, "--percent-limit", "0.5"])
     lines = _without_headers(functions)
+    # A virtual machine has no counters of its processor.
+    counters = [line for line in _without_headers(head_of(counted, _TEXT_BYTES_MAX)) if "<not supported>" not in line]
     own = [line for line in lines if f" {LIBRARY} " in line]
     texts = [
         *(["  the submission's own functions", squeezed("\n".join(own))] if own else []),
         "  the worker's whole process, including reading of inputs and writing of outputs",
         squeezed("\n".join(lines)),
-        squeezed("\n".join(_without_headers(head_of(counted, _TEXT_BYTES_MAX)))),
+        squeezed("\n".join(counters)),
     ]
     return Profiled("\n".join(texts), of_perf(functions, LIBRARY))
 

@@ -14,6 +14,7 @@ from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import RunState
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.model.kernels import Kernel
+from hpc_board.model.loops import Loop
 from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.service.client import RemoteBoard
@@ -62,23 +63,23 @@ def test_tasks_have_a_line_each_and_those_gpus_that_are_not_all(board: Recorded)
 
 
 def test_a_task_has_its_text_a_template_and_the_reference(board: Recorded) -> None:
-    text = answer(board, "task", name="matmul", language="c++").text
+    text = answer(board, "task", task="matmul", language="c++").text
     assert "Multiply two matrices" in text
     assert "--- template (C++), kernel.cpp ---" in text
     assert '#include "hpc_board.h"' in text
     assert "--- reference.py ---" in text
     assert "#!POPCORN" not in text
-    assert "hpc_board.h" in answer(board, "task", name="matmul", language="c++").next
-    assert "HPC_BOARD" in answer(board, "task", name="matmul", file="hpc_board.h").text.upper()
+    assert "hpc_board.h" in answer(board, "task", task="matmul", language="c++").next
+    assert "HPC_BOARD" in answer(board, "task", task="matmul", file="hpc_board.h").text.upper()
 
 
 def test_a_service_keeps_the_files_of_a_task_from_agents(board: Recorded, tmp_path: Path) -> None:
     with serving(board.board.settings, tmp_path / "service.sock"):
         remote = RemoteBoard(tmp_path / "service.sock")
-        text = called(remote, "task", {"name": "vectoradd_py"}).text
+        text = called(remote, "task", {"task": "vectoradd_py"}).text
         assert "--- template (Python), kernel.py ---" in text
         assert "generate_input" not in text
-        refused = called(remote, "task", {"name": "vectoradd_py", "file": "reference.py"})
+        refused = called(remote, "task", {"task": "vectoradd_py", "file": "reference.py"})
     assert refused.failed
     assert "does not send the files" in refused.text
     assert "`task` shows" in refused.next
@@ -112,7 +113,7 @@ def test_ranked_runs_are_compared_ranked_and_listed(board: Recorded) -> None:
     [
         (
             (Kernel(0, "add", 3, 1234567.0),),
-            '{"id":1,"kernels":[{"case":0,"name":"add","launches":3,"duration_ns":1235000.0',
+            "add: 3 x 1.23 ms",
         ),
         ((), "90 % of the samples\nin add"),
     ],
@@ -120,10 +121,12 @@ def test_ranked_runs_are_compared_ranked_and_listed(board: Recorded) -> None:
 def test_a_profile_that_is_there_is_shown_by_its_kernels_or_else_by_its_text(
     board: Recorded, kernels: tuple[Kernel, ...], told: str
 ) -> None:
-    result = replace(result_of(Verdict.PASS), kernels=kernels, profile=Log("90 % of the samples\nin add"))
+    loops = (Loop(7, "add", 9, 1, 0, 2, 1, 512),) if kernels else ()
+    result = replace(result_of(Verdict.PASS), kernels=kernels, loops=loops, profile=Log("90 % of the samples\nin add"))
     board.add(result=result, mode=Mode.PROFILE)
     shown = answer(board, "profile", run=1)
     assert shown.text.startswith(told)
+    assert ("kernel.py:7: loop in add, 9 instructions: 1 vector operation of 512 bits" in shown.text) == bool(kernels)
     assert shown.next == "submit; report run=1 has the whole profile"
 
 
@@ -131,6 +134,8 @@ def test_the_wait_for_a_run_that_goes_on_leads_to_the_next_wait(board: Recorded)
     board.add(status_of(RunState.QUEUED, job_id="7"))
     assert answer(board, "wait", runs=[1], wait_seconds=0).next == "wait runs=[1]"
     assert answer(board, "history").next == "wait runs=[1]"
+    board.add(status_of(RunState.QUEUED, job_id="8"), mode=Mode.PROFILE)
+    assert answer(board, "profile", run=2, wait_seconds=0).next == "profile run=2"
 
 
 def test_a_long_text_is_cut_with_the_number_of_its_other_characters(
@@ -145,11 +150,11 @@ def test_a_long_text_is_cut_with_the_number_of_its_other_characters(
     ("tool", "arguments", "told", "then"),
     [
         ("tsk", {}, 'unknown tool "tsk". Did you mean "task"?', "Tools: tasks, task, submit"),
-        ("task", {"nam": "x"}, 'task has no argument "nam". Did you mean "name"?', "Arguments of task: name, language"),
-        ("task", {}, "task: Object missing required field `name`", 'Arguments of task: {"name":{"type":"string"}'),
-        ("task", {"name": "vectoradd_pi"}, 'unknown task "vectoradd_pi". Did you mean "vectoradd_py"?', "`tasks`"),
-        ("task", {"name": "heat", "file": "referenc.py"}, 'no file referenc.py. Did you mean "reference.py"?', "Files"),
-        ("task", {"name": "heat", "language": "CUDA"}, "heat has no template for CUDA", "It has: Python, C++"),
+        ("task", {"tas": "x"}, 'task has no argument "tas". Did you mean "task"?', "Arguments of task: task, language"),
+        ("task", {}, "task: Object missing required field `task`", 'Arguments of task: {"task":{"type":"string"}'),
+        ("task", {"task": "vectoradd_pi"}, 'unknown task "vectoradd_pi". Did you mean "vectoradd_py"?', "`tasks`"),
+        ("task", {"task": "heat", "file": "referenc.py"}, 'no file referenc.py. Did you mean "reference.py"?', "Files"),
+        ("task", {"task": "heat", "language": "CUDA"}, "heat has no template for CUDA", "It has: Python, C++"),
         ("report", {"run": "one"}, "report: Expected `int`, got `str` - at `$.run`", "Arguments of report:"),
         ("report", {"run": 9}, "there is no run 9", "`history` lists your runs."),
         ("report", {"run": 1, "part": "all"}, "Invalid enum value 'all' - at `$.part`", '"enum":["code","output"'),

@@ -426,7 +426,10 @@ def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Reco
     assert "submission 1 has times on CPU; submission 2 has times on H100" in done.stderr
     untimed = board.add(status_of(RunState.CANCELLED))
     done = call(board, "compare", str(one.submission), str(untimed.submission))
-    assert "submission 3 has no times" in done.stderr
+    assert "submission 3 has no times (run 3 on CPU, mode ranked: cancelled)" in done.stderr
+    failed = board.add(result=result_of(Verdict.WRONG_VALUE))
+    done = call(board, "compare", str(one.submission), str(failed.submission), "--gpu", "cpu")
+    assert "submission 4 has no times on CPU (run 4 on CPU, mode ranked: wrong_value)" in done.stderr
 
 
 def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> None:
