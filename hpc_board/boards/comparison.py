@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from hpc_board.domain.comparison import Compared, MeasuredScore, compared, measured_score, score_difference
+from hpc_board.domain.comparison import Compared, Difference, MeasuredScore, compared, measured_score, score_difference
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing, Standing
@@ -61,11 +61,12 @@ class ChangeSpreads:
 
     def between(self, task: str, version: str, before: int | None, after: int) -> float | None:
         """Return the factor within which the change between two runs' scores may be noise; None if it is unknown."""
-        if before is None:
-            return None
-        ranking_by = self._ranking_by(task, version)
-        difference = score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
+        difference = None if before is None else self._difference(task, version, before, after)
         return None if difference is None else difference.spread
+
+    def _difference(self, task: str, version: str, before: int, after: int) -> Difference | None:
+        ranking_by = self._ranking_by(task, version)
+        return score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
 
     def of_feed(self, entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
         """Return entries of a feed, the newest first, with the spreads of the first COMPARED_MAX changes."""
@@ -78,17 +79,29 @@ class ChangeSpreads:
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
         """Return the placing of a run with the spread of its change, which is unknown before the run has ended.
 
-        That of a benchmark, or of a run that will have a time, is relative to its user's best earlier run.
+        That of a benchmark, or of a run that will have a time, is relative to its user's best earlier run. That of an
+        entrant is relative to the entrant's own, where there is one.
         """
+        earlier = None
+        by_other = placing is not None and placing.rank is None and self._best_by_other(run, placing)
         will_have_time = run.mode is Mode.RANKED and not run.state.ended
-        if placing is None and (run.mode is Mode.BENCHMARK or will_have_time):
+        if by_other or (placing is None and (run.mode is Mode.BENCHMARK or will_have_time)):
             earlier = self._store.runs.best_of_user(run)
-            if earlier is not None and earlier.score_s is not None:
-                placing = Placing(None, 0, earlier.score_s, earlier.id, first=False)
+        if earlier is not None and earlier.score_s is not None:
+            placing = Placing(None, 0, earlier.score_s, earlier.id, first=False, best_by=run.origin.entrant)
+        elif placing is not None and by_other:
+            placing = replace(placing, best_by=by_other)
         if placing is None or not run.state.ended:
             return placing
         before = placing.former_run if placing.rank is not None else placing.best_run
-        return replace(placing, change_spread=self.between(run.task, run.task_version, before, run.id))
+        found = None if before is None else self._difference(run.task, run.task_version, before, run.id)
+        few_samples = found is not None and found.spread is None
+        return replace(placing, change_spread=found and found.spread, few_samples=few_samples)
+
+    def _best_by_other(self, run: Run, placing: Placing) -> str:
+        """Return the entrant or the user of the best run, if the run is another entrant's; empty for a team."""
+        best = self._store.runs.get(placing.best_run)
+        return "" if placing.team or best.origin.entrant == run.origin.entrant else best.origin.entrant or best.user
 
     def of_newest(self, task: Task, rows: Sequence[Standing]) -> list[Standing]:
         """Return a user's runs with the spread of the change of each from the fastest earlier one.

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hpc_board.domain.run import Run
-from hpc_board.domain.time_change import change_text, exceeds
+from hpc_board.domain.time_change import FEW_SAMPLES, change_text, exceeds
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.measurement import SAMPLES_MIN, WIDER, median_interval, workers_interval
 from hpc_board.model.result import TIME_NS_MIN, Case, Result, Timing
@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Return the difference as text: "1.15x faster (± 0.04x)", "within noise (1.04x ± 0.14x)"."""
         text = change_text(self.one_ns, self.other_ns, self.spread)
-        return f"{text} (few samples)" if self.spread is None else text
+        return f"{text} ({FEW_SAMPLES})" if self.spread is None else text
 
 
 class CaseDifference(msgspec.Struct, frozen=True):

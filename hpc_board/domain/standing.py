@@ -9,7 +9,7 @@ import msgspec
 from hpc_board.domain.origin import author_text
 from hpc_board.domain.reference import Reference, Speedup
 from hpc_board.domain.score_interval import Interval, full_score_text
-from hpc_board.domain.time_change import WITHIN_NOISE, change_text
+from hpc_board.domain.time_change import FEW_SAMPLES, WITHIN_NOISE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
@@ -147,7 +147,8 @@ class Placing(msgspec.Struct, frozen=True):
     `best_run` is the best earlier run of its user. `first` says that it is the user's first run that passed there.
     `former_rank`, `former_s` and `former_run` are the user's rank, score and run before a run that improved them.
     `change_spread` is the factor within which the change from the former run may be noise, or that from the best one
-    for a run that is not the best; it is None where that is unknown. If the user ranks as the member of a `team`, all
+    for a run that is not the best; it is None where that is unknown, with `few_samples` for lack of samples. `best_by`
+    is the entrant of the best run, where the user's entrants matter. If the user ranks as the member of a `team`, all
     but `first` is the team's.
     """
 
@@ -160,6 +161,8 @@ class Placing(msgspec.Struct, frozen=True):
     former_s: float | None = None
     former_run: int | None = None
     change_spread: float | None = None
+    few_samples: bool = False
+    best_by: str = ""
     best_runs: int = 1
     median_s: float | None = None
     runs: int = 1
@@ -232,7 +235,12 @@ def _gain(score_s: float, placing: Placing) -> str:
     """Return the change of the user's score and rank by a run; empty unless it improved a former score."""
     if placing.rank is None or placing.former_s is None or placing.former_s <= score_s:
         return ""
-    return f", {gain_text(score_s, placing.rank, placing.former_s, placing.former_rank, placing.change_spread)}"
+    gain = gain_text(score_s, placing.rank, placing.former_s, placing.former_rank, placing.change_spread)
+    return f", {gain}{_remark(placing)}"
+
+
+def _remark(placing: Placing) -> str:
+    return f" ({FEW_SAMPLES})" if placing.few_samples else ""
 
 
 def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | None, spread: float | None) -> str:
@@ -248,13 +256,14 @@ def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | Non
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return the change from its user's best, which a run without a rank compares itself with."""
     whose = f"{one_line(placing.team)}'s" if placing.team else "your" if own else "the user's"
-    origin = median_text(placing.best_runs) or f"run {placing.best_run}"
+    by = f" by {one_line(placing.best_by)}" if placing.best_by else ""
+    origin = median_text(placing.best_runs) or f"run {placing.best_run}{by}"
     if score_s <= placing.best_s and placing.users:
         return f"as fast as {whose} best, which was submitted earlier ({origin})"
     change = change_text(placing.best_s, score_s, placing.change_spread)
     joint = "as" if change == "as fast" else "of" if change.startswith(WITHIN_NOISE) else "than"
     best = "best" if placing.users else "best before"
-    return f"{change} {joint} {whose} {best}, {duration_text(placing.best_s * 1e9)} ({origin})"
+    return f"{change} {joint} {whose} {best}, {duration_text(placing.best_s * 1e9)} ({origin}){_remark(placing)}"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

@@ -9,6 +9,9 @@ A result takes 1 to 10 ms to read, by its samples.
 WITHIN_NOISE = "within noise"
 """The words for two times that differ by no more than their scatter."""
 
+FEW_SAMPLES = "few samples"
+"""The words for a change of which the samples are too few to tell its error."""
+
 _HALF_TOLD = 0.5
 """The least half of an interval that is only told to be too wide: "± 0.95x" reads as a confidence."""
 

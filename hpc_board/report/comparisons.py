@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.comparison import Comparison, Difference, kernel_pairs
 from hpc_board.domain.run import Run
-from hpc_board.domain.time_change import ratio_text
+from hpc_board.domain.time_change import FEW_SAMPLES, ratio_text
 from hpc_board.model.result import BUSY_PROCESSORS, Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
@@ -133,7 +133,7 @@ def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
     elif any(" to " in text for text in texts):
         interval = "A range is the 95 % confidence interval"
     else:
-        if any("few samples" in text for text in texts):
+        if any(FEW_SAMPLES in text for text in texts):
             yield Paragraph("Few samples: a change of fewer than three timed calls is uncertain.", Tone.QUIET)
         return
     repeated = all(case.difference.repeated for case in comparison.cases)

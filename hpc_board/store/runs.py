@@ -294,13 +294,14 @@ class RunGateway:
             return {run.id: run for run in map(run_value, rows)}
 
     def best_of_user(self, run: Run) -> Run | None:
-        """Return the best earlier run of all benchmarks by the user of `run` on its leaderboard, ranked or not."""
+        """Return the best earlier run of all benchmarks by the user and entrant of `run` on its board."""
         where = (
             "user = :user AND task = :task AND task_version = :task_version AND gpu = :gpu "
-            "AND verdict = 'pass' AND score_s IS NOT NULL AND id < :id "
+            "AND verdict = 'pass' AND score_s IS NOT NULL AND id < :id AND entrant = :entrant "
             "AND coalesce(json_extract(nullif(options, ''), '$.case'), '') = ''"
         )
         key = {name: getattr(run, name) for name in ("id", "user", "task", "task_version", "gpu")}
+        key["entrant"] = run.origin.entrant
         with self._file.reading() as db:
             return next(map(run_value, db.rows("run_details", where, key, order="score_s, id", limit=1)), None)
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
 from hpc_board.domain.comparison import Difference, best_facts, compared
+from hpc_board.domain.origin import Origin
 from hpc_board.domain.run import Run, RunState
 from hpc_board.harness.measure.timing import of_rows
 from hpc_board.model.kernels import Kernel
@@ -499,3 +500,19 @@ def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded)
     assert done.exit_code == 0, done.output
     assert "  2.00x faster (few samples)" in done.stdout
     assert "±" not in done.stdout
+    board.add(result=result_of(Verdict.PASS, case([[3 * MS]])), score_s=0.003, mode=Mode.BENCHMARK)
+    line = json.loads(call(board, "run", "3", "--json").stdout)["verdict_line"]
+    assert line.endswith("3.00x slower than the user's best before, 1.00 ms (run 1) (few samples)")
+
+
+def test_a_run_of_an_entrant_is_compared_with_its_own_best_and_another_best_is_named(board: Recorded) -> None:
+    def line(entrant: str, ms: float, mode: Mode = Mode.RANKED) -> str:
+        result = result_of(Verdict.PASS, row_case(low_ns=ms * MS, time_ns=ms * MS, high_ns=ms * MS))
+        run = board.add(result=result, score_s=ms / 1e3, mode=mode, origin=Origin(entrant))
+        return str(json.loads(call(board, "run", str(run.id), "--json").stdout)["verdict_line"])
+
+    line("a", 1)
+    assert line("b", 6).endswith("slower (± 0.31x) than the user's best, 1.00 ms (run 1 by a)")
+    assert line("b", 3).endswith("faster (± 0.10x) than the user's best before, 6.00 ms (run 2 by b)")
+    assert line("b", 4, Mode.BENCHMARK).endswith("than the user's best before, 3.00 ms (run 3 by b)")
+    assert line("a", 2).endswith("than the user's best, 1.00 ms (run 1)")
