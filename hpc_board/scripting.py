@@ -263,8 +263,8 @@ class Board:
     """A board: that of the settings which the command line uses, or of the settings file `config`.
 
     Every method raises a BoardError for problems that a user can solve, with `message`, `hint` and `exit_code`. A board
-    may be used by several threads. Each call opens the database or the connection to the service anew; `with Board() as
-    board:` keeps it open until the end of the block.
+    may be used by several threads. A run is given as a `Run` or by its number. Each call opens the database or the
+    connection to the service anew; `with Board() as board:` keeps it open until the end of the block.
     """
 
     def __init__(self, config: str | os.PathLike[str] | None = None) -> None:
@@ -464,13 +464,13 @@ class Board:
                 if isinstance(error, StorageError) or not self._board.runners.get(runner).state.ended:
                     raise
 
-    def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
+    def wait(self, runs: Iterable[Run | int], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.
 
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
         """
-        numbers = [run.id for run in runs]
+        numbers = list(map(_number, runs))
         with self._session():
             try:
                 if numbers:
@@ -481,13 +481,13 @@ class Board:
                 raise
             return self._runs_numbered(numbers)
 
-    def as_completed(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Iterator[Run]:
+    def as_completed(self, runs: Iterable[Run | int], *, timeout_seconds: float | None = None) -> Iterator[Run]:
         """Yield each of the runs when it has ended.
 
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs go on. Its attribute `runs` has them as they are.
         """
-        numbers = [*dict.fromkeys(run.id for run in runs)]
+        numbers = [*dict.fromkeys(map(_number, runs))]
         if not numbers:
             return
         left = set(numbers)
@@ -553,7 +553,7 @@ class Board:
         with self._session():
             return _run(self._board.runs.whole(number, hidden=hidden))
 
-    def files(self, run: Run, folder: str | os.PathLike[str] = ".") -> tuple[Path, ...]:
+    def files(self, run: Run | int, folder: str | os.PathLike[str] = ".") -> tuple[Path, ...]:
         """Write the run's files into the folder `run-ID` in `folder`, and return their paths.
 
         Raises:
@@ -563,9 +563,9 @@ class Board:
         from hpc_board.board.run_files import fetch_run_files
 
         with self._session():
-            return tuple(each.path for each in fetch_run_files(self._board.runs, run.id, Path(folder)).files)
+            return tuple(each.path for each in fetch_run_files(self._board.runs, _number(run), Path(folder)).files)
 
-    def inputs(self, run: Run, case: int, path: str | os.PathLike[str]) -> Path:
+    def inputs(self, run: Run | int, case: int, path: str | os.PathLike[str]) -> Path:
         """Write the inputs of the run's test `case`, from 1, to the new file `path`, and return that.
 
         The task's generator makes them on this machine from the public seed; docs/results.md has the format.
@@ -579,32 +579,32 @@ class Board:
         from hpc_board.board.case_inputs import write_case_inputs
 
         with self._session():
-            write_case_inputs(self._board, run.id, case, Path(path))
+            write_case_inputs(self._board, _number(run), case, Path(path))
         return Path(path)
 
-    def cancel(self, runs: Iterable[Run]) -> Runs:
+    def cancel(self, runs: Iterable[Run | int]) -> Runs:
         """Request the cancellation of the runs, with one question to each scheduler, and return them.
 
         Raises:
             BoardError: the first error, once every run was tried.
         """
-        numbers = [run.id for run in runs]
+        numbers = list(map(_number, runs))
         with self._session():
             for answer in self._board.runs.cancel_each(numbers):
                 if answer.error is not None:
                     raise answer.error
             return self._runs_numbered(numbers)
 
-    def code(self, run: Run) -> str:
+    def code(self, run: Run | int) -> str:
         """Return the file of a run.
 
         Raises:
             Refused: it belongs to another user.
         """
         with self._session():
-            return self._board.submissions.code(run.submission)[1].decode(errors="replace")
+            return self._board.submissions.code(self._submission(run))[1].decode(errors="replace")
 
-    def compare(self, one: Run, other: Run, gpus: str | Sequence[str] = ()) -> tuple[Comparison, ...]:
+    def compare(self, one: Run | int, other: Run | int, gpus: str | Sequence[str] = ()) -> tuple[Comparison, ...]:
         """Compare the submissions of two runs, on each GPU given, or on each that has times of both.
 
         Raises:
@@ -612,15 +612,15 @@ class Board:
         """
         names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         with self._session():
-            found = self._board.submissions.compare(one.submission, other.submission, names)
+            found = self._board.submissions.compare(self._submission(one), self._submission(other), names)
             return tuple(map(_comparison, found))
 
-    def diff(self, one: Run, other: Run) -> str | None:
+    def diff(self, one: Run | int, other: Run | int) -> str | None:
         """Return the unified diff of the files of two runs, the older first; None if you may not read both."""
         from hpc_board.board.code_diff import code_diff
 
         with self._session():
-            return code_diff(self._board.submissions, one.submission, other.submission).text
+            return code_diff(self._board.submissions, self._submission(one), self._submission(other)).text
 
     def experiment(
         self,
@@ -727,8 +727,15 @@ class Board:
                 _standing(rank.row, task=rank.task, gpu=rank.gpu, speedup=rank.speedup) for rank in page.ranks
             )
 
+    def _submission(self, run: Run | int) -> int:
+        return run.submission if isinstance(run, Run) else self._board.runs.get(run).submission
+
     def _runs_numbered(self, numbers: Iterable[int]) -> Runs:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
+
+
+def _number(run: Run | int) -> int:
+    return run.id if isinstance(run, Run) else run
 
 
 def _by(word: str) -> "By":

@@ -120,6 +120,7 @@ def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
     assert [(row.task, row.gpu, row.rank) for row in board.ranks()] == [("vectoradd_py", "CPU", 2)]
     assert [row.run for row in board.ranks("bob")] == [fast.id]
     runs = board.wait([run])
+    assert board.wait([run.id]) == runs
     assert (len(runs), runs[0], runs.best, runs[0:]) == (1, run, run, (run,))
     assert "cases" not in runs.rows()[0]
 
@@ -194,6 +195,9 @@ def test_a_task_its_template_the_code_of_a_run_and_a_comparison_are_at_hand(reco
     assert (found.run, found.other, found.shown) == (one.id, other.id, True)
     assert found.speedup == pytest.approx(2)
     assert (found.speedup_low or 0) < 2 < (found.speedup_high or 0)
+    assert board.compare(one.id, other.id) == board.compare(other, one.id) == (found,)
+    assert (board.code(one.id), board.diff(one.id, other)) == (board.code(one), board.diff(one, other))
+    assert [each.id for each in board.as_completed([one.id, other])] == [one.id, other.id]
 
 
 def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:
