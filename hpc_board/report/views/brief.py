@@ -39,6 +39,8 @@ class BriefRunView(View, frozen=True):
     gpu: str
     file_name: str
     mode: str
+    submission: int | UnsetType = UNSET
+    """the number of its submission, where that is another one; left out for a test that passed"""
     state: str | UnsetType = UNSET
     """the [state](results.md#states-of-a-run) of a run without a verdict"""
     verdict: str | UnsetType = UNSET
@@ -84,6 +86,7 @@ class BriefRunView(View, frozen=True):
     def of(cls, run: RunView) -> "BriefRunView":
         """Return the brief object of a run."""
         failed = [case for case in run.cases if case.verdict != "pass"]
+        is_passed_test = (run.mode, run.verdict) == ("test", "pass")
         times = [_rounded(case.time_ns) for case in run.cases if isinstance(case.time_ns, float)]
         ratios = [] if failed else [case.of_tolerance for case in run.cases if isinstance(case.of_tolerance, float)]
         room = _NAMES_BYTES_MAX - (_OF_TOLERANCE_BYTES if ratios else 0)
@@ -93,6 +96,7 @@ class BriefRunView(View, frozen=True):
             gpu=gpu,
             file_name=_cut(run.file_name, room - len(json.dumps(gpu)) + 2),
             mode=run.mode,
+            submission=UNSET if run.submission == run.id or is_passed_test else run.submission,
             state=UNSET if run.verdict else run.state,
             verdict=run.verdict or UNSET,
             message=_cut(run.message or run.reason, _MESSAGE_BYTES_MAX) or UNSET,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from hpc_board.cli import status
 from hpc_board.domain.run import RunState
@@ -12,9 +13,12 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.model.mismatch import Cause, Mismatch
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.report.views.brief import BriefRunView
+from hpc_board.report.views.runs import RunView
 from tests.unit.recorded import AT, Recorded, call, result_of, row_case, status_of
 from tests.values import replace
 
+SUBMISSION = ',"submission":123456'
 TESTS = tuple(Case("test", index, f"size: {2**index}; seed: {index}", Verdict.PASS, "") for index in range(16))
 MISMATCH = Mismatch(
     (1 << 20,),
@@ -70,7 +74,7 @@ def test_a_brief_wrong_result_has_at_most_500_bytes(board: Recorded, words: str)
     assert (found["verdict"], found["cases"], found["failed"], found["wrong"]) == ("wrong_value", 18, 2, 524_288)
     assert found["pattern"].startswith("every 2nd element")
     assert (found["cause"], found["of_tolerance"]) == ("uninitialized_read", 1_235_000.0)
-    assert size <= 500
+    assert size + len(SUBMISSION) <= 500
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,16 @@ def test_a_brief_ranked_run_has_at_most_450_bytes(board: Recorded) -> None:
     assert found["times_ns"] == [2_123_000.0] * 8
     assert found["advice"] == ["wide_interval"]
     assert found["verdict_line"].startswith("Rank 1 of 1 on CPU: 2.12 ms")
-    assert size <= 450
+    assert size + len(SUBMISSION) <= 450
+
+
+def test_a_brief_run_has_the_number_of_its_submission_where_that_is_another_one(board: Recorded) -> None:
+    run = replace(board.add(result=result_of(Verdict.PASS, row_case())), submission=7)
+    found = [
+        BriefRunView.of(RunView.of(each, None, [])).submission
+        for each in (run, replace(run, submission=run.id), replace(run, mode=Mode.TEST))
+    ]
+    assert found == [7, UNSET, UNSET]
 
 
 def test_a_brief_status_of_60_runs_has_at_most_300_bytes(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
