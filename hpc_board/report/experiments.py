@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from itertools import count
 
 from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
@@ -76,10 +77,9 @@ def _trajectories_table(found: Experiment) -> Table:
 
 
 def _seconds(seconds: float) -> str:
-    """Return a time so that ticks of one axis differ: "90 s", "72 min", "5.2 h"."""
-    if seconds < _SECONDS_MAX:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < _MINUTES_MAX * 60 else f"{seconds / 3600:.1f} h"
+    """Return a time: "90 s", "72 min", "5.2 h"."""
+    unit_seconds, unit = _unit(seconds)
+    return f"{seconds / unit_seconds:.{1 if unit == 'h' else 0}f} {unit}"
 
 
 def _difference_blocks(found: Experiment) -> Iterator[Block]:
@@ -158,10 +158,30 @@ def experiment_plot(found: Experiment, over: Over) -> Plot | None:
 def _across(low: float, high: float, over: Over) -> Axis:
     high = max(high, low + 1)
     if over is Over.TIME:
-        values = [low + (high - low) * index / (_TICKS - 1) for index in range(_TICKS)]
-        return Axis(low, high, tuple((value, _seconds(value)) for value in values))
+        return _over_time(low, high)
     numbers = sorted({round(low + (high - low) * index / (_TICKS - 1)) for index in range(_TICKS)})
     return Axis(low, high, tuple((float(number), f"run {number}") for number in numbers))
+
+
+def _over_time(low: float, high: float) -> Axis:
+    """Return an axis of time in the unit of its end, with ticks at round steps, the last one at or after the end."""
+    unit_seconds, unit = _unit(high)
+    step = next(step for step in _round_steps() if step * unit_seconds * _TICKS >= high - low)
+    first = math.floor(low / (step * unit_seconds))
+    last = math.ceil(high / (step * unit_seconds))
+    ticks = tuple((each * step * unit_seconds, f"{each * step:g} {unit}") for each in range(first, last + 1))
+    return Axis(ticks[0][0], ticks[-1][0], ticks)
+
+
+def _round_steps() -> Iterator[float]:
+    return (digit * 10**power for power in count(-1) for digit in (1, 2, 5))
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    """Return the unit of a time, in seconds and as a word."""
+    if seconds < _SECONDS_MAX:
+        return 1, "s"
+    return (60, "min") if seconds < _MINUTES_MAX * 60 else (3600, "h")
 
 
 def _place_text(place: float, over: Over) -> str:

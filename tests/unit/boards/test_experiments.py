@@ -257,4 +257,6 @@ def test_the_plot_is_a_file_of_both_sides(board: Recorded, over: str) -> None:
     assert (text.count("<circle"), text.count('class="steps')) == (4, 4)
     end = "run 3" if over == "runs" else "10 min"
     assert f">{end}</text>" in text
+    if over == "time":
+        assert re.findall(r">(\d+) min</text>", text) == ["0", "2", "4", "6", "8", "10"]
     assert f"{ME}/agent-b: 2.00 ms, {'run 3' if over == 'runs' else 'after 10 min'}" in text
