@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import Refused
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.code import CodeScreen
@@ -20,7 +21,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_admin import AdminBoard
-from tests.tui.fake_board import FakeBoard, standing
+from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
 
@@ -138,6 +139,18 @@ async def test_a_row_of_another_users_run_is_neither_watched_nor_rerun() -> None
         assert not any(active[key].enabled for key in ("w", "R"))
         await press(pilot, "s")
         assert isinstance(pilot.app.screen, SubmitScreen)
+
+
+async def test_a_late_run_of_another_user_is_neither_watched_nor_rerun_and_leads_to_their_trend() -> None:
+    found = board()
+    found.milestones = {"H100": (Mark(MarkKind.LATE, "bob", 9e-6, 17, 34, NOW, "bob.py"),)}
+    async with app_on(found).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "home")
+        active = pilot.app.screen.active_bindings
+        assert not any(active[key].enabled for key in ("w", "R"))
+        await press(pilot, "t")
+        assert " on H100: bob" in text_of(pilot.app)
 
 
 async def test_a_run_in_flight_is_cancelled_on_the_page_of_its_user() -> None:

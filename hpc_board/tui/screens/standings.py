@@ -13,7 +13,7 @@ from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, Rows, Standing
+from hpc_board.domain.standing import Mark, MarkKind, Rows, Standing
 from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
@@ -200,8 +200,12 @@ class StandingsScreen(RunScreen):
         number = line.id if isinstance(line, Run) else line.run
         if number is None or line.submission is None:
             return None
-        users = (line.user, line.submitter) if isinstance(line, Standing) else (self.board.user, self.board.user)
-        return NamedRun(number, line.submission, self._task_name, gpu, *users)
+        user = submitter = self.board.user
+        if isinstance(line, Standing):
+            user, submitter = line.user, line.submitter
+        elif isinstance(line, Mark) and line.kind is MarkKind.LATE:
+            user = submitter = line.name
+        return NamedRun(number, line.submission, self._task_name, gpu, user, submitter)
 
     @property
     def _beside(self) -> tuple[str, ...]:
