@@ -17,12 +17,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from hpc_board.board import Board
+from hpc_board.board.held import live_runners
 from hpc_board.domain.budget import default_budget, left_text
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import JobOptions, check
 from hpc_board.domain.origin import Origin, default_origin, entrant_of
 from hpc_board.domain.run import Run as StoredRun
-from hpc_board.errors import BoardError, InputError, SchedulerError, WaitExpired
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, WaitExpired
 from hpc_board.files import decoded
 from hpc_board.model.names import suggestion
 from hpc_board.model.result import Verdict
@@ -48,7 +49,6 @@ _TOOLS_OF_COMMANDS = {
     "task": "task",
     "template": "task",
     "runs": "history",
-    "status": "hold",
     "run": "report",
     "code": "report",
     "watch": "wait",
@@ -340,7 +340,13 @@ class Release(Tool, frozen=True):
     runner: Number
 
     def answer(self, board: Board) -> Answer:
-        return _of_runner(RunnerView.of(board.runners.release(self.runner), datetime.now(UTC)), "standings")
+        try:
+            released = board.runners.release(self.runner)
+        except (InputError, Refused) as error:
+            held = ", ".join(f"runner {runner.id} on {runner.gpu}" for runner in live_runners(board))
+            error.hint = f"You hold {held}." if held else "You hold no GPU."
+            raise
+        return _of_runner(RunnerView.of(released, datetime.now(UTC)), "standings")
 
 
 TOOLS: Mapping[str, type[Tool]] = {

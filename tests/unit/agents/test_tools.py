@@ -170,7 +170,7 @@ def test_a_long_text_is_cut_with_the_number_of_its_other_characters(
         ("submit", {"task": "heat", "code": "x", "key": "a b"}, "key", "letters"),
         ("submit", {"task": "vectoradd_py", "code": KERNEL, "case": 99}, "--case 99: expected 1 to", "Correct the arg"),
         ("submit", {"task": "vectoradd_py", "code": "\ufffd"}, "code is not valid UTF-8", "as escapes"),
-        ("release", {"runner": 4}, "there is no runner 4", ""),
+        ("release", {"runner": 4}, "there is no runner 4", "You hold no GPU."),
         ("hold", {"gpu": "CPU", "minutes": 10**9}, "choose 5m to 1h", "runners.minutes"),
     ],
 )  # fmt: skip
