@@ -16,9 +16,9 @@ import msgspec
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FEW_SAMPLES, change_text, exceeds
 from hpc_board.model.kernels import Kernel
-from hpc_board.model.measurement import SAMPLES_MIN, WIDER, median_interval, workers_interval
+from hpc_board.model.measurement import median_interval, workers_interval
 from hpc_board.model.result import TIME_NS_MIN, Case, Result, Timing
-from hpc_board.model.score import score_of
+from hpc_board.model.score import SAMPLES_MIN, WIDER, score_of
 from hpc_board.model.task import Ranking
 
 RUNS_DIFFER_ROWS = 0.05

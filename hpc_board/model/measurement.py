@@ -12,12 +12,6 @@ from hpc_board.model.limits import Limits
 TICK_NS = 1_024
 """Worst resolution of a clock: CUDA documents 0.5 us between two events, and some devices count in about 1 us."""
 
-WIDER = 1.75
-"""The factor from the half of an 80 % interval to that of a 95 % one: 1.53 for many normal values, and more for few."""
-
-SAMPLES_MIN = 3
-"""The samples of one worker from which on its times can be compared."""
-
 _SLOW_CALL_NS = 200e6
 _SLOW_CALLS_MIN = 5
 
