@@ -10,7 +10,7 @@ from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.plots import HOLLOW, Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 9
@@ -138,12 +138,12 @@ def experiment_plot(found: Experiment, over: Over) -> Plot | None:
     series = []
     # The first side is drawn last: the legend has it first, and its dots do not hide the other's line.
     for curve, name, tone in reversed([*zip(curves, found.names, _TONES, strict=True)]):
-        is_filled = tone is Tone.GOOD
+        sign = FILLED if tone is Tone.GOOD else HOLLOW
         lower = tuple(point for index, point in enumerate(curve) if index == 0 or point[1] < curve[index - 1][1])
         told = tuple(f"{name}: {text(value)}, {_place_text(place, over)}" for place, value in lower)
         series += [
-            Series(Kind.STEPS, curve, tone, name, HOLLOW, is_filled=is_filled, is_dotted=not is_filled),
-            Series(Kind.POINTS, lower, tone, sign=HOLLOW, is_filled=is_filled, texts=told),
+            Series(Kind.STEPS, curve, tone, name, sign, is_dotted=sign == HOLLOW),
+            Series(Kind.POINTS, lower, tone, sign=sign, texts=told),
         ]
     ends = [f"{name} {text(curve[-1][1])}" for name, curve in zip(found.names, curves, strict=True)]
     return Plot(

@@ -101,8 +101,7 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
                     tuple(point for point, each in zip(points, are_new, strict=True) if each == is_new),
                     tone,
                     name,
-                    HOLLOW,
-                    is_new,
+                    FILLED if is_new else HOLLOW,
                     texts=tuple(text for text, each in zip(told, are_new, strict=True) if each == is_new),
                 )
                 for is_new, tone, name in ((False, Tone.QUIET, "slower"), (True, Tone.GOOD, "fastest yet"))
@@ -127,7 +126,7 @@ def records_plot(records: Sequence[Record], until: datetime, zone: tzinfo | None
         Axis.rounded(last.score_s, first.score_s, score_text),
         (
             Series(Kind.STEPS, (*points, (end_s, last.score_s)), Tone.GOOD),
-            Series(Kind.POINTS, points, Tone.GOOD, is_filled=True, texts=told),
+            Series(Kind.POINTS, points, Tone.GOOD, sign=FILLED, texts=told),
         ),
         f"Best time: {score_text(first.score_s)} on {_day(first.at, zone)}, "
         f"{score_text(last.score_s)} since {_day(last.at, zone)}",

@@ -98,8 +98,8 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the text in the legend, empty to be left out there.
-        sign: the sign of its points in text, and of a line in the legend; empty for dots in braille.
-        is_filled: True for points that are filled, which have the sign `FILLED` in text.
+        sign: the sign of its points in text, and of a line in the legend; empty for dots in braille. The points with
+            `FILLED` are filled in SVG too.
         is_dotted: True for a line that differs from others without colours.
         bounds: the lower and upper bound of each point of intervals or bars.
         texts: the descriptions of points or bars, which a browser shows.
@@ -110,15 +110,9 @@ class Series(msgspec.Struct, frozen=True):
     tone: Tone = Tone.PLAIN
     name: str = ""
     sign: str = ""
-    is_filled: bool = False
     is_dotted: bool = False
     bounds: tuple[_Place, ...] = ()
     texts: tuple[str, ...] = ()
-
-    @property
-    def glyph(self) -> str:
-        """Return the sign of its points in text."""
-        return FILLED if self.is_filled else self.sign
 
 
 class Plot(msgspec.Struct, frozen=True):
@@ -209,7 +203,7 @@ def _key(series: Series, *, braille: bool) -> str:
     """Return the sign of a series in the legend."""
     if series.kind is Kind.INTERVALS:
         return "⡇"
-    return series.glyph or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
+    return series.sign or (("⠂⠂" if series.is_dotted else "⠒⠒") if braille else _POINT)
 
 
 def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bool) -> Iterator[tuple[int, int, str]]:
@@ -225,12 +219,12 @@ def _signs(series: Series, plot: Plot, columns: int, height: int, *, braille: bo
                     yield row, column, _BLOCKS[min(8, eighths - 8 * row)]
         return
     beside, above = (2, 4) if braille else (1, 1)
-    if series.glyph and series.kind is Kind.POINTS:
+    if series.sign and series.kind is Kind.POINTS:
         for x, y in series.points:
             yield (
                 _row(plot, y, height, braille=braille),
                 round(plot.across.share(x) * (columns * beside - 1)) // beside,
-                series.glyph,
+                series.sign,
             )
         return
     if series.kind is Kind.INTERVALS and not braille:

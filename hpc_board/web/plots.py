@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from hpc_board.report.plots import LOG_SCALE, Axis, Kind, Plot, Series
+from hpc_board.report.plots import FILLED, LOG_SCALE, Axis, Kind, Plot, Series
 from hpc_board.web.rendering import asset, template
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68, 12, 12, 24
@@ -93,7 +93,7 @@ def _line(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _class(series: Series) -> str:
-    dotted, filled = (" dotted" if series.is_dotted else ""), (" filled" if series.is_filled else "")
+    dotted, filled = (" dotted" if series.is_dotted else ""), (" filled" if series.sign == FILLED else "")
     return f"{series.kind} {series.tone}{dotted}{filled}"
 
 

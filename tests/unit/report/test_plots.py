@@ -17,7 +17,7 @@ from hpc_board.report.blocks import Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import score_text
 from hpc_board.report.histories import history_plot, history_report, records_plot
 from hpc_board.report.plain import plain
-from hpc_board.report.plots import Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
 from hpc_board.web.plots import svg
 from tests.unit.recorded import AT
 from tests.values import replace
@@ -187,9 +187,7 @@ def test_points_and_intervals_of_a_history_are_beside_the_upright_axis_in_text_a
 
 
 def test_a_filled_point_is_a_full_circle_in_text_and_as_svg() -> None:
-    drawn = [
-        Series(Kind.POINTS, ((0.5, 0.5),), sign="○", is_filled=is_filled, texts=("",)) for is_filled in (False, True)
-    ]
+    drawn = [Series(Kind.POINTS, ((0.5, 0.5),), sign=sign, texts=("",)) for sign in (HOLLOW, FILLED)]
     texts = ["".join(cells(text_plot(plot_of(each), 20, 3))).strip() for each in drawn]
     assert texts == ["○", "●"]
     assert [' filled"' in svg(plot_of(each)) for each in drawn] == [False, True]
