@@ -10,7 +10,7 @@ from hpc_board.domain.experiment import Best, Experiment, Match, Trajectory
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone, table
 from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, plot_block
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 9
@@ -47,17 +47,11 @@ def experiment_report(found: Experiment) -> tuple[Block, ...]:
     plots = [plot for over in Over if (plot := experiment_plot(found, over))]
     return (
         Heading(f"{found.names[0]} vs. {found.names[1]}: {count_text(len(found.matches), 'board')}"),
-        *map(_plot_block, plots),
+        *(plot_block(plot, _PLOT_COLUMNS, _PLOT_ROWS) for plot in plots),
         _trajectories_table(found),
         *_difference_blocks(found),
         *_pass_blocks(found),
     )
-
-
-def _plot_block(plot: Plot) -> Block:
-    """Return a plot in text, or its words if all points are at one place."""
-    places = {place for series in plot.series for place, _ in series.points}
-    return text_plot(plot, _PLOT_COLUMNS, _PLOT_ROWS) if len(places) > 1 else Paragraph(plot.words)
 
 
 def _trajectories_table(found: Experiment) -> Table:

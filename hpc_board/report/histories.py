@@ -10,8 +10,8 @@ from hpc_board.domain.time_change import COMPARED_MAX, WITHIN_NOISE, change_text
 from hpc_board.model.score import interval_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
-from hpc_board.report.formatting import count_text, moment_text, score_text
-from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, text_plot
+from hpc_board.report.formatting import moment_text, score_text
+from hpc_board.report.plots import FILLED, HOLLOW, Axis, Kind, Plot, Series, plot_block
 
 _PLOT_COLUMNS = 78
 _PLOT_ROWS = 11
@@ -33,11 +33,7 @@ def history_report(task: str, page: Page, user: str, records: Sequence[Record] =
         return heading, Paragraph("No passing ranked runs yet.")
     notes = page_notes(page)
     report: list[Block] = [heading, Paragraph(notes)] if notes else [heading]
-    if len(runs) > 1:
-        report.append(text_plot(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS))
-    else:
-        report.append(Paragraph(only_score_text(runs[0])))
-    report.append(_table(runs))
+    report += plot_block(history_plot(runs, records), _PLOT_COLUMNS, _PLOT_ROWS), _table(runs)
     if len(runs) > COMPARED_MAX:
         report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never show "{WITHIN_NOISE}".', Tone.QUIET))
     return tuple(report)
@@ -60,14 +56,14 @@ def page_notes(page: Page) -> str:
     return "\n".join(notes)
 
 
-def only_score_text(run: Standing) -> str:
-    """Return the score of the only run of a history, with its interval if it is known, in place of a plot."""
+def _only_words(run: Standing) -> str:
+    """Return the score of the only run of a history, with its interval if it is known."""
     known = run.interval and f" (80 % interval: {interval_text(run.interval.low_s * 1e9, run.interval.high_s * 1e9)})"
     return f"One run: {score_text(run.score_s)}{known or ''}"
 
 
 def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzinfo | None = None) -> Plot:
-    """Return the plot of two runs or more, in order: the slower the higher, with intervals and the board's best then.
+    """Return the plot of runs in order: the slower the higher, with intervals and the board's best then.
 
     Days are those of the time zone, None for that of this process.
     """
@@ -108,8 +104,10 @@ def history_plot(runs: Sequence[Standing], records: Sequence[Record], zone: tzin
                 if is_new in are_new
             ),
         ),
-        f"{one_line(runs[0].user)} on {days[1]}: fastest {score_text(new[-1][1])} of {count_text(len(runs), 'run')}, "
-        f"first {score_text(new[0][1])} on {days[0]}",
+        f"{one_line(runs[0].user)} on {days[1]}: fastest {score_text(new[-1][1])} of {len(runs)} runs, "
+        f"first {score_text(new[0][1])} on {days[0]}"
+        if len(runs) > 1
+        else _only_words(runs[0]),
     )
 
 

@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 
 import msgspec
 
-from hpc_board.report.blocks import Log, Tone
+from hpc_board.report.blocks import Log, Paragraph, Tone
 
 _LABEL = 8
 _UPRIGHT, _CORNER, _LEVEL, _TICK = "│└─┴"
@@ -162,6 +162,12 @@ def text_plot(plot: Plot, width: int, height: int) -> Log:
         ": ".join(filter(None, (plot.title, "   ".join(legend)))),
         [*rows, *_foot(ticks, columns, LOG_SCALE if plot.up.is_log else "")],
     )
+
+
+def plot_block(plot: Plot, width: int, height: int) -> Log | Paragraph:
+    """Return the plot in text, or its words if all points are at one place of the level axis."""
+    places = {x for series in plot.series for x, _ in series.points}
+    return text_plot(plot, width, height) if len(places) > 1 else Paragraph(plot.words)
 
 
 def _log(title: str, lines: Iterable[Sequence[_Part]]) -> Log:

@@ -11,8 +11,9 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Record, Rows, Standing
-from hpc_board.report.histories import history_plot, history_rows, in_order, only_score_text, page_notes
-from hpc_board.report.plots import text_plot
+from hpc_board.report.blocks import Log
+from hpc_board.report.histories import history_plot, history_rows, in_order, page_notes
+from hpc_board.report.plots import plot_block
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -129,14 +130,12 @@ class TrendScreen(RunScreen):
         page, records = self._read or (None, ())
         runs = [] if page is None else in_order(page)
         self.plot.display = bool(runs)
-        if len(runs) == 1:
-            self.plot.border_title = "Score"
-            self.plot.update(only_score_text(runs[0]))
-        elif runs:
+        if runs:
+            plot = history_plot(runs, records)
             width, height = self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height) - _AXIS_LINES
-            plot = text_plot(history_plot(runs, records), width, height)
-            self.plot.border_title = plot.title
-            self.plot.update(log_lines(plot))
+            block = plot_block(plot, width, height)
+            self.plot.border_title = block.title if isinstance(block, Log) else plot.title
+            self.plot.update(log_lines(block) if isinstance(block, Log) else block.text)
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:
