@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -31,34 +33,9 @@ from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind
 
-_BOARD_COLUMNS = (
-    Column("name", "Board", 12, grows=True, sorts=True),
-    Column("left", "Left", 6, right=True, sorts=True),
-    Column("seen", "Access", 7, sorts=True),
-    Column("by", "Creator", 10, from_width=90, sorts=True),
-    Column("gpus", "GPUs", 14, from_width=70),
-    Column("limits", "Limits", 11),
-    Column("sent", "Sent/h", 8, right=True, sorts=True, falls=True),
-    Column("users", "Users", 6, right=True, from_width=66, sorts=True, falls=True),
-)
-_PEOPLE_COLUMNS = (
-    Column("name", "User", 8, grows=True, sorts=True),
-    Column("role", "Role", 7, most=11),
-    Column("ban", "Ban", 6, most=17, sorts=True),
-    Column("limits", "Limits", 6, most=8),
-    Column("sent", "Sent/h", 8, right=True, from_width=70, sorts=True, falls=True),
-    Column("runs", "Runs/h", 8, right=True, sorts=True, falls=True),
-    Column("last", "Last", 6, right=True, from_width=78, sorts=True),
-)
-_LOG_COLUMNS = (
-    Column("age", "Age", 6, right=True, sorts=True),
-    Column("by", "By", 9, sorts=True),
-    Column("action", "Action", 8, sorts=True),
-    Column("about", "About", 18, sorts=True),
-    Column("words", "Reason", 10, grows=True),
-)
-
 Clock = Callable[[], datetime]
+
+_DEADLINE = attrgetter("deadline")
 
 _FAR = timedelta(days=300)
 """The least distance of a moment that is shown with its year."""
@@ -66,23 +43,23 @@ _FAR = timedelta(days=300)
 
 def boards(now: Clock) -> Kind[BoardState]:
     """Return the list of boards, by name."""
-    return Kind(
-        _BOARD_COLUMNS,
+    return Kind[BoardState](
+        (
+            Column("name", "Board", 12, lambda board: toned(board.name), attrgetter("name"), grows=True),
+            Column("left", "Left", 6, lambda each: toned(*time_left(each.deadline, now())), _DEADLINE, right=True),
+            Column("seen", "Access", 7, _access, lambda board: board.visibility is Visibility.PUBLIC),
+            Column("by", "Creator", 10, _creator, lambda board: board.creator or None, from_width=90),
+            Column("gpus", "GPUs", 14, lambda board: toned(" ".join(board.gpus) or "all", Tone.MUTED), from_width=70),
+            Column("limits", "Limits", 11, lambda board: toned(_short(board.limits), Tone.WAITING)),
+            Column("sent", "Sent/h", 8, *_count("submissions"), right=True, falls=True),
+            Column("users", "Users", 6, *_count("users", Tone.MUTED), right=True, from_width=66, falls=True),
+        ),
         key=lambda board: board.name,
-        cells=lambda board: _board_cells(board, now()),
         details=lambda board: _board_details(board, now()),
         scrolls=True,
         filter_words="part of a board's name",
         nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",
         title="Boards",
-        values={
-            "name": lambda board: board.name,
-            "left": lambda board: board.deadline,
-            "seen": lambda board: board.visibility is Visibility.PUBLIC,
-            "by": lambda board: board.creator or None,
-            "sent": lambda board: board.submissions or None,
-            "users": lambda board: board.users or None,
-        },
         heading=lambda board: board.name,
     )
 
@@ -90,16 +67,16 @@ def boards(now: Clock) -> Kind[BoardState]:
 def people(now: Clock) -> Kind[PersonState]:
     """Return the list of users with submissions, decisions about them or a role in the settings, by name."""
     return Kind(
-        _PEOPLE_COLUMNS,
+        (
+            Column("name", "User", 8, lambda person: toned(person.name), attrgetter("name"), grows=True),
+            Column("role", "Role", 7, _role, most=11),
+            Column("ban", "Ban", 6, lambda person: toned(_ban_words(person.ban, now()), Tone.BAD), _ban_end, most=17),
+            Column("limits", "Limits", 6, _uses, most=8),
+            Column("sent", "Sent/h", 8, *_count("submissions", Tone.MUTED), right=True, from_width=70, falls=True),
+            Column("runs", "Runs/h", 8, *_count("runs"), right=True, falls=True),
+            Column("last", "Last", 6, lambda person: _age(person.newest_at, now()), _newest, right=True, from_width=78),
+        ),
         key=lambda person: person.name,
-        cells=lambda person: _person_cells(person, now()),
-        values={
-            "name": lambda person: person.name,
-            "ban": lambda person: _ban_end(person.ban),
-            "sent": lambda person: person.submissions or None,
-            "runs": lambda person: person.runs or None,
-            "last": lambda person: person.newest_at and -person.newest_at.timestamp(),
-        },
         details=lambda person: _person_details(person, now()),
         filter_words="part of a user's name",
         nothing=lambda: "No users yet.\nThey appear with their first submission.",
@@ -127,15 +104,14 @@ def runs(now: Clock) -> Kind[Run]:
 def log(now: Clock) -> Kind[Decision]:
     """Return the audit log, newest first."""
     return Kind(
-        _LOG_COLUMNS,
+        (
+            Column("age", "Age", 6, lambda each: _age(each.at, now()), lambda each: -each.at.timestamp(), right=True),
+            Column("by", "By", 9, lambda each: toned(each.by_user), attrgetter("by_user")),
+            Column("action", "Action", 8, lambda each: toned(each.action, Tone.ACCENT), attrgetter("action")),
+            Column("about", "About", 18, lambda each: toned(subject_text(each)), _about),
+            Column("words", "Reason", 10, _words, grows=True),
+        ),
         key=lambda decision: str(decision.number),
-        cells=lambda decision: _decision_cells(decision, now()),
-        values={
-            "age": lambda decision: -decision.at.timestamp(),
-            "by": lambda decision: decision.by_user,
-            "action": lambda decision: decision.action,
-            "about": _about,
-        },
         details=_decision_details,
         filter_words="words of any column: eve matmul",
         nothing=lambda: "No admin actions yet.\n1, 2 and 3 have the actions.",
@@ -157,18 +133,22 @@ def stop_text(stop: Decision | None, now: datetime) -> Text:
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
 
 
-def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
-    closed = board.visibility is Visibility.CLOSED
-    return {
-        "name": toned(board.name),
-        "left": toned(*time_left(board.deadline, now)),
-        "seen": toned("members" if closed else "all", Tone.WAITING if closed else Tone.MUTED),
-        "by": toned(board.creator or "settings", Tone.PLAIN if board.creator else Tone.MUTED),
-        "gpus": toned(" ".join(board.gpus) or "all", Tone.MUTED),
-        "limits": toned(_short(board.limits), Tone.WAITING),
-        "sent": toned(board.submissions or ""),
-        "users": toned(board.users or "", Tone.MUTED),
-    }
+def _count(name: str, tone: Tone = Tone.PLAIN) -> tuple[Callable[[Any], Text], Callable[[Any], int | None]]:
+    """Return the functions of a column for a count, which is empty for 0: its cell, and its value to sort by."""
+    count = attrgetter(name)
+    return lambda item: toned(count(item) or "", tone), lambda item: count(item) or None
+
+
+def _age(at: datetime | None, now: datetime) -> Text:
+    return toned("" if at is None else span_text(now - at), Tone.MUTED)
+
+
+def _access(board: BoardState) -> Text:
+    return toned("members", Tone.WAITING) if board.visibility is Visibility.CLOSED else toned("all", Tone.MUTED)
+
+
+def _creator(board: BoardState) -> Text:
+    return toned(board.creator) if board.creator else toned("settings", Tone.MUTED)
 
 
 def _short(limits: Sequence[Limits]) -> str:
@@ -205,23 +185,23 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
     )
 
 
-def _person_cells(person: PersonState, now: datetime) -> dict[str, Text]:
+def _role(person: PersonState) -> Text:
+    return toned(person.role, Tone.PLAIN if person.role.may_act_as(Role.CREATOR) else Tone.MUTED)
+
+
+def _newest(person: PersonState) -> float | None:
+    return None if person.newest_at is None else -person.newest_at.timestamp()
+
+
+def _uses(person: PersonState) -> Text:
     full = sum(use.holds for use in person.uses)
-    return {
-        "name": toned(person.name),
-        "role": toned(person.role, Tone.PLAIN if person.role.may_act_as(Role.CREATOR) else Tone.MUTED),
-        "ban": toned(_ban_words(person.ban, now), Tone.BAD),
-        "limits": toned(f"{full} full" if full else f"{len(person.uses)} in use" if person.uses else "", Tone.WAITING),
-        "sent": toned(person.submissions or "", Tone.MUTED),
-        "runs": toned(person.runs or ""),
-        "last": toned("" if person.newest_at is None else span_text(now - person.newest_at), Tone.MUTED),
-    }
+    return toned(f"{full} full" if full else f"{len(person.uses)} in use" if person.uses else "", Tone.WAITING)
 
 
-def _ban_end(ban: Decision | None) -> float | None:
-    if ban is None:
+def _ban_end(person: PersonState) -> float | None:
+    if person.ban is None:
         return None
-    return math.inf if ban.ends_at is None else ban.ends_at.timestamp()
+    return math.inf if person.ban.ends_at is None else person.ban.ends_at.timestamp()
 
 
 def _ban_words(ban: Decision | None, now: datetime) -> str:
@@ -269,15 +249,9 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
     return Group(head, facts(lines))
 
 
-def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
+def _words(decision: Decision) -> Text:
     words = "; ".join(filter(None, (detail_text(decision), decision.reason)))
-    return {
-        "age": toned(span_text(now - decision.at), Tone.MUTED),
-        "by": toned(decision.by_user),
-        "action": toned(decision.action, Tone.ACCENT),
-        "about": toned(subject_text(decision)),
-        "words": toned(words, Tone.MUTED, REASON_CHARACTERS_MAX),
-    }
+    return toned(words, Tone.MUTED, REASON_CHARACTERS_MAX)
 
 
 def _about(decision: Decision) -> tuple[str, int, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,14 +42,6 @@ from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.text_pane import SourceView
 
-_COLUMNS = (
-    Column("task", "Task", 10, grows=True, most=24, sorts=True),
-    Column("language", "Lang", 5, sorts=True),
-    Column("gpus", "GPUs", 5, from_width=50, most=18, sorts=True),
-    Column("best", "Best", 8, right=True, sorts=True),
-    Column("rank", "Rank", 5, right=True, sorts=True),
-    Column("left", "Deadline", 9, right=True, sorts=True),
-)
 _PARTS = ("description", "reference", "starter")
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
@@ -143,21 +136,12 @@ class TasksScreen(BoardScreen):
         with Container(id="panes"):
             with Container(id="list"):
                 kind = Kind(
-                    _COLUMNS,
+                    self._columns,
                     key=lambda task: task.name,
-                    cells=self._cells,
                     filter_words="words of a name, a language, GPUs or the first line",
                     searched=_searched,
                     nothing=self._nothing,
                     title="Tasks",
-                    values={
-                        "task": lambda task: (not self._starts(task), task.name),
-                        "language": languages,
-                        "gpus": lambda task: self._gpus_of(task) or None,
-                        "best": lambda task: own.score_s if (own := self._own_of(task)) else None,
-                        "rank": lambda task: own.rank if (own := self._own_of(task)) else None,
-                        "left": lambda task: task.deadline,
-                    },
                 )
                 yield ListPane(kind, id="task-list", grid_id="tasks")
                 yield Static(id="board", classes="panel", markup=False)
@@ -530,20 +514,43 @@ class TasksScreen(BoardScreen):
         least, most = (round(share * self.size.width) for share in _LIST_SHARES)
         panel.styles.width = max(least, min(self.grid.full_width + _EDGES, most))
 
-    def _cells(self, task: Task) -> dict[str, Text]:
-        left, tone = time_left(task.deadline, self.now())
-        own = self._own_of(task)
-        return {
-            "task": toned(task.name).append(_START if self._starts(task) else "", Tone.GOOD.value),
-            "language": toned(languages(task), Tone.MUTED),
-            "gpus": toned(self._gpus_of(task) or "all", Tone.MUTED),
-            "best": toned(score_text(own.score_s) if own else "", Tone.OWN),
-            "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
-            "left": toned(left, tone),
-        }
+    @property
+    def _columns(self) -> tuple[Column, ...]:
+        gpus, best, rank = self._gpus_of, self._own_best, self._own_rank
+        return (
+            Column(
+                "task", "Task", 10, self._named, lambda task: (not self._starts(task), task.name), grows=True, most=24
+            ),
+            Column("language", "Lang", 5, lambda task: toned(languages(task), Tone.MUTED), languages),
+            Column(
+                "gpus", "GPUs", 5, lambda task: toned(gpus(task) or "all", Tone.MUTED), gpus, from_width=50, most=18
+            ),
+            Column("best", "Best", 8, lambda task: toned(score_text(best(task)), Tone.OWN), best, right=True),
+            Column(
+                "rank",
+                "Rank",
+                5,
+                lambda task: toned(f"#{rank(task)}" if rank(task) else "", Tone.OWN),
+                rank,
+                right=True,
+            ),
+            Column("left", "Deadline", 9, self._left, attrgetter("deadline"), right=True),
+        )
 
-    def _gpus_of(self, task: Task) -> str:
-        return "none here" if task.name in self._none_allowed else " ".join(task.gpus)
+    def _named(self, task: Task) -> Text:
+        return toned(task.name).append(_START if self._starts(task) else "", Tone.GOOD.value)
+
+    def _left(self, task: Task) -> Text:
+        return toned(*time_left(task.deadline, self.now()))
+
+    def _gpus_of(self, task: Task) -> str | None:
+        return "none here" if task.name in self._none_allowed else " ".join(task.gpus) or None
+
+    def _own_best(self, task: Task) -> float | None:
+        return own.score_s if (own := self._own_of(task)) else None
+
+    def _own_rank(self, task: Task) -> int | None:
+        return own.rank if (own := self._own_of(task)) else None
 
     def _own_of(self, task: Task) -> Place | None:
         # A version is the hash of all files, which the first list need not wait for.

@@ -1,7 +1,7 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -44,13 +44,17 @@ class Column(msgspec.Struct, frozen=True):
     `right` aligns it to the right; `grows` gives it the rest of the line, in a wide table as far as its cells need it.
     With `most`, it is as wide as its longest cell, between `width` and `most`. A table narrower than `from_width` cells
     omits it, and so does one whose other columns need its room; the highest `from_width` goes first, and a column
-    without one always stays. A click on the head of a column that `sorts` sorts by it, the greatest value first if it
-    `falls`; another click reverses the order. `drawn` makes the text of a cell for the width of the column.
+    without one always stays. `cell` returns the cell of an item, and `value` that by which a list that is read as a
+    whole is sorted, None for an item that sorts last. A click on the head of a column that has a `value` or `sorts`
+    sorts by it, the greatest value first if it `falls`; another click reverses the order. `drawn` makes the text of a
+    cell for the width of the column.
     """
 
     key: str
     label: str
     width: int
+    cell: Callable[[Any], Text] | None = None
+    value: Callable[[Any], Any] | None = None
     right: bool = False
     grows: bool = False
     from_width: int = 0
@@ -108,7 +112,7 @@ class Grid(DataTable[_Line]):
     ]
 
     class HeadClicked(Message):
-        """A click on the head of a column that sorts."""
+        """A click on the head of a column."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -338,7 +342,7 @@ class Grid(DataTable[_Line]):
             return
         x = place.x - 1
         for column, width in self._layout:
-            if 0 <= x < width + GAP and column.sorts:
+            if 0 <= x < width + GAP:
                 self.post_message(self.HeadClicked(column.key))
             x -= width + GAP
 

@@ -49,16 +49,16 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `nothing` returns the text of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
+    - `cells` returns the cells of an item by column, for columns that have no function of their own.
     - A list whose columns sort is sorted by the first of them until the user chooses another one. `sorted_by` returns
-      the order of a list that is read page by page; `values` has the value of an item in each column of a list that is
-      read as a whole, None for one that sorts last.
+      the order of a list that is read page by page.
 
     The first line of a text for an empty list tells the state, the others the next step.
     """
 
     columns: Sequence[Column]
     key: Callable[[T], str]
-    cells: Callable[[T], Mapping[str, Text]]
+    cells: Callable[[T], Mapping[str, Text]] | None = None
     details: Callable[[T], RenderableType] | None = None
     scrolls: bool = False
     opens: bool = True
@@ -69,7 +69,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     title: str = ""
     heading: Callable[[T], str] | None = None
     sorted_by: Callable[[Sorting], Order[T]] | None = None
-    values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
 
 
 class ListPane(Vertical, Generic[T]):
@@ -261,8 +260,9 @@ class ListPane(Vertical, Generic[T]):
 
     def show(self, part: Part[T]) -> None:
         """Show a page in addition to the known items."""
-        if self._kind.values:
-            part = replace(part, items=self._arranged(part.items))
+        value = next((column.value for column in self._columns if column.key == self._sorting.key), None)
+        if value is not None:
+            part = replace(part, items=self._arranged(part.items, value))
         self._window, self._is_known = self._window.with_part(part), True
         read, lines = set(map(self._kind.key, part.items)), list(self.lines())
         known = {key: row for key, row in self._rows.items() if key not in read}
@@ -354,7 +354,7 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def _sort_columns(self) -> tuple[Column, ...]:
-        return tuple(column for column in self._columns if column.sorts)
+        return tuple(column for column in self._columns if column.sorts or column.value)
 
     @property
     def _first_sorting(self) -> Sorting:
@@ -382,9 +382,8 @@ class ListPane(Vertical, Generic[T]):
             self.jump(Span(limit=_SORTED_MAX), select=self.grid.current)
             self.post_message(self.Wanted(self, anew=True))
 
-    def _arranged(self, items: Iterable[T]) -> tuple[T, ...]:
+    def _arranged(self, items: Iterable[T], value: Callable[[T], Any]) -> tuple[T, ...]:
         """Return the items of a whole list in the order; those with equal values keep that in which they were given."""
-        value = self._kind.values[self._sorting.key]
         valued = [(value(item), item) for item in items]
         known = [each for each in valued if each[0] is not None]
         known.sort(key=lambda each: each[0], reverse=self._sorting.descending)
@@ -420,7 +419,9 @@ class ListPane(Vertical, Generic[T]):
         """Prepare for the lines of other pages before they are shown."""
 
     def cells_of(self, line: Any) -> Mapping[str, Text]:
-        return self._kind.cells(line)
+        if self._kind.cells is not None:
+            return self._kind.cells(line)
+        return {column.key: column.cell(line) for column in self._columns if column.cell}
 
     def redraw_ages(self) -> None:
         """Redraw the rows in sight, whose cells may have ages, and the details."""
