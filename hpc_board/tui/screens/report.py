@@ -2,11 +2,9 @@
 
 import textwrap
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
-import msgspec
 from rich.text import Text
 from textual import events, getters
 from textual.app import ComposeResult
@@ -18,11 +16,10 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.board.standings import leader_of
 from hpc_board.domain.comparison import LeaderRun
-from hpc_board.domain.run import Progress, Run, RunState, Status
-from hpc_board.domain.standing import Placing
+from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import Case, Result
+from hpc_board.model.result import Case
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Bars, Facts, Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
@@ -31,7 +28,7 @@ from hpc_board.report.plain import BARS_FROM
 from hpc_board.report.rooflines import has_roofline, roofline_report
 from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.run_words import canceller
-from hpc_board.report.runs import origin_facts, run_evidence, run_outcome
+from hpc_board.report.runs import origin_facts, run_evidence
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
@@ -44,7 +41,7 @@ from hpc_board.tui.widgets.bars import Sections
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
+from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
 from hpc_board.tui.widgets.text_pane import SourceView, TextPane
 
 _PAGES = (
@@ -58,22 +55,6 @@ _PAGES = (
     ("code", "Code"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
-
-
-class _RunRead(msgspec.Struct, frozen=True):
-    """All data of a run, with the best run of its board."""
-
-    run: Run
-    result: Result | None
-    history: tuple[Status, ...]
-    progress: tuple[Progress, ...]
-    placing: Placing | None
-    log: str
-    best: LeaderRun | None = None
-    started: datetime | None = None
-    usual_time: UsualTime = UsualTime({})
-    device: Device = Device.CPU
-    children: tuple[int, ...] = ()
 
 
 _NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
@@ -126,11 +107,13 @@ class ReportScreen(RunScreen):
     def __init__(self, board: Board, now: Clock, target: targets.Report) -> None:
         super().__init__(board, now, target)
         self.run_id = target.run
-        self._read: _RunRead | None = None
+        self._read: RunRead | None = None
+        self._best: LeaderRun | None = None
+        self._device = Device.CPU
         self._file: tuple[str, str] | None = None
         """The name and the text of the submitted file, once it has been read; no name if the user may not read it."""
         self._page = "overview"
-        self._usual_time: UsualTime | None = None
+        self._usual_times: UsualTimes = {}
 
     def compose_body(self) -> ComposeResult:
         yield Static(toned("Loading the run …", Tone.MUTED), id="headline", markup=False)
@@ -159,7 +142,7 @@ class ReportScreen(RunScreen):
 
     def look_again(self) -> None:
         if self._read is None or not self._read.run.state.ended:
-            self.ask("run", self._everything, self._show_run, patient=True)
+            self.ask("run", self._read_run, self._show_run, patient=True)
         if self._read is not None:
             self._show_headline(self._read)
 
@@ -225,10 +208,10 @@ class ReportScreen(RunScreen):
         }
         self.app.push_screen(NextStepsScreen(run.id, steps), go)
 
-    def _steps(self, read: _RunRead) -> NextSteps | None:
-        return next_steps(read.run, read.result, read.device)
+    def _steps(self, read: RunRead) -> NextSteps | None:
+        return next_steps(read.run, read.result, self._device)
 
-    def _device(self, run: Run) -> Device:
+    def _device_of(self, run: Run) -> Device:
         try:
             return self.board.gpus.get(run.gpu).device
         except BoardError:
@@ -283,8 +266,7 @@ class ReportScreen(RunScreen):
         if (read := self._read) is not None:
             logs = self.printed.is_empty or not self.has_class("-wide")
             run, user = read.run, self.board.user
-            report = partial(run_outcome, run, read.result, read.history, read.progress, read.placing)
-            first, *rest = report(log=read.log, logs=logs, reader=user, best=read.best)
+            first, *rest = read.outcome(user, logs=logs, best=self._best)
             if run.user == user and next_mode(run) is not run.mode:
                 rest = [Paragraph(_NEXT_RANKED), *rest]
             if run.user == user and canceller(run) == user:
@@ -306,7 +288,7 @@ class ReportScreen(RunScreen):
     def _show_roof(self) -> None:
         if (read := self._read) is not None and read.result is not None:
             width, height = self.size.width - _ROOF_SIDES[0], self.size.height - _ROOF_SIDES[1]
-            self.roof.show(roofline_report(read.result, read.best, width, height))
+            self.roof.show(roofline_report(read.result, self._best, width, height))
 
     def _read_code(self) -> None:
         if self._read is not None and self._file is None and not self.is_open("code"):
@@ -356,40 +338,22 @@ class ReportScreen(RunScreen):
         }
         return [name for name in _NAMES if has.get(name, True)]
 
-    def _everything(self) -> _RunRead:
-        found = self.board.runs.whole(self.run_id)
-        run, result = found.run, found.result
-        return _RunRead(
-            run,
-            result,
-            found.history,
-            tuple(self.board.runs.progress(run.id)),
-            found.placing,
-            self.board.runs.log(run.id),
-            leader_of(self.board, run, result, found.placing),
-            self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
-            self._usual_time_of(run),
-            self._device(run),
-            found.children,
-        )
+    def _read_run(self) -> tuple[RunRead, LeaderRun | None, Device]:
+        read = read_run(self.board, self.run_id, self._usual_times)
+        return read, leader_of(self.board, read.run, read.result, read.placing), self._device_of(read.run)
 
-    def _usual_time_of(self, run: Run) -> UsualTime:
-        """Return the usual time of a running run, which is read once."""
-        if self._usual_time is None and run.state is RunState.RUNNING:
-            self._usual_time = usual_time_of(self.board, run)
-        return self._usual_time or UsualTime({})
-
-    def _show_run(self, event: _RunRead) -> None:
-        self._read = event
-        run, result = event.run, event.result
+    def _show_run(self, answer: tuple[RunRead, LeaderRun | None, Device]) -> None:
+        read, self._best, self._device = answer
+        self._read = read
+        run, result = read.run, read.result
         self.refresh_bindings()
-        self._show_headline(event)
-        self.evidence.show(run_evidence(run, event.history, result, event.children))
+        self._show_headline(read)
+        self.evidence.show(run_evidence(run, read.history, result, read.children))
         waits = "" if run.state.ended else " yet; each appears when the job starts it"
         processors = processors_of(result) if result else None
         nothing = f"No cases{waits}.\n{_OVERVIEW_NEXT}"
-        self.cases_pane.show(_cases(event), nothing=nothing, processors=processors, best=event.best)
-        logs = run_logs(result, event.log)
+        self.cases_pane.show(_cases(read), nothing=nothing, processors=processors, best=self._best)
+        logs = run_logs(result, read.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
         # The log of a run on its node may be beside the overview.
         next_step = "" if run.state in (RunState.RUNNING, RunState.COLLECTING) else f"\n{_OVERVIEW_NEXT}"
@@ -398,19 +362,19 @@ class ReportScreen(RunScreen):
         self.build.show(build, nothing="", growing=False)
         self._arrange()
 
-    def _show_headline(self, event: _RunRead) -> None:
-        run = event.run
-        word, tone = state(run, event.progress[-1] if event.progress else None)
+    def _show_headline(self, read: RunRead) -> None:
+        run = read.run
+        word, tone = state(run, read.progress[-1] if read.progress else None)
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
-        placing = event.placing
+        placing = read.placing
         place = " first place " if placing is not None and placing.rank == 1 and placing.users > 1 else " "
         words = Text.assemble(what, " ", (word, f"bold {tone.value}"), (place, f"bold {tone.value}"), age)
         show_text(self.headline, words)
-        self.progress_line.show(run, event.progress, event.started, event.usual_time, self.now())
+        self.progress_line.show(read, self.now())
 
 
-def _cases(read: _RunRead) -> tuple[Case | BegunCase, ...]:
+def _cases(read: RunRead) -> tuple[Case | BegunCase, ...]:
     """Return the cases of a result, or those that a run in flight has begun."""
     if read.result is not None:
         return read.result.cases

@@ -5,7 +5,6 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
-import msgspec
 from msgspec.structs import replace
 from rich.console import Group
 from rich.text import Text
@@ -17,10 +16,9 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
-from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.run_words import times, trust, why
-from hpc_board.report.runs import run_outcome, step_text
+from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open
@@ -33,6 +31,7 @@ from hpc_board.tui.verbs import app_binding, bindings
 from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from hpc_board.tui.widgets.progress_line import RunRead, UsualTimes, read_run
 
 _STEPS_MAX = 16
 """The most running runs whose progress is read at a time, as each is a file."""
@@ -42,13 +41,6 @@ _STALE = timedelta(seconds=10)
 
 
 _CHOSEN = "m on another run compares both; m again unmarks this one"
-
-
-class _Preview(msgspec.Struct, frozen=True):
-    """A run as a huge screen shows it beside the list: its outcome and times."""
-
-    run: Run
-    blocks: tuple[Block, ...]
 
 
 class RunsScreen(RunScreen):
@@ -77,7 +69,8 @@ class RunsScreen(RunScreen):
         self._gpu = target.gpu
         self._everyone = target.everyone
         self._opened_at = now()
-        self._preview: _Preview | None = None
+        self._preview: RunRead | None = None
+        self._usual_times: UsualTimes = {}
         self._totals: dict[bool, tuple[int, int]] = {}
         """The newest run and the number of all runs at the last count, of everyone's and of own ones."""
 
@@ -306,7 +299,7 @@ class RunsScreen(RunScreen):
         ]
         if self._preview is None or self._preview.run.id != run.id or not self.has_class("-huge"):
             return Group(head, facts(lines))
-        return Group(head, facts(lines), "", drawn(self._preview.blocks))
+        return Group(head, facts(lines), "", drawn(self._preview.outcome(self.board.user)))
 
     def _read_preview(self) -> None:
         """Read the selected run for a huge screen, unless its end is shown already."""
@@ -314,15 +307,10 @@ class RunsScreen(RunScreen):
         if run is None or not self.has_class("-huge"):
             return
         if self._preview is None or self._preview.run != run or not run.state.ended:
-            self.ask("preview", partial(self._previewed, run), self._show_preview, patient=True)
+            question = partial(read_run, self.board, run.id, self._usual_times)
+            self.ask("preview", question, self._show_preview, patient=True)
 
-    def _previewed(self, run: Run) -> _Preview:
-        runs, reader = self.board.runs, self.board.user
-        whole, progress, log = runs.whole(run.id), runs.progress(run.id), runs.log(run.id)
-        blocks = run_outcome(run, whole.result, whole.history, progress, whole.placing, log=log, reader=reader)
-        return _Preview(run, blocks)
-
-    def _show_preview(self, preview: _Preview) -> None:
+    def _show_preview(self, preview: RunRead) -> None:
         self._preview = preview
         self.pane.redraw_details()
         # The selection may have moved since the question.

@@ -21,16 +21,15 @@ from hpc_board.domain.budget import default_budget
 from hpc_board.domain.draft import Source, SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.origin import default_origin
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState
+from hpc_board.domain.run import Cancellation, Progress, Run
 from hpc_board.domain.score_interval import overlaps
 from hpc_board.domain.time_change import WITHIN_NOISE, change_text
 from hpc_board.files import decoded, shown_path
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.report.blocks import Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
-from hpc_board.report.runs import run_outcome
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing, speed_text
 from hpc_board.tui.local_files import remember_sent, saved_state
@@ -42,7 +41,7 @@ from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.progress_line import ProgressLine, UsualTime, usual_time_of
+from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
 from hpc_board.tui.widgets.text_pane import DIFF, SourceView
 
 
@@ -95,15 +94,8 @@ _FIRST_WORDS = (
 )
 
 
-class _WatchedRead(msgspec.Struct, frozen=True):
-    """The runs of a watched file, the current steps of those in flight, and the report of the newest."""
-
-    runs: tuple[Run, ...]
-    steps: dict[int, Progress]
-    blocks: tuple[Block, ...]
-    progress: tuple[Progress, ...]
-    started: datetime | None
-    usual_time: UsualTime
+_Read = tuple[tuple[Run, ...], dict[int, Progress], RunRead]
+"""The runs of a watched file, the current steps of those in flight, and all of the newest."""
 
 
 class WatchScreen(RunScreen):
@@ -156,7 +148,7 @@ class WatchScreen(RunScreen):
         """The submissions whose files the panel of the change compares."""
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
-        self._usual_times: dict[tuple[str, Mode], UsualTime] = {}
+        self._usual_times: UsualTimes = {}
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="watched", markup=False)
@@ -321,35 +313,20 @@ class WatchScreen(RunScreen):
         self._read([run.id for run in self._runs])
 
     def _read(self, numbers: list[int]) -> None:
-        def question() -> _WatchedRead:
+        def question() -> _Read:
             runs = tuple(self.board.runs.get(number) for number in numbers)
             going = [run.id for run in runs if not run.state.ended]
             steps = {number: progress[-1] for number in going if (progress := self.board.runs.progress(number))}
-            newest = runs[0]
-            progress = tuple(self.board.runs.progress(newest.id))
-            started, usual_time = None, UsualTime({})
-            if newest.state is RunState.RUNNING:
-                started = self.board.runs.started([newest.id]).get(newest.id)
-                usual_time = self._usual_time_of(newest)
-            whole, log = self.board.runs.whole(newest.id), self.board.runs.log(newest.id)
-            blocks = run_outcome(newest, whole.result, whole.history, progress, log=log)
-            return _WatchedRead(runs, steps, blocks, progress, started, usual_time)
+            return runs, steps, read_run(self.board, numbers[0], self._usual_times)
 
         self.ask("runs", question, self._show_read, patient=True)
 
-    def _usual_time_of(self, run: Run) -> UsualTime:
-        """Return the usual time of the runs on this run's GPU in its mode, which is read once."""
-        like = run.gpu, run.mode
-        if like not in self._usual_times:
-            self._usual_times[like] = usual_time_of(self.board, run)
-        return self._usual_times[like]
-
-    def _show_read(self, event: _WatchedRead) -> None:
-        read = {run.id: run for run in event.runs}
+    def _show_read(self, answer: _Read) -> None:
+        runs, self._steps, newest = answer
+        read = {run.id: run for run in runs}
         self._runs = tuple(read.get(run.id, run) for run in self._runs)
-        self._steps = event.steps
-        self.blocks.show(event.blocks)
-        self.progress_line.show(event.runs[0], event.progress, event.started, event.usual_time, self.now())
+        self.blocks.show(newest.outcome(self.board.user))
+        self.progress_line.show(newest, self.now())
         self._show_runs()
         self._show_standing()
 

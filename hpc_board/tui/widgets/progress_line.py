@@ -1,20 +1,25 @@
 """The line with a run's progress: a bar over its cases and the time left, or the reason why it waits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from statistics import median
 
 import msgspec
+from msgspec.structs import asdict
 from rich.text import Text
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.comparison import LeaderRun
+from hpc_board.domain.run import Progress, Run, RunState, WholeRun
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_progress import RunProgress, case_counts, run_progress, time_left, tools_of
 from hpc_board.report.run_words import JUDGED, ran, start_text, why
+from hpc_board.report.runs import run_outcome
 from hpc_board.tui.palette import Tone, toned
 
 _BAR_CELLS_MIN, _BAR_CELLS_MAX = 8, 40
@@ -31,6 +36,39 @@ class UsualTime(msgspec.Struct, frozen=True):
 
     counts: Mapping[str, int]
     usual: timedelta | None = None
+
+
+class RunRead(WholeRun, frozen=True, kw_only=True):
+    """A run with its progress and its log; while it is running, also with its start and its usual time."""
+
+    progress: tuple[Progress, ...]
+    log: str
+    started: datetime | None
+    usual_time: UsualTime
+
+    def outcome(self, reader: str, *, logs: bool = True, best: LeaderRun | None = None) -> tuple[Block, ...]:
+        """Return the first part of the report, see `run_outcome`."""
+        of_run = self.run, self.result, self.history, self.progress, self.placing
+        return run_outcome(*of_run, log=self.log, logs=logs, reader=reader, best=best)
+
+
+UsualTimes = dict[tuple[str, Mode], UsualTime]
+"""The usual times that a screen has read, by GPU and mode."""
+
+
+def read_run(board: Board, number: int, usual_times: UsualTimes) -> RunRead:
+    """Return all of a run; its usual time is read once, and kept in `usual_times`."""
+    whole = board.runs.whole(number)
+    like, is_running = (whole.run.gpu, whole.run.mode), whole.run.state is RunState.RUNNING
+    if is_running and like not in usual_times:
+        usual_times[like] = usual_time_of(board, whole.run)
+    return RunRead(
+        **asdict(whole),
+        progress=tuple(board.runs.progress(number)),
+        log=board.runs.log(number),
+        started=board.runs.started([number]).get(number) if is_running else None,
+        usual_time=usual_times.get(like, UsualTime({})),
+    )
 
 
 def usual_time_of(board: Board, run: Run) -> UsualTime:
@@ -59,24 +97,21 @@ class ProgressLine(Static):
         super().__init__(id=id, markup=False)
         self.display = False
 
-    def show(
-        self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
-    ) -> None:
-        words = self._words(run, progress, started, usual_time, now)
+    def show(self, read: RunRead, now: datetime) -> None:
+        words = self._words(read, now)
         self.display = words is not None
         if words is not None:
             self.update(words)
 
-    def _words(
-        self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
-    ) -> Text | None:
+    def _words(self, read: RunRead, now: datetime) -> Text | None:
+        run, progress, usual_time = read.run, read.progress, read.usual_time
         if run.status.cancel_requested:
             return None
         if run.state is RunState.QUEUED:
             return _waiting(run, now)
         if run.state is not RunState.RUNNING or (found := run_progress(run.mode, progress, usual_time.counts)) is None:
             return None
-        time = ran(run, started, now)
+        time = ran(run, read.started, now)
         left = time_left(time, usual_time.usual)
         step, remark = found.step, ""
         if progress[-1].phase == JUDGED:
