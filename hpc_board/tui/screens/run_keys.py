@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from textual.binding import BindingType
@@ -17,6 +17,8 @@ from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.screens.base import USER_KEY, BoardScreen
 from hpc_board.tui.verbs import bindings
+
+T = TypeVar("T")
 
 _TIMED = (Mode.BENCHMARK, Mode.RANKED)
 """The modes that measure times."""
@@ -88,69 +90,68 @@ class RunScreen(BoardScreen):
         if self.run_in_hand is None:
             self.post_message(Open(targets.Submit()))
         else:
-            self._on_task(partial(self._on_run, "submit", self.submit_file_of))
+            self._on_run(self.submit_file_of)
 
     def action_edit(self) -> None:
-        self._on_task(partial(self._on_run, "edit", self.edit_file_of))
+        self._on_run(self.edit_file_of)
 
     def action_watch(self) -> None:
-        self._on_task(partial(self._on_run, "watch", self.watch_file_of))
+        self._on_run(self.watch_file_of)
 
     def action_rerun(self) -> None:
-        self._on_task(partial(self._on_run, "rerun", lambda run: self.offer_again([run], self.follow_sent)))
+        self._on_run(lambda run: self.offer_again([run], self.follow_sent))
 
     def action_cancel(self) -> None:
-        if (run := self.run_in_hand) is not None:
-            self._on_run("cancel", lambda run: self.offer_cancel([run]), run)
+        if isinstance(run := self.run_in_hand, Run):
+            self.offer_cancel([run])
 
     def follow_sent(self, runs: Sequence[Run]) -> None:
         """Show the runs that were just sent."""
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
-    def _on_run(self, subject: str, act: Callable[[Run], None], run: Run | NamedRun) -> None:
-        """Pass a run to `act`; one that a row only names is read first, as the question `subject`."""
-        if isinstance(run, Run):
-            act(run)
-        else:
-            self.ask(subject, partial(self.board.runs.get, run.id), act)
+    def _run_of(self, run: Run | NamedRun) -> Run:
+        return run if isinstance(run, Run) else self.board.runs.get(run.id)
 
-    def _on_task(self, act: Callable[[Run | NamedRun], None]) -> None:
-        """Pass the run in hand to `act` if the board has its task; else tell the user, and stay on this screen."""
+    def _on_run(self, act: Callable[[Run], None]) -> None:
+        """Read a run that a row only names with its task, and pass it to `act`; without the task as `_on_task`."""
+        self._on_task(act, self._run_of)
+
+    def _on_task(self, act: Callable[[T], None], read: Callable[[Run | NamedRun], T]) -> None:
+        """Pass the run in hand, as `read`, to `act` if the board has its task; else tell the user, and stay here."""
         if (run := self.run_in_hand) is None:
             return
+
+        def question() -> T:
+            self.board.tasks.get(run.task)
+            return read(run)
 
         def tell(error: BoardError) -> None:
             self.notify(error.message, title=f"Task of run {run.id}", severity="warning", markup=False)
 
-        self.ask("task", partial(self.board.tasks.get, run.task), lambda _: act(run), failed=tell)
+        self.ask("task", question, act, failed=tell)
+
+    def _lead_to(self, target: targets.Target) -> None:
+        self.post_message(Open(target))
 
     def action_code(self) -> None:
         if (run := self.run_in_hand) is not None:
             self.post_message(Open(targets.Code(run.submission, run.task)))
 
     def action_standings(self) -> None:
-        self._on_task(self._open_standings)
-
-    def _open_standings(self, run: Run | NamedRun) -> None:
-        self.post_message(Open(targets.Standings(run.task, run.gpu)))
+        self._on_task(self._lead_to, lambda run: targets.Standings(run.task, run.gpu))
 
     def action_trend(self) -> None:
-        self._on_task(self._open_trend)
-
-    def _open_trend(self, run: Run | NamedRun) -> None:
-        self.post_message(Open(targets.Trend(run.task, run.gpu, run.user)))
+        self._on_task(self._lead_to, lambda run: targets.Trend(run.task, run.gpu, run.user))
 
     def action_copy(self) -> None:
         """Copy the number of the run; pressed again, its command, the path of its file, and the number of its job."""
         if (run := self.run_in_hand) is not None:
             self._copies = self._copies + 1 if run.id == self._copied else 0
             self._copied = run.id
-            self._on_run("copy", self._read_file, run)
+            self.ask("copy", lambda: (found := self._run_of(run), self._file_of(found)), self._copy)
 
-    def _read_file(self, run: Run) -> None:
-        self.ask("copy", partial(self._file_of, run), partial(self._copy, run))
-
-    def _copy(self, run: Run, file: Path | None) -> None:
+    def _copy(self, answer: tuple[Run, Path | None]) -> None:
+        run, file = answer
         path = "" if file is None else str(file.absolute())
         texts = [text for text in (str(run.id), f"hpc-board run {run.id}", path, run.status.job_id) if text]
         text, following = (texts[(self._copies + step) % len(texts)] for step in (0, 1))
