@@ -1,6 +1,7 @@
 """Exports of a board: tables of its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
 import csv
+import dataclasses
 import hashlib
 import json
 from base64 import b64encode
@@ -20,6 +21,7 @@ from hpc_board.admin.export.columns import (
     CodeColumns,
     Kind,
     OutputColumns,
+    Row,
     Value,
     anonymous,
     case_cells,
@@ -38,6 +40,7 @@ from hpc_board.domain.imported import Definition
 from hpc_board.domain.reference import Reference, speedup_keys
 from hpc_board.domain.standing import Page, Record, Rows, Standing
 from hpc_board.errors import InputError
+from hpc_board.model.result import Case
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
@@ -192,7 +195,7 @@ class Export(msgspec.Struct, frozen=True):
         if self.what == OVERALL:
             for overall in self.competitions:
                 for each in overall.rows:
-                    if self.chosen.user in (None, each.user):
+                    if self.chosen.user is None or each.user in overall.own:
                         name = each.user if names is None else names.get(each.user, "user")
                         yield {**overall_cells(overall, each), "user": name}
             return
@@ -203,6 +206,7 @@ class Export(msgspec.Struct, frozen=True):
     def _traces(self) -> Iterator[dict[str, Any]]:
         """Yield the traces of all runs with a verdict, of tasks with a definition."""
         store, known = self.store.export, dict[tuple[str, str], tuple[Task, Definition | None]]()
+        names = store.pseudonyms() if self.is_anonymous else None
         judged = store.cases(self.chosen)
         following = next(judged, None)
         for row in store.runs(self.chosen, with_output=True):
@@ -214,8 +218,16 @@ class Export(msgspec.Struct, frozen=True):
                 known = {key: (task, definition_of(task))}
             task, definition = known[key]
             if definition is not None:
-                yield from traces(task, definition, row, following["cases"])
+                yield from traces(task, definition, row, self._cases(following, names))
             following = next(judged, None)
+
+    def _cases(self, row: Row, names: Mapping[str, str] | None) -> Iterator[Case]:
+        """Yield the cases of a run, whose messages are anonymous if there are `names` for users."""
+        for case in row["cases"]:
+            cells: dict[str, Value] = {"message": case.message}
+            if names is not None:
+                cells = anonymous(cells, row["user"], names.get(row["user"], "user"), row["file_name"])
+            yield dataclasses.replace(case, message=str(cells["message"]))
 
     def _of_users(self) -> Iterator[tuple[str, str, dict[str, Value]]]:
         """Yield the cells of each run, or of its cases, with its user and the name of its file."""

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,7 @@ def definition_of(task: Task) -> Definition | None:
         return None
 
 
-def traces(task: Task, definition: Definition, row: Row, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
+def traces(task: Task, definition: Definition, row: Row, cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
     """Yield a trace for each case of a run that failed by the kernel, or that was timed beside the reference."""
     cells = run_cells(row)
     known = {"test": task.tests, "benchmark": task.benchmarks}

@@ -1,6 +1,7 @@
 """`admin export`: every run as CSV, JSON and Parquet, whole files, and nothing in them that a spreadsheet computes."""
 
 import csv
+import getpass
 import io
 import json
 import os
@@ -121,7 +122,8 @@ def test_results_of_a_definition_are_exported_as_traces(board: Recorded) -> None
     files = {**found.files, "definition.json": json.dumps(hostile)}
     write_new_folder(board.folder / "tasks" / "hostile", files)
     passed(board, 2e-3, task="hostile")
-    wrong = Case("test", 0, "M: 3", Verdict.WRONG_SHAPE, "too small")
+    told = "too small in kernel.py at /home/{}/k"
+    wrong = Case("test", 0, "M: 3", Verdict.WRONG_SHAPE, told.format(getpass.getuser()))
     board.add(result=result_of(Verdict.WRONG_SHAPE, wrong), task="rows_k4", mode=Mode.TEST)
     board.add(result=result_of(Verdict.INFRA_ERROR), task="rows_k4")
     right, refused = [json.loads(line) for line in call(board, "--format", "traces").stdout.splitlines()]
@@ -136,7 +138,9 @@ def test_results_of_a_definition_are_exported_as_traces(board: Recorded) -> None
     )
     assert refused["evaluation"]["status"] == "INCORRECT_SHAPE"
     assert (refused["evaluation"]["correctness"], refused["evaluation"]["performance"]) == (None, None)
-    assert refused["evaluation"]["log"] == "too small"
+    assert refused["evaluation"]["log"] == told.format(getpass.getuser())
+    *_, anonymous = call(board, "--format", "traces", "--anonymous").stdout.splitlines()
+    assert json.loads(anonymous)["evaluation"]["log"] == "too small in submission.py at /home/user-1/k"
 
 
 def remarked(board: Recorded) -> tuple[int, int]:

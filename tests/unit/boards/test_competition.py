@@ -99,6 +99,8 @@ def test_an_anonymous_export_of_overall_standings_has_numbers_of_teams(
         assert call(place, ADMIN, "update", name, "--team", "@red").exit_code == 0
     anonymous = call(place, ADMIN, *EXPORT, "jsonl", "--what", "overall", "--anonymous").stdout
     assert {json.loads(line)["user"] for line in anonymous.splitlines()} == {"user-1", "team-1"}
+    own = call(place, "bob", "export", "--format", "jsonl", "--what", "overall").stdout
+    assert json.loads(own)["user"] == "@red"
 
 
 def test_every_export_and_page_has_the_overall_standings(place: Recorded, tmp_path: Path) -> None:
