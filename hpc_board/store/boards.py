@@ -134,6 +134,7 @@ class BoardGateway:
                 former = _newest(db, each.name)
                 _add(db, each)
                 if each.task is None:
+                    _end_teams(db, each.name)
                     continue
                 before = None if former is None or former["task_version"] is None else _change(former).options
                 if before is None or not _same_deadlines(before, each.options):
@@ -176,19 +177,21 @@ def _entries(db: Database, task: str, version: str) -> tuple[Entries, ...]:
 
 
 def apply_terms(db: Database, submission: int, name: str, user: str, sender: Sender | None, at: datetime) -> None:
-    """Mark a new submission of `user` to a board as late if it comes after their deadline, and set their team.
+    """Mark a new submission of `user` to a board as late if it comes after their deadline, or else set their team.
 
     After a freeze the teams stay: who left and joined them would tell who submitted.
     """
     # Lists of tasks read boards, and need no ranks.
     from hpc_board.store import ranking
 
-    if row := _newest(db, name):
+    row = _newest(db, name)
+    if row is not None and row["task_version"] is not None:
         options, groups = _change(row).options, frozenset[str]() if sender is None else sender.groups
         due_at = options.deadline_of(user, groups)
         if due_at is not None and is_past(due_at, at):
+            # It changes no other's rank, as one that left a team would.
             db.insert("late", {"submission": submission, "due_at": time_text(due_at)})
-        if sender is not None and options.teams and not is_past(options.freeze_at, at):
+        elif sender is not None and options.teams and not is_past(options.freeze_at, at):
             ranking.set_team(db, name, user, options.team_of(user, groups, sender.role))
 
 
@@ -206,6 +209,14 @@ def _set_teams(
     for user in _users(db, name).union(*(members_of(team.removeprefix(GROUP)) for team in options.teams)):
         team = options.team_of(user, groups_of(user), role_of(user)) if options.teams else ""
         ranking.set_team(db, name, user, team)
+
+
+def _end_teams(db: Database, name: str) -> None:
+    """Have each user rank alone: a task of the settings may have the name of a deleted board."""
+    from hpc_board.store import ranking
+
+    for row in list(db.rows("teams", "task = ?", [name])):
+        ranking.set_team(db, name, row["user"], "")
 
 
 def _users(db: Database, name: str) -> frozenset[str]:
@@ -228,7 +239,11 @@ def _mark_late_anew(
     for row in list(db.query(_MAY_BE_LATE, {"task": name, "deadline": deadline, "rerun": RERUN})):
         user = row["user"]
         if any(each.user.startswith(GROUP) for each in options.extensions) and user not in groups:
-            groups[user] = groups_of(user)
+            # A group that has ended has its extension, as the members of its team had it.
+            of_team = (
+                row["team"].removeprefix(GROUP) for row in db.rows("teams", "task = ? AND user = ?", [name, user])
+            )
+            groups[user] = {*groups_of(user), *of_team}
         due_at = options.deadline_of(user, groups.get(user, ()))
         is_late = due_at is not None and is_past(due_at, moment(row["sent_at"]))
         db.delete("late", "submission = ?", [row["id"]])
@@ -249,15 +264,15 @@ def check_takes(db: Database, task: Task, user: str, sender: Sender, at: datetim
     """
     deadline = task.deadline
     if row := _newest(db, task.name):
-        newest = _change(row)
+        newest, teams = _change(row), tuple[str, ...]()
         if newest.task_version is not None:
             deadline = newest.options.closes_at(user, sender.groups)
+            teams = newest.options.teams_of(sender.groups)
         elif task.name not in deleted:
             raise Refused(
                 f"the board {task.name} no longer accepts submissions: it was deleted by {one_line(newest.by_user)}.",
                 hint="`hpc-board list` shows the tasks that are open.",
             )
-        teams = newest.options.teams_of(sender.groups)
         if len(teams) > 1 and not newest.options.managed_by(user, sender.groups, sender.role):
             raise Refused(
                 f"you are in several teams of the board {task.name}: {', '.join(teams)}.",

@@ -202,6 +202,32 @@ def test_after_a_freeze_no_submission_changes_a_team(place: Recorded) -> None:
     assert rows(place) == [(1, "@red", ["ada", "bob", "carl"])]
 
 
+def test_a_late_submission_changes_no_team_and_a_group_that_has_ended_keeps_its_extension(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update(place, "--late", "any", "--extend", "@blue:+48h", "--reason", "ill")
+    sent(place, "ada", 4e-6)
+    sent(place, "eve", 5e-6)
+    assert submit(place, "ada", frozenset(), hours=3)
+    assert not submit(place, "eve", frozenset({"blue"}), hours=3)
+    in_groups(monkeypatch, {})
+    update(place, "--extend", "grace:+24h", "--reason", "ill")
+    assert rows(place) == [(1, "@red", ["ada", "bob"]), (2, "@blue", ["eve"])]
+    runs = read(place, ADMIN, "runs", "--all")
+    assert {run["user"]: run["late_s"] is not None for run in runs[:2]} == {"ada": True, "eve": False}
+
+
+def test_terms_of_a_deleted_board_do_not_bind_the_task_of_its_name(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    words = ("create", "vectoradd_py", "--deadline", "+1s", "--late", "any", *TEAMS)
+    assert call(place, ADMIN, *words).exit_code == 0
+    assert call(place, ADMIN, "delete", "vectoradd_py", "--yes").exit_code == 0
+    run = place.add(
+        result=result_of(Verdict.PASS, timed_case()), score_s=1e-6, user="ada", at=utc_now() + timedelta(days=1)
+    )
+    assert run.due_at is None
+
+
 def test_one_code_of_several_members_counts_by_the_median_of_all_its_runs(place: Recorded) -> None:
     same = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
     first, later = sent(place, "ada", 3e-6, code=same), sent(place, "bob", 1e-6, code=same + b"# bob's\n")
