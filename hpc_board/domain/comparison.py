@@ -7,18 +7,16 @@ that. docs/design/timing.md has the reasons, and `make bench-power` the shares o
 """
 
 import math
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FEW_SAMPLES, change_text, exceeds
 from hpc_board.model.kernels import Kernel
-from hpc_board.model.measurement import median_interval, workers_interval
+from hpc_board.model.measurement import conditions, median_interval, ratio_of_references, workers_interval
 from hpc_board.model.result import TIME_NS_MIN, Case, Result, Timing
-from hpc_board.model.score import SAMPLES_MIN, WIDER, score_of
+from hpc_board.model.score import WIDER, OwnBest, score_of
 from hpc_board.model.task import Ranking
 
 RUNS_DIFFER_ROWS = 0.05
@@ -109,7 +107,7 @@ def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) ->
     timed_one, timed_other = _timed(one), _timed(other)
     common = sorted(set(timed_one) & set(timed_other))
     pairs = [(timed_one[index], timed_other[index]) for index in common]
-    reference = _ratio([(a.reference_ns, b.reference_ns) for (_, a), (_, b) in pairs])
+    reference = ratio_of_references([(a.reference_ns, b.reference_ns) for (_, a), (_, b) in pairs])
     cases = tuple(
         CaseDifference(first.index, first.spec, _difference(_scatter(a), _scatter(b), a.time_ns, b.time_ns, reference))
         for (first, a), (_, b) in pairs
@@ -157,7 +155,7 @@ class _Scatter(msgspec.Struct, frozen=True):
 def _scatter(timing: Timing) -> _Scatter | None:
     """Return the scatter of a time; None with too few samples, or with none, as a task's own eval reports it."""
     repeated = len(timing.worker_samples) > 1
-    if not timing.samples_ns or (len(timing.samples_ns) < SAMPLES_MIN and not repeated):
+    if not timing.is_enough:
         return None
     if timing.low_ns is not None and timing.high_ns is not None:
         bounds_ns = timing.low_ns, timing.high_ns
@@ -186,15 +184,9 @@ def _difference(
     if one is None or other is None:
         return Difference(one_ns, other_ns)
     differ = max(one.runs_differ, other.runs_differ)
-    conditions = max(0.0, abs(math.log(reference)) - differ) if reference else 0.0
-    spread = math.exp(math.hypot(WIDER * one.half, WIDER * other.half, differ) + conditions)
+    scatter = math.hypot(WIDER * one.half, WIDER * other.half, differ)
+    spread = math.exp(scatter + conditions(reference, differ))
     return Difference(one_ns, other_ns, spread, one.repeated and other.repeated)
-
-
-def _ratio(references: Iterable[tuple[float | None, float | None]]) -> float | None:
-    """Return the geometric mean of the ratios of the second time to the first, of the pairs that have both."""
-    logs = [math.log(other / one) for one, other in references if one and other]
-    return math.exp(statistics.fmean(logs)) if logs else None
 
 
 def _scatter_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> _Scatter | None:
@@ -241,26 +233,18 @@ def score_difference(one: MeasuredScore | None, other: MeasuredScore | None) -> 
     """Compare the scores of two runs; None unless both timed the same cases."""
     if one is None or other is None or one.indices != other.indices:
         return None
-    reference = _ratio(zip(one.references_ns, other.references_ns, strict=True))
+    reference = ratio_of_references(zip(one.references_ns, other.references_ns, strict=True))
     return _difference(one.scatter, other.scatter, one.score_ns, other.score_ns, reference)
 
 
-def best_facts(best: Run, cases: Sequence[Case], ranking_by: Ranking) -> dict[str, Any]:
-    """Return the facts on a user's best run with which its job can see that another run is slower; none without enough.
-
-    `least_score_s` has the scatter of the other run, and `is_slower` the difference of the machines.
-    """
+def own_best(best: Run, cases: Sequence[Case], ranking_by: Ranking) -> OwnBest | None:
+    """Return the rule by which another run is slower than a user's best one with these cases; None with few samples."""
     score = measured_score(cases, ranking_by)
     if score is None or score.scatter is None:
-        return {}
-    differ = score.scatter.runs_differ
-    return {
-        "run": best.id,
-        "score_s": score.score_ns / 1e9,
-        "bound_s": score.score_ns / 1e9 * math.exp(WIDER * score.scatter.half + differ),
-        "differ": differ,
-        "references_ns": score.references_ns,
-    }
+        return None
+    differ, score_s = score.scatter.runs_differ, score.score_ns / 1e9
+    bound_s = score_s * math.exp(WIDER * score.scatter.half + differ)
+    return OwnBest(best.id, score_s, bound_s, differ, score.references_ns)
 
 
 class LeaderRun(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.limits import NORMAL, Limits
 from hpc_board.model.sanitizer import SLOWDOWN
+from hpc_board.model.score import OwnBest
 from hpc_board.model.task import ISOLATED, CaseValue, Language, MeansRule, Mode, Ranking, case_of
 
 
@@ -19,15 +20,14 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, MeansRule, Mode,
 class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
-    `choices` are the options of its mode, such as the set of counters of a profile. `own_best` has the number of the
-    user's best run, its score and the bound beyond which a time is slower, if this run stops as soon as it is slower.
-    `whole_node`: the job has all GPUs of its node. `environment` lists the variables passed on to the processes of a
-    submission, `job_environment` those by which the scheduler describes the job, and `request_environment` those of the
-    amounts for which it has asked. `data` are folders that the task's functions may read, in addition to those of a
-    submission. If the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's
-    files, `seed` is KernelBot's public one, and `world_size` the largest number of ranks of a case. `shows_hidden`: the
-    task's author tries a submission, and sees hidden cases as any other. `means` is the task's rule on kernels and
-    libraries.
+    `choices` are the options of its mode, such as the set of counters of a profile; `own_best` is the run that ends
+    this one as soon as it is slower. `whole_node`: the job has all GPUs of its node. `environment` lists the variables
+    passed on to the processes of a submission, `job_environment` those by which the scheduler describes the job, and
+    `request_environment` those of the amounts for which it has asked. `data` are folders that the task's functions may
+    read, in addition to those of a submission. If the `harness` is the task's own, `eval` is its program,
+    `file_sha256` has the hashes of the task's files, `seed` is KernelBot's public one, and `world_size` the largest
+    number of ranks of a case. `shows_hidden`: the task's author tries a submission, and sees hidden cases as any other.
+    `means` is the task's rule on kernels and libraries.
     """
 
     run: int
@@ -68,7 +68,7 @@ class JobSpec:
     seed: int | None = None
     world_size: int = 1
     choices: Mapping[str, str] = field(default_factory=dict)
-    own_best: Mapping[str, Any] = field(default_factory=dict)
+    own_best: OwnBest | None = None
     hidden_tests: tuple[Mapping[str, CaseValue], ...] = ()
     hidden_benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     shows_hidden: bool = False
@@ -115,6 +115,7 @@ def facts(path: Path) -> JobSpec:
             "hidden_benchmarks": tuple(case_of(case) for case in task.get("hidden_benchmarks", ())),
             "ranking_by": Ranking(task["ranking_by"]),
             "phase_seconds": task["timeouts"],
+            "own_best": _own_best(value.get("own_best")),
             "limits": _limits(limits, mode, value.get("choices", {})),
             "environment": (*value["environment"], *job_environment.passed_on),
             "language": Language(task.get("language", Language.PY)),
@@ -144,6 +145,10 @@ def asks_for(what: str, path: Path) -> bool:
 
 def _sandbox(value: dict[str, str] | None) -> Sandbox | None:
     return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
+
+
+def _own_best(value: dict[str, Any] | None) -> OwnBest | None:
+    return None if value is None else OwnBest(**{**value, "references_ns": tuple(value["references_ns"])})
 
 
 def _eval(value: dict[str, Any]) -> EvalProgram:

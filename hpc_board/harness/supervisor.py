@@ -101,6 +101,8 @@ _OF_TIME = frozenset(
 )
 """The verdicts that a suspension of the job can cause: they rest on clocks, or on processes that were stopped."""
 
+_NOT_COMPARED = "--stop-if-slower had no effect: no earlier run of yours has times of the same cases to compare with"
+
 _CLOCKS = (AUDITED, JUDGE, WORKER)
 """The clocks of a GPU, the strongest first."""
 
@@ -245,7 +247,7 @@ class Supervisor:
             self._provenance[INTERRUPTED] = stopped_by
         elif verdict is Verdict.PASS:
             verdict, message = _verdict(cases)
-            message = message or str(self._provenance.get(STOPPED, ""))
+            message = message or self._comparison_words()
         if not stopped_by:
             verdict, message = self._unless_lost(verdict, message)
         if verdict in _OF_SCRATCH and (unwritable := self._disk.unwritable()):
@@ -552,10 +554,9 @@ class Supervisor:
                 found.run(None if first is None else crew.worker(first), workers, self._is_enough)
             finally:
                 self._add_facts(found.facts())
-        if found.is_stopped:
-            best = self._job.own_best
-            score = duration_text(1e9 * best["score_s"])
-            self._provenance[STOPPED] = f"stopped early: it is slower than your run {best['run']} ({score})"
+        if found.is_stopped and (best := self._job.own_best):
+            score = duration_text(1e9 * best.score_s)
+            self._provenance[STOPPED] = f"stopped early: it is slower than your run {best.run} ({score})"
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
     def _add_facts(self, facts: Mapping[str, Any]) -> None:
@@ -570,10 +571,15 @@ class Supervisor:
     def _is_enough(self, cases: Sequence[Case]) -> bool:
         """Return whether a benchmark may stop, since it is slower than the user's best run."""
         best, job = self._job.own_best, self._job
-        if not best or job.only is not None or job.mode is not Mode.BENCHMARK:
+        if best is None:
             return False
         least_s = least_score_s(cases, len(job.benchmarks), job.limits.floor_seconds, job.ranking_by)
         return is_slower(cases, best, least_s)
+
+    def _comparison_words(self) -> str:
+        """Return why the benchmark ended early, or could not; empty without --stop-if-slower and for a faster run."""
+        not_compared = self._job.own_best is None and "stop-if-slower" in self._job.choices
+        return str(self._provenance.get(STOPPED, _NOT_COMPARED if not_compared else ""))
 
     def _windows(self, judge: Child, phase: Phase, peak: Peak | None) -> WindowBenchmarks | None:
         """Return the benchmarks by the judge's clock; None if this GPU has no windows.

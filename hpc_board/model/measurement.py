@@ -5,7 +5,7 @@ The harness follows these rules, and its results are checked against them.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hpc_board.model.limits import Limits
 
@@ -29,6 +29,17 @@ def spread(medians_ns: Sequence[float], *, leaving_out: int = 0) -> float:
     kept = len(ordered) - leaving_out
     widths = [ordered[first + kept - 1] - ordered[first] for first in range(leaving_out + 1)]
     return min(widths) / statistics.median(ordered)
+
+
+def ratio_of_references(pairs: Iterable[tuple[float | None, float | None]]) -> float | None:
+    """Return the geometric mean of the ratios of the second time to the first, of the pairs that have both."""
+    logs = [math.log(other / one) for one, other in pairs if one and other]
+    return math.exp(statistics.fmean(logs)) if logs else None
+
+
+def conditions(reference: float | None, differ: float) -> float:
+    """Return by how much the ratio of the reference's times in two runs exceeds the share `differ`, as a logarithm."""
+    return max(0.0, abs(math.log(reference)) - differ) if reference else 0.0
 
 
 QUARTILE = 0.25

@@ -21,6 +21,9 @@ TIME_NS_MIN, TIME_NS_MAX = 1e-3, 1e18
 """The least and the greatest time of a call in a result: a picosecond, and 30 years. 0 stands for none."""
 
 
+SAMPLES_MIN = 3
+"""The samples of one worker from which on its times can be compared."""
+
 WIDE_INTERVAL = 0.1
 """Share of a time from which its interval is shown beside it."""
 
@@ -180,6 +183,11 @@ class Timing(Value):
     def speedup(self) -> float | None:
         """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
         return self.reference_ns / self.time_ns if self.reference_ns and self.time_ns else None
+
+    @property
+    def is_enough(self) -> bool:
+        """Return whether the samples are enough to compare the time with that of another run."""
+        return len(self.samples_ns) >= SAMPLES_MIN or (bool(self.samples_ns) and len(self.worker_samples) > 1)
 
     @property
     def is_bounded(self) -> bool:

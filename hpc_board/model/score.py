@@ -1,17 +1,15 @@
 """Scores: one number from the times of benchmark cases, and the notation of times."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from hpc_board.model.measurement import conditions, ratio_of_references
 from hpc_board.model.result import Case, Timing
 from hpc_board.model.task import Ranking
+from hpc_board.model.value import Value
 
 WIDER = 1.75
 """The factor from the half of an 80 % interval to that of a 95 % one: 1.53 for many normal values, and more for few."""
-
-SAMPLES_MIN = 3
-"""The samples of one worker from which on its times can be compared."""
 
 
 def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
@@ -37,29 +35,29 @@ def least_score_s(cases: Sequence[Case], count: int, floor_s: float, ranking_by:
 
 
 def _low_ns(timing: Timing) -> float:
-    is_enough = len(timing.samples_ns) >= SAMPLES_MIN or len(timing.worker_samples) > 1
-    if not is_enough or not timing.low_ns or not timing.high_ns:
+    if not timing.is_enough or not timing.low_ns or not timing.high_ns:
         return 0.0
     return timing.time_ns / math.pow(max(timing.time_ns / timing.low_ns, timing.high_ns / timing.time_ns), WIDER)
 
 
-def is_slower(cases: Sequence[Case], best: Mapping[str, Any], least_s: float) -> bool:
-    """Return whether a run whose score is at least `least_s` is slower than the one of these facts, as `compare` says.
+class OwnBest(Value):
+    """A user's best run, which ends another one of theirs as soon as that is slower.
 
-    The times of the reference in the measured `cases` tell how the machines differ.
+    A score above `bound_s` is slower, unless the times of the reference in the two runs differ by more than the share
+    `differ`; `references_ns` are those of each benchmark case, None where it was not timed.
     """
-    bound_s: float = best["bound_s"]
-    return least_s > bound_s * _conditions(cases, best["references_ns"], best["differ"])
+
+    run: int
+    score_s: float
+    bound_s: float
+    differ: float
+    references_ns: tuple[float | None, ...]
 
 
-def _conditions(cases: Sequence[Case], references_ns: Sequence[float | None], differ: float) -> float:
-    """Return the factor by which the reference's times differ from those of another run, beyond the share `differ`."""
-    logs = [
-        math.log(case.timing.reference_ns / other_ns)
-        for case in cases
-        if case.timing is not None and case.timing.reference_ns and (other_ns := references_ns[case.index])
-    ]
-    return math.exp(max(0.0, abs(math.fsum(logs) / len(logs)) - differ)) if logs else 1.0
+def is_slower(cases: Sequence[Case], best: OwnBest, least_s: float) -> bool:
+    """Return whether a run of these `cases`, whose score is at least `least_s`, is slower, as `compare` says."""
+    pairs = [(best.references_ns[case.index], case.timing.reference_ns) for case in cases if case.timing is not None]
+    return least_s > best.bound_s * math.exp(conditions(ratio_of_references(pairs), best.differ))
 
 
 def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:

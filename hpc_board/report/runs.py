@@ -412,8 +412,8 @@ def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str)
         parts.append(f"{line}.")
     elif run.score_s is not None:
         parts.append(f"Score {full_score_text(run.score_s, run.interval)}.")
-    if STOPPED in result.provenance:
-        parts.append(f"The benchmark {one_line(result.message, 200)}.")
+    if result.message:
+        parts.append(f"{'The benchmark ' if STOPPED in result.provenance else ''}{one_line(result.message, 200)}.")
     return " ".join(parts)
 
 

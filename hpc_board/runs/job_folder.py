@@ -31,6 +31,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.runner import QUEUE, STATE, WITHDRAWN, modules_in
 from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
+from hpc_board.model.score import OwnBest
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import kind_of
@@ -318,13 +319,13 @@ def _check_rendered(text: str, gpu: Gpu, step: str, path: Path) -> None:
         )
 
 
-def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: OwnBest | None = None) -> dict[str, Any]:
     """Return the contents of `job.json`, which must hold nothing secret from the participant.
 
-    `own_best` are the facts on the user's run that stops this one as soon as it is slower.
+    `own_best` is the user's run that ends this one as soon as it is slower.
     """
     return {
-        # A new number if the harness of an earlier version, which a waiting run still uses, would misread the file.
+        # From the first release on: a new number if an earlier harness, which a waiting run uses, would misread it.
         "format": 1,
         "run": run.id,
         "nonce": run.nonce,
@@ -338,7 +339,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, own_best: Mapping[str,
         "shown_as": run.file_name,
         "request_environment": asdict(kind_of(gpu.cluster).request_environment),
         "choices": run.options.choices,
-        "own_best": own_best or {},
+        "own_best": own_best and asdict(own_best),
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "user": run.user,
@@ -610,7 +611,7 @@ class Folders(msgspec.Struct, frozen=True):
         return harness_file(folder(self.board, "any"), sha256)
 
     def write(
-        self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes, own_best: Mapping[str, Any] | None = None
+        self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes, own_best: OwnBest | None = None
     ) -> Path:
         """Write the job folder of `run` atomically and return it; an existing one is kept.
 

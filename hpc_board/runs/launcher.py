@@ -7,13 +7,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.comparison import best_facts
+from hpc_board.domain.comparison import own_best
 from hpc_board.domain.pause import Pause
 from hpc_board.domain.run import FULL, NOT_ACCEPTED, Retry, Run, RunState, Status, grouped_by_array
 from hpc_board.errors import (
@@ -27,6 +26,7 @@ from hpc_board.errors import (
     StorageError,
 )
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.score import OwnBest
 from hpc_board.model.task import Task
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, is_throttled
@@ -326,17 +326,19 @@ class Launcher(msgspec.Struct, frozen=True):
             raise InputError("the batch script in the database is damaged; rerun the submission") from error
         folders = self.clusters.folders_of(run)
         path = folders.write(
-            run, parts.task, gpu, script=script.text, code=parts.code, own_best=self._best_facts(run, parts.task)
+            run, parts.task, gpu, script=script.text, code=parts.code, own_best=self._own_best(run, parts.task)
         )
         named = () if parts.in_closed_board else (run.task,)
         return PreparedJob(run, gpu, path, script, attempts + 1, named, parts)
 
-    def _best_facts(self, run: Run, task: Task) -> dict[str, Any]:
-        """Return the facts on the run that stops this one; empty without one that timed every case."""
-        best = self.store.runs.best_of_user(run) if run.options.stop_if_slower else None
+    def _own_best(self, run: Run, task: Task) -> OwnBest | None:
+        """Return the run that ends this one, by its cases that are not hidden; None without a comparable one."""
+        options = run.options
+        best = self.store.runs.best_of_user(run) if options.stop_if_slower and not options.case else None
         result = None if best is None else self.store.runs.result(best.id)
-        found = {} if best is None or result is None else best_facts(best, result.cases, task.ranking_by)
-        return found if len(found.get("references_ns", ())) == len(task.benchmarks) else {}
+        if best is None or result is None:
+            return None
+        return own_best(best, [case for case in result.cases if not case.is_hidden], task.ranking_by)
 
     def _send_prepared(self, prepared_jobs: Sequence["PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""

@@ -52,14 +52,18 @@ def test_a_part_of_an_evaluation_is_judged_and_a_benchmark_that_is_slower_stops(
 
     (task,) = board.folder.glob("**/double/task.yml")
     # The time of a single row cannot be compared.
-    task.write_text(task.read_text().replace("rows: 1\n", "rows: 3\n"))
+    text = task.read_text().replace("rows: 1\n", "rows: 3\n")
+    task.write_text(text.replace("hpc_board:\n", "hpc_board:\n  hidden_benchmarks: [{size: 50, seed: 9}]\n"))
     one = waited(RIGHT, "--case", "2")
     assert [(case["phase"], case["index"], case["spec"]) for case in one["cases"]] == [("test", 1, "size: 10; seed: 2")]
-    best = waited(RIGHT, "--mode", "benchmark", "--effort", "quick", "--stop-if-slower")
-    assert (best["score_s"] > 0, best["message"]) == (True, "")
-    alone = waited(RIGHT, "--mode", "benchmark", "--case", "1")
-    assert ([case["index"] for case in alone["cases"]], alone["provenance"].get("stopped")) == ([0], None)
     slow = RIGHT.replace("    return", "    import time; time.sleep(0.05)\n    return")
+    first = waited(slow, "--mode", "benchmark", "--effort", "quick", "--stop-if-slower")
+    told = "--stop-if-slower had no effect: no earlier run of yours has times of the same cases to compare with"
+    assert (first["score_s"] > 0, first["message"]) == (True, told)
+    assert f"{told}." in " ".join(board.run("run", str(first["id"])).stdout.split())
+    best = waited(RIGHT, "--mode", "ranked")
+    alone = waited(slow, "--mode", "benchmark", "--case", "1", "--stop-if-slower")
+    assert ([case["index"] for case in alone["cases"]], alone["message"]) == ([0], told)
     stopped = waited(slow, "--mode", "benchmark", "--stop-if-slower")
     told = rf"stopped early: it is slower than your run {best['id']} \([0-9.]+ .s\)"
     assert re.fullmatch(told, stopped["message"])

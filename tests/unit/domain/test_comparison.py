@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.domain.comparison import Difference, best_facts, compared
+from hpc_board.domain.comparison import Difference, compared, own_best
 from hpc_board.domain.origin import Origin
 from hpc_board.domain.run import Run, RunState
 from hpc_board.harness.measure.timing import of_rows
@@ -171,8 +171,9 @@ def test_a_benchmark_stops_as_slower_only_where_the_comparison_says_so(noise: No
     stopped = []
     for factor in (1.0, 1.05, 1.2, 1.5, 4.0) * 10:
         best, other = ranked_run(chance, noise, 2), ranked_run(chance, noise, 2, factor)
-        facts = best_facts(finished(result_of(Verdict.PASS)), best, ranking_by)
-        if is_slower(other, facts, least_score_s(other, 2, 1e-7, ranking_by)):
+        rule = own_best(finished(result_of(Verdict.PASS)), best, ranking_by)
+        assert rule is not None
+        if is_slower(other, rule, least_score_s(other, 2, 1e-7, ranking_by)):
             score = compared(best, other, ranking_by).score
             assert score is not None
             assert (score.shown, score.speedup < 1) == (True, True)
@@ -182,14 +183,15 @@ def test_a_benchmark_stops_as_slower_only_where_the_comparison_says_so(noise: No
 
 def test_a_benchmark_does_not_stop_by_few_samples_or_on_a_slower_machine() -> None:
     best = row_case(low_ns=1.05 * MS, time_ns=1.08 * MS, high_ns=1.12 * MS, reference_ns=MS)
-    facts = best_facts(finished(result_of(Verdict.PASS)), [best], Ranking.LAST)
+    rule = own_best(finished(result_of(Verdict.PASS)), [best], Ranking.LAST)
+    assert rule is not None
     slower = row_case(low_ns=3.05 * MS, time_ns=3.08 * MS, high_ns=3.12 * MS, reference_ns=MS)
     assert slower.timing is not None
     few = replace(slower, timing=replace(slower.timing, samples_ns=(3.08 * MS,), worker_samples=(1,)))
     on_slower_machine = replace(slower, timing=replace(slower.timing, reference_ns=3 * MS))
     for other, stops in ((slower, True), (few, False), (on_slower_machine, False)):
-        assert is_slower([other], facts, least_score_s([other], 1, 1e-7, Ranking.LAST)) == stops
-    assert best_facts(finished(result_of(Verdict.PASS)), [few], Ranking.LAST) == {}
+        assert is_slower([other], rule, least_score_s([other], 1, 1e-7, Ranking.LAST)) == stops
+    assert own_best(finished(result_of(Verdict.PASS)), [few], Ranking.LAST) is None
 
 
 def test_processes_count_and_not_their_calls() -> None:
