@@ -68,15 +68,11 @@ def ended_before_text(run: Run) -> str:
     return f"Run {run.id} has already ended: {outcome(run)}."
 
 
-def outcome(run: Run, step: Progress | None = None) -> str:
-    """Return the verdict of a finished run in words, else its state, or that it is being cancelled.
-
-    A running job whose last step is the end of the judge is told as `collecting`, as its result follows.
-    """
+def outcome(run: Run) -> str:
+    """Return the verdict of a finished run in words, else its state, or that it is being cancelled."""
     if run.status.cancel_requested and not run.state.ended:
         return "cancelling"
-    has_verdict = run.state is RunState.RUNNING and step is not None and step.phase == JUDGED
-    return outcome_words(RunState.COLLECTING if has_verdict else run.verdict or run.state)
+    return outcome_words(run.verdict or run.state)
 
 
 def canceller(run: Run) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from rich.cells import cell_len
 
 from hpc_board.domain.board_options import is_past
-from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.runner import Runner
 from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
@@ -46,12 +46,12 @@ _TONES = {
 }
 
 
-def state(run: Run, step: Progress | None = None) -> tuple[str, Tone]:
+def state(run: Run) -> tuple[str, Tone]:
     """Return a run's verdict, or else its state, as in reports, with its tone."""
     from hpc_board.report.run_words import outcome
 
     passed = run.verdict is Verdict.PASS
-    return outcome(run, step), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
+    return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 
 
 def since(run: Run, now: datetime) -> str:

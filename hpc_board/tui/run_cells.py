@@ -97,7 +97,7 @@ def cells(line: Line) -> dict[str, Text]:
         "task": toned(run.task),
         "gpu": toned(run.gpu),
         "mode": toned(run.mode, Tone.MUTED),
-        "state": toned(*state(run, line.step)),
+        "state": toned(*state(run)),
         "why": toned(why_now(run, line.step), Tone.MUTED),
         "file": toned(": ".join(filter(None, (run.origin.entrant, run.file_name))), Tone.MUTED),
         "waited": toned(span(waited(run, line.started, now)), Tone.MUTED),

@@ -50,8 +50,8 @@ async def test_a_judged_run_has_a_full_bar_and_its_verdict_in_plain_words() -> N
         assert row.split()[0] == "━" * len(row.split()[0])
         assert row.endswith("7/7")
         assert "Verdict: pass; the result follows." in shown
-        assert "ranked: collecting for" in " ".join(shown.split())
-        assert "running" not in shown
+        assert "ranked: running for" in " ".join(shown.split())
+        assert "collecting" not in shown
 
 
 async def test_a_waiting_run_has_its_reason_and_its_expected_start() -> None:

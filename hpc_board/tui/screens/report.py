@@ -364,7 +364,7 @@ class ReportScreen(RunScreen):
 
     def _show_headline(self, read: RunRead) -> None:
         run = read.run
-        word, tone = state(run, read.progress[-1] if read.progress else None)
+        word, tone = state(run)
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         placing = read.placing

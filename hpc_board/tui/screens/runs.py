@@ -278,7 +278,7 @@ class RunsScreen(RunScreen):
 
     def _details(self, line: Line) -> Group:
         run, step = line.run, line.step
-        word, tone = state(run, step)
+        word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
         lines = [
             ("Marked", _CHOSEN if run.submission == self.marked else ""),
