@@ -5,9 +5,6 @@ from enum import StrEnum
 
 import msgspec
 
-TEAM = "team"
-"""The first word of the pseudonym of a team; no account has a space in its name."""
-
 GROUP = "@"
 """The prefix of a group's name in a list of users and groups."""
 

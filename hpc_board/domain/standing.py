@@ -45,6 +45,11 @@ class Standing(msgspec.Struct, frozen=True):
     runs: int = 1
     members: tuple[str, ...] = ()
 
+    @property
+    def is_team(self) -> bool:
+        """Return whether this is the row of a team, which has another name than the user of its run."""
+        return self.user != self.submitter
+
     def shown_name(self, *, entrants: bool = False) -> str:
         """Return the name of its team with the members, or of its user, with the entrant in rows of `entrants`."""
         if self.members:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.origin import By
 from hpc_board.domain.reference import ratio_of
-from hpc_board.domain.roles import GROUP, TEAM
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import RUNS_FOR_INTERVAL, full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version, median_text, with_marks
@@ -241,7 +240,7 @@ def user_report(page: UserPage, now: datetime | None = None) -> tuple[Block, ...
         page.ranks,
         (Column("TASK", flexible=True, least=12), lambda rank: one_line(rank.task)),
         (Column("GPU", flexible=True), lambda rank: one_line(rank.gpu) + (" (emulated)" if rank.row.emulated else "")),
-        (Column("TEAM", optional=True), lambda rank: one_line(rank.row.user) if rank.row.members else ""),
+        (Column("TEAM", optional=True), lambda rank: one_line(rank.row.user) if rank.row.is_team else ""),
         None if page.by is By.ACCOUNT else (Column("ENTRANT", flexible=True, least=8), lambda rank: rank.row.entrant),
         (Column("RANK", right=True), lambda rank: rank_text(rank.row)),
         (Column(f"{page.by.noun}S".upper(), right=True), lambda rank: str(rank.users)),
@@ -327,8 +326,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
-    is_team = row.user.startswith((GROUP, f"{TEAM} "))
-    yield "team" if is_team else "user", one_line(row.shown_name())
+    yield "team" if row.is_team else "user", one_line(row.shown_name())
     yield "score", ", ".join(filter(None, (full_score_text(row.score_s, row.interval), median_text(row.runs))))
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"

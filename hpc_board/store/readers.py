@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.roles import GROUP, TEAM
+from hpc_board.domain.roles import GROUP
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_values import time_text
 from hpc_board.store.sqlite import Database, Row
@@ -117,7 +117,7 @@ class Reader(msgspec.Struct, frozen=True):
         """Return the name or the pseudonym of a user or team; no account has a space in its name."""
         if not self.is_anonymous(task, user):
             return user
-        return f"{TEAM if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
+        return f"{'team' if user.startswith(GROUP) else 'user'} {self._digits(task, user)}"
 
     def shown_entrant(self, task: str, user: str, entrant: str) -> str:
         """Return the name or the pseudonym of a user's entrant."""

@@ -139,7 +139,7 @@ class UserScreen(RunScreen):
         )
         self.refresh_bindings()
         self.summary.update(toned(" · ".join(words), Tone.OWN if page.user == self.board.user else Tone.PLAIN))
-        has_teams = any(rank.row.members for rank in page.ranks)
+        has_teams = any(rank.row.is_team for rank in page.ranks)
         self.ranks.grid.set_columns((*_RANKS[:2], _TEAM, *_RANKS[2:]) if has_teams else _RANKS)
         self.ranks.show_all(page.ranks)
         self.ranks.fit_rows(_RANKS_LINES_MIN)
@@ -151,7 +151,7 @@ class UserScreen(RunScreen):
         return {
             "task": toned(rank.task, tone),
             "gpu": toned(f"{rank.gpu} (emulated)" if row.emulated else rank.gpu, tone),
-            "team": toned(row.user if row.members else "", tone),
+            "team": toned(row.user if row.is_team else "", tone),
             "rank": toned(rank_text(row), tone),
             "users": toned(rank.users, Tone.MUTED),
             "score": toned(score_text(row.score_s), tone),
