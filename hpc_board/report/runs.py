@@ -66,12 +66,11 @@ from hpc_board.report.run_words import (
     without_verdict,
 )
 from hpc_board.report.times import (
-    HIDDEN_CASES,
-    advice,
+    hidden_ratio_text,
     in_rows,
+    noise_advice,
     noise_line,
     processors_of,
-    result_advice,
     scatter_name,
     scatter_text,
 )
@@ -200,7 +199,7 @@ def _vouching_text(run: Run, result: Result) -> str:
     isolation, clock = result.provenance.get("isolation"), result.provenance.get("clock")
     parts = (
         run.trust,
-        "judged by the task's own harness" if _by_own_eval(result) else "",
+        "evaluated by the task's own harness" if _by_own_eval(result) else "",
         f"isolation {isolation}" if isolation else "",
         f"clock {clock}" if clock else "",
         "run as root" if result.provenance.get("root") else "",
@@ -368,7 +367,8 @@ def _case_blocks(
         if timed and all(case.verdict is Verdict.PASS for case in cases):
             if noise := noise_line(others, processors):
                 yield Paragraph(noise, Tone.UNSURE)
-            yield from (Paragraph(each.text) for each in advice(others, processors) if each.kind == HIDDEN_CASES)
+            if hidden := hidden_ratio_text(others):
+                yield Paragraph(hidden)
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
@@ -716,8 +716,8 @@ def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
 
 def _machine_blocks(result: Result) -> Iterator[Block]:
     """Return the remarks on the times, the use of memory and processors, and the facts on machine and tools."""
-    if remarks := [each for each in result_advice(result) if each.kind != HIDDEN_CASES]:
-        yield Heading("Evidence on the times")
+    if remarks := noise_advice(result):
+        yield Heading("Remarks on the times")
         yield from (Paragraph(each.text) for each in remarks)
     usage = usage_of(result)
     if usage is not None:

@@ -53,16 +53,32 @@ def processors_of(result: Result) -> int | None:
 
 
 def result_advice(result: Result) -> tuple[Advice, ...]:
-    """Return the remarks on a result's times, for the report and for JSON; none unless all cases passed."""
+    """Return all remarks on a result's times, for JSON and Python; none unless all cases passed."""
+    hidden = hidden_ratio_text(result.cases)
+    return (*noise_advice(result), *([Advice(HIDDEN_CASES, hidden)] if hidden else []))
+
+
+def noise_advice(result: Result) -> tuple[Advice, ...]:
+    """Return a remark for each cause of noisy times of a result; none unless all cases passed."""
     if any(case.verdict is not Verdict.PASS for case in result.cases):
         return ()
     return tuple(advice([case for case in result.cases if case.phase != "test"], processors_of(result)))
 
 
+def hidden_ratio_text(cases: Sequence[Case]) -> str:
+    """Return how hidden cases compare with public ones; empty if one kind has no speedup, or unless all passed."""
+    ratio = _hidden_ratio(cases)
+    if not ratio or any(case.verdict is not Verdict.PASS for case in cases):
+        return ""
+    words = f"{ratio_text(max(ratio, 1 / ratio))} {'slower' if ratio >= 1 else 'faster'}"
+    why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
+    return f"Hidden cases are {words} against the reference than public ones{why}."
+
+
 def noise_line(cases: Sequence[Case], processors: int | None) -> str:
     """Return the causes of noisy times on one line; empty without any."""
     causes = ", ".join(each.brief for each in advice(cases, processors) if each.brief)
-    return f"Noisy: {causes}; see Evidence." if causes else ""
+    return f"Noisy: {causes}." if causes else ""
 
 
 def is_noisy(timing: Timing) -> bool:
@@ -129,10 +145,6 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
             "speedup is as uncertain; the score is not. Rerun it to confirm.",
             "noisy reference",
         )
-    if ratio := _hidden_ratio(timed):
-        words = f"{ratio_text(max(ratio, 1 / ratio))} {'slower' if ratio >= 1 else 'faster'}"
-        why = ": the kernel may be tuned to the public sizes" if ratio > _TUNED else ""
-        yield Advice(HIDDEN_CASES, f"Hidden cases are {words} against the reference than public ones{why}.")
     repeated = [(timing.repeats, str(case.index + 1)) for case, timing in timed if timing.repeats]
     if repeated:
         most = max(repeated)[0]
@@ -144,12 +156,12 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[Advice]:
         )
 
 
-def _hidden_ratio(timed: Sequence[tuple[Case, Timing]]) -> float | None:
+def _hidden_ratio(cases: Sequence[Case]) -> float | None:
     """Return the geometric mean of the public cases' speedups over that of the hidden ones; None if one is unknown."""
     speedups: dict[bool, list[float]] = {True: [], False: []}
-    for case, timing in timed:
-        if timing.speedup:
-            speedups[case.is_hidden].append(math.log(timing.speedup))
+    for case in cases:
+        if case.timing and case.timing.speedup:
+            speedups[case.is_hidden].append(math.log(case.timing.speedup))
     if not all(speedups.values()):
         return None
     public, hidden = (math.fsum(speedups[which]) / len(speedups[which]) for which in (False, True))

@@ -223,7 +223,7 @@ def _details(each: _Numbered, size: Size, processors: int | None, best: LeaderRu
         timing = case.timing
         parts.append(_times(timing, width))
         if noise := noise_line([case], processors):
-            parts.append(toned(noise, Tone.WAITING))
+            parts.append(toned(f"{noise} See Evidence.", Tone.WAITING))
         parts.append(drawn(bars))
         if len(timing.samples_ns) > 1:
             parts.append(_samples(timing, width, size.height - sum(len(each.rows) + 2 for each in bars)))

@@ -879,7 +879,7 @@ def test_the_report_and_the_json_have_the_same_remarks_on_times() -> None:
     assert "interval of 57 % for benchmark 3, from calls back to back to a single call" in text
     noise = (
         "Noisy: other work on 0.5 processors, interval of 58 %, overlapping calls with an interval of 57 %, "
-        "throttled GPU; see Evidence."
+        "throttled GPU."
     )
     shown = [each for each in run_outcome(finished(result), result) if isinstance(each, Paragraph)]
     assert [each.text for each in shown if each.tone is Tone.UNSURE] == [noise]
