@@ -60,8 +60,8 @@ def hold(
 ) -> None:
     """Hold a GPU for your runs.
 
-    One job, a runner, holds the GPU and judges the runs that you submit on it meanwhile, one after another: they start
-    at once. It ends after TIME, when it had no run for some minutes, or with `release`. A held GPU is taken from
+    One job, a runner, holds the GPU and evaluates the runs that you submit on it meanwhile, one after another: they
+    start at once. It ends after TIME, when it had no run for some minutes, or with `release`. A held GPU is taken from
     others, and accounted to you, also while it is idle. The board's settings bound the times and the number of runners.
 
     Runs with other job options than the GPU's own or with `submit --fresh` get jobs of their own, and so do runs when

@@ -142,7 +142,7 @@ def _facts(task: Task, found: Page) -> str:
                 count_text(found.total, "user"),
                 f"best {duration_text(best_s * 1e9)}",
                 f"{speedup_text(speedup.ratio)} as fast as the reference" if speedup else "",
-                "" if task.harness == ISOLATED else "judged by the task's own harness",
+                "" if task.harness == ISOLATED else "evaluated by the task's own harness",
             ),
         )
     )

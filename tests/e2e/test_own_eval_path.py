@@ -54,7 +54,7 @@ def test_a_passing_run_is_ranked_and_the_board_says_who_judged_it(board: BoardFi
     for mode in ("test", "benchmark", "profile"):
         done = board.run("submit", board.kernel(RIGHT), "--mode", mode, "--wait")
         assert done.returncode == 0, done.stdout
-        assert "judged by the task's own harness" in done.stdout
+        assert "evaluated by the task's own harness" in done.stdout
 
 
 RANKS = """

@@ -82,7 +82,7 @@ class ClusterScreen(RunScreen):
         "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
         "every `poll_seconds` of the settings. Enter shows the runs on a GPU. From 120 columns on, the runs in flight "
         "are below, with the reasons of their waits; Tab moves there, where the keys of a run act. A runner is a job "
-        "that holds a GPU for one user, whose runs it judges one after another."
+        "that holds a GPU for one user, whose runs it evaluates one after another."
     )
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one("#gpu-list", ListPane)

@@ -195,7 +195,7 @@ class HoldGpu(ModalScreen[HoldTimes | None]):
     def compose(self) -> ComposeResult:
         rules, default = self._rules, self._rules.times(None, None)
         about = (
-            "A job keeps the GPU for you and judges your runs one after another: only the first waits in the queue. "
+            "A job keeps the GPU for you and evaluates your runs one after another: only the first waits in the queue. "
             "Others cannot use the GPU in the meantime."
         )
         with Vertical(id="box"):
