@@ -135,14 +135,8 @@ class JsonCommand(click.Command):
     def __init__(
         self, *args: Any, sections: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
     ) -> None:
-        """Create the command; `sections` are heads in its help, with names of options: all others are below "Options".
-
-        Raises:
-            ValueError: the command has no option with one of the names.
-        """
+        """Create the command; `sections` are heads in its help, with names of options; others are below "Options"."""
         super().__init__(*args, **options)
-        if unknown := {name for names in sections.values() for name in names} - {param.name for param in self.params}:
-            raise ValueError(f"{self.name} has no option {', '.join(sorted(unknown))}")
         self._sections = sections
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

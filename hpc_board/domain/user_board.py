@@ -23,15 +23,8 @@ _TERMS = (
     *("extensions", "late_seconds", "freeze_at", "anonymous", "teams"),
 )
 _NOT_LISTED = (
-    "members",
-    "code shown",
-    "maintainers",
-    "competition",
-    "extensions",
-    "late",
-    "freeze",
-    "anonymous",
-    "teams",
+    *("members", "code shown", "maintainers", "competition"),
+    *("extensions", "late", "freeze", "anonymous", "teams"),
 )
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120

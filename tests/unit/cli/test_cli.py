@@ -18,14 +18,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from hpc_board.board import Board, parts
 from hpc_board.board.runs import Runs
 from hpc_board.cli.main import cli, loaded
-from hpc_board.cli.options import JsonCommand
 from hpc_board.domain.run import Cancellation, RunState
 from hpc_board.errors import SchedulerError, WaitExpired
 from hpc_board.harness.build.toolchain import header_text
@@ -1277,13 +1275,6 @@ def test_colours_are_those_of_the_option_then_of_the_environment(
     done = board.hpc_board("runs", *argv, **environ)
     assert ("\x1b[" in board.hpc_board("run", "x", *argv, **environ).stderr) is coloured
     assert "\x1b[" not in done.stdout, "there is no run whose outcome has a colour"
-
-
-def test_heads_of_the_help_have_only_options_of_the_command() -> None:
-    with pytest.raises(ValueError, match=r"^show has no option gpu, top$"):
-        click.command("show", cls=JsonCommand, sections={"Rows": ("top", "all", "gpu")})(
-            click.option("--all")(lambda: None)
-        )
 
 
 def test_the_commands_are_listed_in_groups_and_none_is_left_out(board: Recorded) -> None:
