@@ -137,7 +137,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`runs --all --state task_error`": lambda asker: asker.runs(RunQuery(outcome=Verdict.TASK_ERROR)),
     "`runs --all --sort score`": lambda asker: asker.runs(RunQuery(order=RunOrder(SortColumn.SCORE)), limit=20),
     "`runs --all --sort gpu`, the end": lambda asker: asker.runs(
-        RunQuery(order=RunOrder(SortColumn.GPU), from_end=True), limit=20
+        RunQuery(order=RunOrder(SortColumn.GPU), offset=asker.store.runs.count() - 20), limit=20
     ),
     "`runs --all --sort state`, an inner page": Asker.by_outcome,
     "runs with words, by score": lambda asker: asker.runs(

@@ -221,8 +221,7 @@ class Runs:
         job: str | None = None,
         order: RunOrder = NEWEST_FIRST,
         behind: RunPosition | None = None,
-        ahead: RunPosition | None = None,
-        from_end: bool = False,
+        offset: int = 0,
     ) -> tuple[Run, ...]:
         """Return runs in an order, by default the newest first: own ones, those of another `user`, or `everyone`'s.
 
@@ -230,9 +229,9 @@ class Runs:
         the submission.
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
-        only older ones are returned. These are the first `limit` ones `behind` a position, or the last ones `ahead` of
-        one or, with `from_end`, of the list. `key`, `gpu`, `mode`, `state` or `verdict`, and `job` restrict the
-        selection; the last is the scheduler's number of a job, or of a whole array or runner.
+        only older ones are returned. These are the first `limit` ones `behind` a position, without the first `offset`
+        ones. `key`, `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the last is the scheduler's
+        number of a job, or of a whole array or runner.
 
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
@@ -253,19 +252,27 @@ class Runs:
                 job=job,
                 order=order,
                 behind=behind if before is None else RunPosition(before),
-                ahead=ahead,
-                from_end=from_end,
+                offset=offset,
             ),
             limit=limit,
         )
 
-    def count(self, *, everyone: bool = False, gpu: str | None = None) -> int:
-        """Return the number of own runs, or `everyone`'s, as `list` returns them without a limit.
+    def count(
+        self,
+        *,
+        everyone: bool = False,
+        user: str | None = None,
+        gpu: str | None = None,
+        mode: Mode | None = None,
+        words: str = "",
+    ) -> int:
+        """Return the number of runs that `list` returns without a limit.
 
         Raises:
             Refused: others' runs are requested, and the user is not a participant.
         """
-        return self._context.store.runs.count(msgspec.structs.replace(self._visible(None, everyone=everyone), gpu=gpu))
+        query = self._visible(user, everyone=everyone)
+        return self._context.store.runs.count(msgspec.structs.replace(query, gpu=gpu, mode=mode, words=words))
 
     def _visible(self, user: str | None, *, everyone: bool) -> "RunQuery":
         """Return the query for the visible runs of `user`, by default own ones, or `everyone`'s."""

@@ -132,14 +132,18 @@ class Standings:
         user: str | None = None,
         before: int | None = None,
         limit: int = 50,
+        offset: int = 0,
     ) -> "tuple[FeedEntry, ...]":
-        """Return the changes by runs on the visible leaderboards, newest first, older than the entry `before`."""
+        """Return the changes by runs on the visible leaderboards, newest first, older than the entry `before`.
+
+        These are `limit` ones from `offset` on.
+        """
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
         on = None if gpu is None else self._context.gpu(gpu).name
         entries = self._context.store.standings.feed(
-            task=name, gpu=on, user=user, before=before, limit=limit, among=among
+            task=name, gpu=on, user=user, before=before, limit=limit, offset=offset, among=among
         )
         own, teams = self._context.user, self._context.store.standings.own_teams(self._context.user)
         seen = [entry.seen_by({own, teams.get(entry.task, own)}) for entry in entries]

@@ -71,11 +71,6 @@ class RunOrder(msgspec.Struct, frozen=True):
         """Return the position of a run."""
         return RunPosition(run.id, self.value(run))
 
-    def at(self, key: tuple[bool, Value, int]) -> RunPosition:
-        """Return the position of a key."""
-        has_value, value, number = key
-        return RunPosition(abs(number), value if has_value is self.descending else None)
-
     def key(self, run: Run) -> tuple[bool, Value, int]:
         """Return the key of a run in this order, whose keys are `descending` or ascend."""
         value = self.value(run)

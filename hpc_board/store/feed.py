@@ -20,7 +20,7 @@ SELECT feed.*, scores.submission, scores.user AS submitter, runs.emulated,
  CROSS JOIN submissions ON submissions.id = scores.submission
  WHERE {where}
  ORDER BY feed.id DESC
- LIMIT :limit
+ LIMIT :limit OFFSET :offset
 """
 
 

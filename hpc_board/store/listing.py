@@ -21,7 +21,7 @@ _MATCHES = """
   LEFT JOIN results ON results.run = runs.id
  WHERE {where}
 """
-_RUNS = f"SELECT runs.id {_MATCHES} ORDER BY {{order}} LIMIT :limit"
+_RUNS = f"SELECT runs.id {_MATCHES} ORDER BY {{order}} LIMIT :limit OFFSET :offset"
 _COUNT = f"SELECT COUNT(*) {_MATCHES}"
 _NEWEST = "(SELECT {column} FROM events WHERE events.run = runs.id ORDER BY events.id DESC LIMIT 1)"
 _OUTCOME = f"coalesce(results.verdict, {_NEWEST.format(column='state')})"
@@ -69,8 +69,7 @@ class RunQuery(msgspec.Struct, frozen=True):
         user: a user, or a team, whose members' runs on its boards match.
         order: the order of the list.
         behind: a position; only runs behind it match.
-        ahead: a position; only runs ahead of it match, of which a limit keeps the last ones.
-        from_end: True for the last runs of the list, in its order.
+        offset: the number of runs to skip at the start of the list.
         key: the key of the run's submission.
         note: a part of any note of the run's submission.
         words: words, each contained in one of the run's columns. They are searched in all runs of a user, task,
@@ -98,18 +97,12 @@ class RunQuery(msgspec.Struct, frozen=True):
     job: str | None = None
     order: RunOrder = NEWEST_FIRST
     behind: RunPosition | None = None
-    ahead: RunPosition | None = None
-    from_end: bool = False
+    offset: int = 0
 
     @property
     def is_of_few(self) -> bool:
         """Return whether an index finds all runs that may match."""
         return any(each is not None for each in (self.user, self.task, self.submission, self.job))
-
-    @property
-    def backwards(self) -> bool:
-        """Return whether the list is read from its end to its start."""
-        return self.from_end or self.ahead is not None
 
 
 EVERY_RUN = RunQuery()
@@ -122,21 +115,23 @@ _Condition = tuple[str, dict[str, str | int | float | None]]
 def select(db: Database, query: RunQuery, limit: int | None) -> tuple[Run, ...]:
     """Return runs as `RunGateway.list` does."""
     order, by = query.order, query.order.by
-    descends = order.descending is not query.backwards
     # Of equal values the newest run is first: an ascending key has the number with a sign, as in `RunOrder.key`.
     sign = "" if order.descending or by is SortColumn.RUN else "-"
     keys = (*([] if by is SortColumn.RUN else [_VALUES[by]]), f"{sign}runs.id")
     conditions = [*_filters(query)]
-    past = query.behind if query.ahead is None else query.ahead
-    if past is not None:
+    if (past := query.behind) is not None:
         bounds = (*([] if by is SortColumn.RUN else ["coalesce(:value, :none)"]), f"{sign}:past")
-        beyond = f"({', '.join(keys)}) {'<' if descends else '>'} ({', '.join(bounds)})"
+        beyond = f"({', '.join(keys)}) {'<' if order.descending else '>'} ({', '.join(bounds)})"
         conditions.append((beyond, {"value": _bindable(past.value), "past": row_id(past.run)}))
     # A run without a score is behind the others in both directions.
-    given = {"limit": -1 if limit is None else limit, "none": -1.0 if order.reverse else float("inf")}
+    given = {
+        "limit": -1 if limit is None else limit,
+        "offset": row_id(query.offset),
+        "none": -1.0 if order.reverse else float("inf"),
+    }
     statement = _RUNS.format(
         where=_all_of(conditions),
-        order=", ".join(f"{key} {'DESC' if descends else 'ASC'}" for key in keys),
+        order=", ".join(f"{key} {'DESC' if order.descending else 'ASC'}" for key in keys),
     )
     rows = db.rows("run_details", f"id IN ({statement})", {**given, **_values(conditions)})
     return tuple(sorted(map(run_value, rows), key=order.key, reverse=order.descending))

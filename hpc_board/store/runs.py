@@ -277,7 +277,7 @@ class RunGateway:
     # Several runs
 
     def list(self, query: RunQuery = EVERY_RUN, limit: int | None = None) -> tuple[Run, ...]:
-        """Return the first `limit` runs that fit the query, in its order, or the last ones if it reads backwards."""
+        """Return the first `limit` runs that fit the query, in its order."""
         with self._file.reading() as db:
             return select(db, query, limit)
 

@@ -420,11 +420,13 @@ class StandingsGateway:
         user: str | None = None,
         before: int | None = None,
         limit: int = 50,
+        offset: int = 0,
         among: Collection[str] | None = None,
     ) -> "tuple[FeedEntry, ...]":
         """Return the changes of standings by runs that still count, newest first.
 
-        Only entries older than the entry number `before`, and of the tasks in `among`, are returned.
+        Only entries older than the entry number `before`, and of the tasks in `among`, are returned, the first `offset`
+        ones left out.
         """
         from hpc_board.store import feed
 
@@ -450,7 +452,7 @@ class StandingsGateway:
                 conditions.append(_FEED_OF_MEMBER if is_member else "feed.user = :user")
             where = " AND ".join(conditions) or "TRUE"
             statement = feed.ENTRIES.format(former=ranking.FORMER_RUN, beaten=ranking.BEATEN_RUN, where=where)
-            rows = db.query(statement, {**filters, "limit": limit})
+            rows = db.query(statement, {**filters, "limit": limit, "offset": row_id(offset)})
             return tuple(map(feed.entry, rows))
 
 

@@ -20,15 +20,13 @@ from hpc_board.domain.moderation import (
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.domain.run_order import RunOrder
 from hpc_board.report.boards import terms_facts
 from hpc_board.report.formatting import count_text, moment_text, span_text
 from hpc_board.report.moderation import category_text, detail_text, limits_text, removal_text, subject_text, whose_text
 from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
-from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import RANKED, Line, cells, run_order
+from hpc_board.tui.run_cells import RANKED, Line, cells
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind
@@ -91,7 +89,6 @@ def runs(now: Clock) -> Kind[Run]:
         RANKED,
         key=lambda run: str(run.id),
         cells=lambda run: cells(Line(run, now=now())),
-        sorted_by=lambda sorting: _of_runs(run_order(sorting)),
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",
@@ -118,10 +115,6 @@ def log(now: Clock) -> Kind[Decision]:
         title="Log",
         heading=lambda decision: f"Decision {decision.number}",
     )
-
-
-def _of_runs(order: RunOrder) -> Order[Run]:
-    return Order(order.key, order.descending, identity=lambda run: run.id)
 
 
 def stop_text(stop: Decision | None, now: datetime) -> Text:

@@ -25,7 +25,7 @@ from hpc_board.domain.origin import By
 from hpc_board.domain.reference import Reference
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
-from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
+from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder
 from hpc_board.domain.runner import Runner
 from hpc_board.domain.runner_rules import RunnerRules
 from hpc_board.domain.score_interval import Interval
@@ -578,9 +578,7 @@ class FakeBoard(Board):
         state: RunState | None = None,  # noqa: ARG002
         verdict: Verdict | None = None,
         order: RunOrder = NEWEST_FIRST,
-        behind: RunPosition | None = None,
-        ahead: RunPosition | None = None,
-        from_end: bool = False,
+        offset: int = 0,
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
@@ -600,16 +598,20 @@ class FakeBoard(Board):
             )
         ]
         found.sort(key=order.key, reverse=order.descending)
-        place = {run_.id: index for index, run_ in enumerate(found)}
-        if from_end:
-            return tuple(found[-limit:])
-        if ahead is not None:
-            return tuple(found[: place[ahead.run]][-limit:])
-        return tuple(found[place[behind.run] + 1 if behind is not None else 0 :][:limit])
+        return tuple(found[offset:][:limit])
 
-    def count_runs(self, *, everyone: bool = False, gpu: str | None = None) -> int:
+    def count_runs(
+        self,
+        *,
+        everyone: bool = False,
+        user: str | None = None,
+        gpu: str | None = None,
+        mode: Mode | None = None,
+        words: str = "",
+    ) -> int:
         self._enter("count")
-        return sum((everyone or run_.user == self.user) and gpu in (None, run_.gpu) for run_ in self.known_runs)
+        limit = len(self.known_runs)
+        return len(self.list_runs(everyone=everyone, user=user, gpu=gpu, mode=mode, words=words, limit=limit))
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         known = {run_.id: run_ for run_ in self.known_runs}
@@ -698,6 +700,7 @@ class FakeBoard(Board):
         user: str | None = None,
         before: int | None = None,
         limit: int = 50,
+        offset: int = 0,
     ) -> tuple[FeedEntry, ...]:
         self._enter("feed")
         fitting = [
@@ -708,7 +711,7 @@ class FakeBoard(Board):
             and user in (None, entry.user)
             and (before is None or entry.id < before)
         ]
-        return tuple(entry.seen_by({self.user}) for entry in fitting[:limit])
+        return tuple(entry.seen_by({self.user}) for entry in fitting[offset:][:limit])
 
     def placing(self, run: Run) -> Placing | None:
         rows = self.boards.get(run.gpu, ())

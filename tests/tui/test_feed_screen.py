@@ -100,7 +100,7 @@ async def test_older_entries_are_read_as_they_come_into_sight_and_new_ones_come_
         board.entries = entries(151)
         screen.look_again()
         await settled(pilot)
-        assert (screen.pane.grid.row_count, screen.pane.grid.current) == (150, chosen)
+        assert (screen.pane.length, screen.pane.grid.current) == ("151", chosen)
 
 
 async def test_an_empty_feed_says_so() -> None:

@@ -13,24 +13,22 @@ from textual.widgets import DataTable
 
 from hpc_board.errors import StorageError
 from hpc_board.tui import themes
-from hpc_board.tui.paging import Order, Page, Span, paged
+from hpc_board.tui.paging import Page, paged
 from hpc_board.tui.widgets import list_pane
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from tests.tui.driving import text_of, until
 
-NUMBERS: Order[int] = Order(int, descending=True)
-
 
 class Numbers(App[None]):
-    """A list of the numbers from `length` down to 1; `backwards` says that they can be read from either end."""
+    """A list of the numbers from `length` down to 1; `counts` says that their number can be read."""
 
     CSS = """
         ListPane { Grid { height: 1fr; } .selected { height: 2; } FilterLine { height: 1; } .empty { display: none; } }
         ListPane.-empty .empty { display: block; }
     """
 
-    def __init__(self, length: int, *, backwards: bool = False) -> None:
+    def __init__(self, length: int, *, counts: bool = False) -> None:
         super().__init__()
         self.length = length
         self.asked: list[int] = []
@@ -38,7 +36,7 @@ class Numbers(App[None]):
         self.drawn: list[int] = []
         self.refuses = False
         self.words: dict[int, str] = {}
-        self._backwards = backwards
+        self._counts = counts
         themes.register(self)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -49,7 +47,6 @@ class Numbers(App[None]):
             [Column("number", "Number", 8), Column("word", "Word", 8, grows=True)],
             key=str,
             cells=self.cells,
-            sorted_by=lambda _: NUMBERS,
             details=lambda number: f"This is {number}.",
             filter_words="digits",
             nothing=lambda: "There are no numbers.",
@@ -68,13 +65,11 @@ class Numbers(App[None]):
     def pages(self, words: str) -> Page[int]:
         numbers = [number for number in range(self.length, 0, -1) if words in str(number)]
 
-        def read(span: Span) -> Sequence[int]:
-            self.asked.append(span.limit)
-            if span.before is not None or span.at_end:
-                return [number for number in numbers if span.at_end or number > span.before][-span.limit :]
-            return [number for number in numbers if span.after is None or number < span.after][: span.limit]
+        def read(offset: int, limit: int) -> Sequence[int]:
+            self.asked.append(limit)
+            return numbers[offset:][:limit]
 
-        return paged(read, int, backwards=self._backwards)
+        return paged(read, (lambda: len(numbers)) if self._counts else None)
 
     def read(self, *, anew: bool) -> None:
         """Read the list at once, as a screen does in a thread."""
@@ -102,15 +97,15 @@ def shown(pilot: Pilot[Any], words: str) -> bool:
     return words in text_of(pilot.app)
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-async def test_the_key_for_the_end_leads_to_the_last_item_of_all_and_back_up_from_there(backwards: bool) -> None:
-    app = Numbers(9000, backwards=backwards)
+@pytest.mark.parametrize("counts", [False, True])
+async def test_the_key_for_the_end_leads_to_the_last_item_of_all_and_back_up_from_there(counts: bool) -> None:
+    app = Numbers(9000, counts=counts)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: shown(pilot, "This is 9000."))
         await pilot.press("end")
         await until(pilot, lambda: shown(pilot, "This is 1."))
         assert app.pane.selected == 1
-        assert len(app.pane.window.items) < 100 if backwards else len(app.pane.window.items) == 9000
+        assert len(app.pane.window.items) < 100 if counts else len(app.pane.window.items) == 9000
         for _ in range(6):
             await pilot.press("pageup")
             await pilot.pause()
@@ -151,7 +146,7 @@ async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
 
 
 async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
-    app = Numbers(500, backwards=True)
+    app = Numbers(500, counts=True)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: app.pane.length == "42+")
         await pilot.press("end")
@@ -213,6 +208,28 @@ async def test_the_selection_stays_as_items_come_in_above_it_and_is_opened() -> 
         assert app.pane.selected == 28
         await pilot.press("enter")
         await until(pilot, lambda: app.opened == [28])
+
+
+async def test_a_list_whose_items_have_moved_is_read_again_around_the_selected_one() -> None:
+    app = Numbers(300)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 300."))
+        for _ in range(4):
+            await pilot.press("pagedown")
+            await pilot.pause()
+        grid, selected = app.pane.grid, app.pane.selected
+        line = grid.cursor_row - grid.first_in_sight
+        assert selected is not None
+        app.length = 303
+        app.read(anew=False)
+        await until(pilot, lambda: app.pane.place == 303 - selected)
+        assert (app.pane.selected, grid.cursor_row - grid.first_in_sight) == (selected, line)
+        for _ in range(12):
+            await pilot.press("pageup")
+            await pilot.pause()
+        await until(pilot, lambda: app.pane.selected == 303)
+        items = app.pane.window.items
+        assert items == (*range(303, items[-1] - 1, -1),)
 
 
 async def test_a_changed_row_is_drawn_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

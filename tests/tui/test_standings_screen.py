@@ -9,7 +9,7 @@ from textual.widgets import Tabs
 
 from hpc_board.domain.moderation import Remarks, Removal
 from hpc_board.domain.run import RunState
-from hpc_board.domain.standing import Mark, MarkKind, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Standing, with_marks
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.tui import targets
@@ -19,7 +19,7 @@ from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.widgets.board_pane import BoardPane, Placed
+from hpc_board.tui.widgets.board_pane import BoardPane
 from tests.tui.driving import app_on, footer_keys, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
@@ -47,19 +47,17 @@ def pane(screen: object) -> BoardPane:
     return found
 
 
-def rows(first: int, count: int) -> list[Placed]:
+def rows(first: int, count: int) -> list[Standing]:
     """Rows of a board whose times are their ranks."""
-    return [
-        Placed(place, standing(place + 1, f"u{place}", place + 1.0, place, 1)) for place in range(first, first + count)
-    ]
+    return [standing(place + 1, f"u{place}", place + 1.0, place, 1) for place in range(first, first + count)]
 
 
 def test_marks_stand_where_their_times_belong() -> None:
     marks = tuple(replace(REFERENCE, name=str(at), score_s=at) for at in (0.5, 2.0, 2.5, 11.0, 200.0))
-    middle = with_marks([each.row for each in rows(0, 10)], marks, above=False, below=True)
+    middle = with_marks(rows(0, 10), marks, above=False, below=True)
     names = [each.name if isinstance(each, Mark) else each.run for _, each in middle]
     assert names == ["0.5", 0, 1, "2.0", "2.5", *range(2, 10)]
-    end = with_marks([each.row for each in rows(90, 10)], marks, above=True, below=False)
+    end = with_marks(rows(90, 10), marks, above=True, below=False)
     assert [each.name if isinstance(each, Mark) else each.run for _, each in end] == [*range(90, 100), "200.0"]
 
 

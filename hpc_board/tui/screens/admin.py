@@ -496,17 +496,15 @@ class AdminScreen(RunScreen):
         return lambda _: whole(self.board.admin_views.people(limit=_ROWS_MAX, part=words))
 
     def _runs(self, words: str) -> Page[Run]:
-        pane = self._pane_of("runs")
-        order = run_order(pane.sorting)
-        listed = partial(
-            self.board.runs.list, everyone=True, user=pane.scope or None, mode=Mode.RANKED, words=words, order=order
-        )
+        pane, runs = self._pane_of("runs"), self.board.runs
+        order, user = run_order(pane.sorting), pane.scope or None
 
-        def read(span: Span) -> Sequence[Run]:
-            past, first = (None if key is None else order.at(key) for key in (span.after, span.before))
-            return listed(limit=span.limit, behind=past, ahead=first, from_end=span.at_end)
+        def read(offset: int, limit: int) -> Sequence[Run]:
+            return runs.list(
+                everyone=True, user=user, mode=Mode.RANKED, words=words, order=order, offset=offset, limit=limit
+            )
 
-        return paged(read, order.key, backwards=True)
+        return paged(read, lambda: runs.count(everyone=True, user=user, mode=Mode.RANKED, words=words))
 
     def _log(self, words: str) -> Page[Decision]:
         wanted = words.lower().split()

@@ -16,7 +16,7 @@ from hpc_board.report.feeds import feed_change, feed_line
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Order, Page, Span, paged
+from hpc_board.tui.paging import Page, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
@@ -40,9 +40,6 @@ _WORDS = {
     FeedKind.FIRST: ("first pass", Tone.PLAIN),
     FeedKind.BEST: ("best", Tone.MUTED),
 }
-
-
-_NEWEST: Order[FeedEntry] = Order(lambda entry: entry.id, descending=True)
 
 
 class FeedScreen(RunScreen):
@@ -69,7 +66,6 @@ class FeedScreen(RunScreen):
             _COLUMNS,
             key=lambda entry: str(entry.id),
             cells=self._cells,
-            sorted_by=lambda _: _NEWEST,
             details=self._details,
             submission=lambda entry: entry.submission,
             nothing=lambda: (
@@ -128,10 +124,10 @@ class FeedScreen(RunScreen):
     def _pages(self, _: str) -> Page[FeedEntry]:
         task = self._only
 
-        def read(span: Span) -> tuple[FeedEntry, ...]:
-            return self.board.standings.feed(task=task, before=span.after, limit=span.limit)
+        def read(offset: int, limit: int) -> tuple[FeedEntry, ...]:
+            return self.board.standings.feed(task=task, offset=offset, limit=limit)
 
-        return paged(read, _NEWEST.key)
+        return paged(read)
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

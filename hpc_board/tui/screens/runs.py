@@ -14,7 +14,6 @@ from textual.binding import BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState
-from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.run_words import times, trust, why
@@ -22,7 +21,7 @@ from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Order, Page, Part, Span, paged
+from hpc_board.tui.paging import Page, Part, Span, paged
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import EVERYONE, OWN, Line, cells, run_order
 from hpc_board.tui.screens.base import SORT_HELP, BoardScreen, Clock
@@ -81,7 +80,6 @@ class RunsScreen(RunScreen):
             self._columns,
             key=lambda line: str(line.run.id),
             cells=self._cells,
-            sorted_by=lambda sorting: _order(run_order(sorting)),
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             nothing=self._nothing,
@@ -184,17 +182,15 @@ class RunsScreen(RunScreen):
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
 
-        def read(span: Span) -> Sequence[Line]:
+        def read(offset: int, limit: int) -> Sequence[Line]:
             nonlocal left
             runs = self.board.runs.list(
                 everyone=everyone,
                 gpu=self._gpu,
                 words=words,
-                limit=span.limit,
                 order=order,
-                behind=None if span.after is None else order.at(span.after),
-                ahead=None if span.before is None else order.at(span.before),
-                from_end=span.at_end,
+                offset=offset,
+                limit=limit,
             )
             started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
@@ -202,7 +198,7 @@ class RunsScreen(RunScreen):
             steps = self._steps(running)
             return [Line(run, step=steps.get(run.id), started=started.get(run.id)) for run in runs]
 
-        pages = paged(read, _order(order).key, backwards=True)
+        pages = paged(read, lambda: self.board.runs.count(everyone=everyone, gpu=self._gpu, words=words))
 
         def page(span: Span) -> Part[Line]:
             part = pages(span)
@@ -316,8 +312,3 @@ class RunsScreen(RunScreen):
         # The selection may have moved since the question.
         if self._selected is not None and self._selected.id != preview.run.id:
             self._read_preview()
-
-
-def _order(order: RunOrder) -> Order[Line]:
-    """Return the order of the list; a run moves in it as its state and score change."""
-    return Order(lambda line: order.key(line.run), order.descending, identity=lambda line: line.run.id)

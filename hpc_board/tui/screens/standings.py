@@ -23,7 +23,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.run_keys import NamedRun, RunScreen
 from hpc_board.tui.verbs import binding, bindings
-from hpc_board.tui.widgets.board_pane import BoardPane, Placed
+from hpc_board.tui.widgets.board_pane import BoardPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import ListPane
 
@@ -291,7 +291,7 @@ class StandingsScreen(RunScreen):
                 each.redraw_details()
             return
 
-        def select(found: Mapping[str, Sequence[Placed]]) -> None:
+        def select(found: Mapping[str, Sequence[tuple[int, Standing]]]) -> None:
             if (matches := found.get(pane.gpu)) is None:
                 where = f"found on {listing(tuple(found))}; n goes there" if found else "not found"
                 pane.remark = f"/{self._words}: {where}"
@@ -302,25 +302,25 @@ class StandingsScreen(RunScreen):
                     self._search(0)
                 return
             at = pane.place or 0
-            behind = [index for index, match in enumerate(matches) if (match.place - at) * (by or 1) >= abs(by)]
+            behind = [index for index, (place, _) in enumerate(matches) if (place - at) * (by or 1) >= abs(by)]
             index = (behind or range(len(matches)))[-1 if by < 0 else 0]
             pane.remark = f"/{self._words}: {index + 1} of {len(matches)}"
-            pane.jump(pane.span_around(matches[index].place), select=str(matches[index].row.run))
+            place, row = matches[index]
+            pane.jump(pane.span_around(place), select=str(row.run))
             self._ask(patient=False)
 
         self.ask("search", partial(self._matches, pane.gpu, self._words.casefold()), select)
 
-    def _matches(self, first: str, words: str) -> Mapping[str, Sequence[Placed]]:
+    def _matches(self, first: str, words: str) -> Mapping[str, Sequence[tuple[int, Standing]]]:
         """Return the matches on the board of this GPU, or if it has none those on each other board with matches."""
         rows = Rows.OWN if self._own else Rows.USERS
-        found_on: dict[str, Sequence[Placed]] = {}
+        found_on: dict[str, Sequence[tuple[int, Standing]]] = {}
         for gpu in sorted(self._gpus, key=lambda gpu: gpu != first):
             (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
-            placed = (Placed(place, row) for place, row in enumerate(found.rows))
             matches = [
-                each
-                for each in placed
-                if words in f"{each.row.shown_name(entrants=True)} {each.row.file_name}".casefold()
+                (place, row)
+                for place, row in enumerate(found.rows)
+                if words in f"{row.shown_name(entrants=True)} {row.file_name}".casefold()
             ]
             if matches:
                 found_on[gpu] = matches
@@ -333,26 +333,23 @@ class StandingsScreen(RunScreen):
             if pane.gpu in self._beside and pane.has_size:
                 self.read(pane, patient=patient)
 
-    def _pages(self, gpu: str, _: str) -> Page[Placed]:
+    def _pages(self, gpu: str, _: str) -> Page[Standing]:
         board, task, own = self.board, self._task_name, self._own
         rows = Rows.OWN if own else Rows.USERS
         has_plot = self.size.height >= _PLOT_FROM
 
-        def page(span: Span) -> Part[Placed]:
-            first, limit = 0 if span.after is None else span.after + 1, span.limit
-            if span.before is not None:
-                first, limit = max(0, span.before - limit), min(limit, span.before)
-            elif span.at_end:
+        def page(span: Span) -> Part[Standing]:
+            first = span.offset
+            if span.at_end:
                 (top,) = board.standings.pages(task, [gpu], rows=rows, limit=1)
-                first = max(0, top.total - limit)
-            (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
-            items = tuple(Placed(place, row) for place, row in enumerate(found.rows, start=first))
+                first = max(0, top.total - span.limit)
+            (found,) = board.standings.pages(task, [gpu], rows=rows, limit=span.limit, offset=first)
             # Only a short board has room for its plot, for which all of its runs are read.
-            is_whole = len(items) == found.total
+            is_whole = len(found.rows) == found.total
             records = board.standings.records(task, gpu) if has_plot and is_whole else ()
             # Among users, the best late run of each is a mark.
             uncounted = board.standings.uncounted(task, gpu)
             about = found, tuple(run for run in uncounted if own or run.remarks.removal), records, own
-            return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
+            return Part(first, found.rows, first + len(found.rows) < found.total, found.total, about)
 
         return page

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.message import Message
@@ -21,7 +20,7 @@ from hpc_board.report.plots import text_plot
 from hpc_board.report.standings import OVERLAPS, Line, restriction_words
 from hpc_board.tui import paging
 from hpc_board.tui.formatting import speed_text
-from hpc_board.tui.paging import Order, Part, Span
+from hpc_board.tui.paging import Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.blocks import entitle, log_lines, show_text, speedup_cell
 from hpc_board.tui.widgets.grid import Column
@@ -38,17 +37,7 @@ _BESIDE_ROWS = 6
 _LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """A row of a board with its position from 0; equal times share a rank, but not a position."""
-
-    place: int
-    row: Standing
-
-
-_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run, by_place=True)
-
-
-class BoardPane(ListPane[Placed]):
+class BoardPane(ListPane[Standing]):
     """The board on `gpu` for `user`, with the GPU's name as its title, and a summary and a plot of its records below.
 
     Each part carries the page of the board, the user's runs that do not count, the records, and whether the rows are
@@ -66,16 +55,14 @@ class BoardPane(ListPane[Placed]):
         self,
         gpu: str,
         user: str,
-        pages: Callable[[str], paging.Page[Placed]],
+        pages: Callable[[str], paging.Page[Standing]],
         now: Callable[[], datetime],
         *,
         id: str,  # noqa: A002 - Textual's name for it
     ) -> None:
-        kind = Kind(
+        kind = Kind[Standing](
             _columns([]),
-            key=lambda placed: str(placed.row.run),
-            cells=lambda placed: self.cells_of(placed.row),
-            sorted_by=lambda _: _BY_PLACE,
+            key=lambda row: str(row.run),
             filter_words="search users and files; after Enter, n and N step through the matches",
             submission=lambda row: row.submission,
             nothing=self._nothing,
@@ -113,18 +100,17 @@ class BoardPane(ListPane[Placed]):
     def span_around(self, place: int) -> Span:
         """Return the page with the row at this position in the middle, and a screenful above and below."""
         rows = self.grid.screenful
-        first = max(0, place - rows // 2 - rows)
-        return Span(3 * rows, after=first - 1 if first else None)
+        return Span(3 * rows, max(0, place - rows // 2 - rows))
 
     def narrow(self, words: str, scope: str = "") -> None:
         del scope
         self.post_message(self.Searched(words))
 
-    def show(self, part: Part[Placed]) -> None:
+    def show(self, part: Part[Standing]) -> None:
         if self._own_runs != part.about[-1]:
             self._fastest_s = math.inf
         self.page, self._uncounted, self._records, self._own_runs = part.about
-        rows = [*(placed.row for placed in part.items), *(self.page.marks if self.page else ())]
+        rows = [*part.items, *(self.page.marks if self.page else ())]
         self._fastest_s = min(self._fastest_s, *(row.score_s for row in rows), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
@@ -137,8 +123,7 @@ class BoardPane(ListPane[Placed]):
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
         window = self.window
         marks = self.page.marks if self.page else ()
-        rows = [placed.row for placed in window.items]
-        for index, line in with_marks(rows, marks, above=window.above, below=window.below):
+        for index, line in with_marks(window.items, marks, above=window.offset > 0, below=window.below):
             yield index, f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run), line
         if not window.below:
             for run in self._uncounted:
@@ -150,7 +135,7 @@ class BoardPane(ListPane[Placed]):
         return {**_cells(shown), _BAR: toned(share, Tone.ACCENT if shown.is_own else Tone.MUTED)}
 
     def prepare(self) -> None:
-        lines = [self._line(placed.row) for placed in self.window.items]
+        lines = map(self._line, self.window.items)
         marks = map(self._line, self.page.marks if self.page else ())
         uncounted = map(self._line, self._uncounted)
         self.grid.set_columns(_columns([*lines, *marks, *uncounted], self.size.width, own_runs=self._own_runs))
@@ -161,7 +146,7 @@ class BoardPane(ListPane[Placed]):
     def _show_about(self) -> None:
         if self.page is not None:
             about = self._about(self.page, own_runs=self._own_runs)
-            legend = any(placed.row.overlaps_above for placed in self.window.items)
+            legend = any(row.overlaps_above for row in self.window.items)
             more = [*restriction_words(self.page), *([_LEGEND] if legend else [])]
             text = Text.assemble(about, *((f"\n{line}", Tone.MUTED.value) for line in more))
             show_text(self.query_one(".hint", Static), text)

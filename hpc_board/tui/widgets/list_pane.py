@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from hpc_board.errors import BoardError
 from hpc_board.tui.formatting import MARKED, SELECTED
-from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
+from hpc_board.tui.paging import Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.blocks import entitle, show_text
 from hpc_board.tui.widgets.filter_line import FilterLine
@@ -50,8 +50,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
     - `cells` returns the cells of an item by column, for columns that have no function of their own.
-    - A list whose columns sort is sorted by the first of them until the user chooses another one. `sorted_by` returns
-      the order of a list that is read page by page.
+    - A list whose columns sort is sorted by the first of them until the user chooses another one.
 
     The first line of a text for an empty list tells the state, the others the next step.
     """
@@ -68,7 +67,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     submission: Callable[[Any], int | None] | None = None
     title: str = ""
     heading: Callable[[T], str] | None = None
-    sorted_by: Callable[[Sorting], Order[T]] | None = None
 
 
 class ListPane(Vertical, Generic[T]):
@@ -126,8 +124,7 @@ class ListPane(Vertical, Generic[T]):
         self._sorting = self._first_sorting
         self._given: tuple[T, ...] = ()
         """The items of a list that is read as a whole, as they were given."""
-        self._order = self._order_by_sorting
-        self._window = Window(self._order)
+        self._window = Window(kind.key)
         self._turn = 0
         self._is_known = False
         self._is_narrowing = False
@@ -219,13 +216,13 @@ class ListPane(Vertical, Generic[T]):
         window = self._window
         if window.total is not None:
             return f"{window.total:,}"
-        return f"{len(window.items)}{'+' if window.above or window.below else ''}"
+        return f"{window.offset + len(window.items)}{'+' if window.below else ''}"
 
     @property
     def place(self) -> int | None:
-        """Return the position of the selected item in the list, from 0; None if unknown."""
+        """Return the index of the selected item in the list, if any."""
         row = self.grid.cursor_row
-        return self._window.place_of(self._indexes[row]) if 0 <= row < len(self._indexes) else None
+        return self._window.offset + self._indexes[row] if 0 <= row < len(self._indexes) else None
 
     @property
     def is_filtered(self) -> bool:
@@ -297,7 +294,7 @@ class ListPane(Vertical, Generic[T]):
     def forget(self) -> None:
         """Drop all pages to read them again; the shown rows stay until then."""
         self._turn += 1
-        self._window = Window(self._order)
+        self._window = Window(self._kind.key)
         self._rows = {}
 
     def jump(self, begin: Span, *, select: str | None = None) -> None:
@@ -305,7 +302,7 @@ class ListPane(Vertical, Generic[T]):
         self.forget()
         self._window = replace(self._window, begin=begin)
         self.select_once_read(select)
-        self._edge = -1 if begin.at_end else 0 if begin.after is None else None
+        self._edge = -1 if begin.at_end else None if begin.offset else 0
         self.grid.scroll_home(animate=False)
 
     def select_once_read(self, key: str | None) -> None:
@@ -360,10 +357,6 @@ class ListPane(Vertical, Generic[T]):
     def _first_sorting(self) -> Sorting:
         return next((Sorting(column.key, column.falls) for column in self._sort_columns), Sorting())
 
-    @property
-    def _order_by_sorting(self) -> Order[T]:
-        return self._kind.sorted_by(self._sorting) if self._kind.sorted_by else Order(self._kind.key)
-
     def _sort_by(self, key: str) -> None:
         """Sort by a column, or reverse the order if the list is sorted by it."""
         for column in self._sort_columns:
@@ -374,7 +367,6 @@ class ListPane(Vertical, Generic[T]):
     def _sort(self, column: Column, *, reverse: bool = False) -> None:
         """Show the list in another order, and keep the selected item if it is among the first of them."""
         self._sorting = Sorting(column.key, column.falls is not reverse)
-        self._order = self._order_by_sorting
         self.grid.set_sorting(self._sorting)
         if self._pages is None:
             self.show_all(self._given, select=self.grid.current)
@@ -554,7 +546,7 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.Jumped)
     def _go_on(self, event: Grid.Jumped) -> None:
         event.stop()
-        if self._pages is not None and (self._window.below if event.to_end else self._window.above):
+        if self._pages is not None and (self._window.below if event.to_end else self._window.offset):
             self.jump(Span(at_end=event.to_end))
             self.post_message(self.Wanted(self, anew=True))
 
