@@ -115,10 +115,6 @@ class SubmitScreen(BoardScreen):
         self._typing: Timer | None = None
         self._ready = ""
         self._header: Directives | None = None
-        self._asked: tuple[str, ...] = ()
-        """The GPUs in the file's header."""
-        self._asked_task: str | None = None
-        """The task in the file's header."""
         self._set_aside: tuple[str, ...] = ()
         """The ticked GPUs before a header chose others."""
         self._unsettled = False
@@ -478,9 +474,12 @@ class SubmitScreen(BoardScreen):
         self._statuses = {status.gpu.name: status for status in statuses}
         self._show_gpus()
 
-    def _take_header(self, file: Path, directives: Directives) -> None:
-        if file != self._choice.file:
-            return
+    @property
+    def _asked(self) -> Directives:
+        """Return the choices in the file's header; none before it is read."""
+        return self._header or Directives()
+
+    def _take_header(self, directives: Directives) -> None:
         self._header = directives
         self._show_file_note()
         self.options_input.header = directives.options
@@ -488,10 +487,9 @@ class SubmitScreen(BoardScreen):
         task = directives.leaderboard or self._choice.task
         changed = task != self._choice.task
         before = (() if self._unsettled else self._choice.gpus) or self._set_aside
-        self._asked, self._asked_task = directives.gpus, directives.leaderboard
-        self._unsettled = bool(self._asked)
-        self._set_aside = before if self._asked else ()
-        self._choice = replace(self._choice, task=task, gpus=self._asked or before)
+        self._unsettled = bool(directives.gpus)
+        self._set_aside = before if directives.gpus else ()
+        self._choice = replace(self._choice, task=task, gpus=directives.gpus or before)
         self._show_task()
         if changed:
             self._ask_allowed()
@@ -528,7 +526,7 @@ class SubmitScreen(BoardScreen):
 
     @property
     def _entrant(self) -> str:
-        return default_origin(os.environ).entrant or (self._header.origin.entrant if self._header else "")
+        return default_origin(os.environ).entrant or self._asked.origin.entrant
 
     def _submit(self, choice: Choice) -> Sequence[Run]:
         request = _request(choice)
@@ -565,8 +563,7 @@ class SubmitScreen(BoardScreen):
             self._typing = None
 
     def _read_header(self, file: Path | None) -> None:
-        self._header, self._asked, self._asked_task, self._wanted = None, (), None, None
-        self._read_code = None
+        self._header = self._wanted = self._read_code = None
         self._show_file_note()
         self.options_input.header = NO_OPTIONS
         self._show_options()
@@ -575,21 +572,21 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask("header", lambda: header(read_source(file)), partial(self._take_header, file), whom=THE_FILE)
+            self._ask_header(file, self._take_header)
 
-    def _compare_header(self, file: Path | None) -> None:
-        """Read the header again, and leave the choices of the form as they are."""
-
+    def _ask_header(self, file: Path, then: Callable[[Directives], None]) -> None:
         def take(directives: Directives) -> None:
-            if file != self._choice.file:
-                return
-            self._header, self._asked, self._asked_task = directives, directives.gpus, directives.leaderboard
-            self._check()
-            self._is_refused = self._fault is not None
-            self._show_status()
+            if file == self._choice.file:
+                then(directives)
 
-        if file is not None:
-            self.ask("header", lambda: header(read_source(file)), take, whom=THE_FILE)
+        self.ask("header", lambda: header(read_source(file)), take, whom=THE_FILE)
+
+    def _compare_header(self, directives: Directives) -> None:
+        """Check the choices of the form, which stay as they are, against a header that was read again."""
+        self._header = directives
+        self._check()
+        self._is_refused = self._fault is not None
+        self._show_status()
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
@@ -642,8 +639,8 @@ class SubmitScreen(BoardScreen):
         # The file may have been fixed in another window.
         if self._file_fault:
             self._read_header(self._choice.file)
-        elif self._asked_task or self._asked:
-            self._compare_header(self._choice.file)
+        elif (file := self._choice.file) and (self._asked.leaderboard or self._asked.gpus):
+            self._ask_header(file, self._compare_header)
 
     def _place_focus(self) -> None:
         """Focus the button of a complete form, else the first field to fill, unless the user has left the first focus.
@@ -776,21 +773,21 @@ class SubmitScreen(BoardScreen):
     @property
     def _fault(self) -> tuple[Widget, str] | None:
         """Return the first field to fill or to fix, and the reason; None if the form is complete."""
-        choice, asked = self._choice, self._asked_task
+        choice, asked = self._choice, self._asked
         if choice.file is None:
             return self.path_input, choice.missing
         if fault := self._file_fault:
             return self.path_input, f"File: {fault[0]}"
         if choice.task is None:
             return self.task_select, choice.missing
-        if asked and choice.task != asked:
-            words = f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
+        if (task := asked.leaderboard) and choice.task != task:
+            words = f"The header names task {task}, not {choice.task}. Choose {task}, or change the header."
             return self.task_select, words
         if (none := self._none_allowed) is not None:
             return self.gpu_list, f"{none.message} {none.hint}"
         if not choice.gpus:
-            if self._asked and not _resolved(self._asked, self._gpus):
-                words = f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
+            if asked.gpus and not _resolved(asked.gpus, self._gpus):
+                words = f"The header names {listing(asked.gpus)}, not available for {choice.task}. Choose a GPU."
                 return self.gpu_list, words
             return self.gpu_list, choice.missing
         if self.options_input.fault:
