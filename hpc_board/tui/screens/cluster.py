@@ -188,7 +188,7 @@ class ClusterScreen(RunScreen):
     def _show(self) -> None:
         if self._statuses is not None:
             self.pane.show_all(self._statuses)
-            self.pane.fit_rows(_DETAILS_LINES, fits=self.has_class("-wide"))
+            self.pane.set_height(_DETAILS_LINES if self.has_class("-wide") else None)
 
     def _runs_on(self, gpu: Gpu) -> list[Run]:
         return [run for run in self._own if run.gpu == gpu.name]

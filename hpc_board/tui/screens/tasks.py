@@ -506,7 +506,7 @@ class TasksScreen(BoardScreen):
         self.board_panel.display = is_shared
         is_above = self.has_class("-narrow") and bool(self._tasks)
         panel.styles.height = "auto" if is_above else None
-        self.pane.fit_rows(fits=is_shared or is_above)
+        self.pane.set_height(0 if is_shared or is_above else None)
         self.call_after_refresh(self._draw_board)
         if not self.has_class("-wide") or self.has_class("-nothing"):
             panel.styles.width = None

@@ -142,7 +142,7 @@ class UserScreen(RunScreen):
         has_teams = any(rank.row.is_team for rank in page.ranks)
         self.ranks.grid.set_columns((*_RANKS[:2], _TEAM, *_RANKS[2:]) if has_teams else _RANKS)
         self.ranks.show_all(page.ranks)
-        self.ranks.fit_rows(_RANKS_LINES_MIN)
+        self.ranks.set_height(_RANKS_LINES_MIN)
         self.runs.show_all(page.runs)
 
     def _rank_cells(self, rank: UserRank) -> dict[str, Text]:

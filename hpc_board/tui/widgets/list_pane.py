@@ -314,9 +314,9 @@ class ListPane(Vertical, Generic[T]):
         self.words = self.scope = ""
         self.show_all(self._given, select=key)
 
-    def fit_rows(self, least: int = 0, *, fits: bool = True) -> None:
-        """Give a list that is read as a whole the height of its rows, at least `least` lines; else its usual one."""
-        self.styles.height = max(least, len(self._given) + _EDGE_LINES) if fits else None
+    def set_height(self, least: int | None) -> None:
+        """Give a list that is read as a whole the height of its rows, `least` or more; None for its usual one."""
+        self.styles.height = None if least is None else max(least, len(self._given) + _EDGE_LINES)
 
     def redraw_details(self) -> None:
         self._show_details()
