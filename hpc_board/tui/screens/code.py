@@ -1,5 +1,6 @@
 """The file of a submission."""
 
+from functools import partial
 from typing import ClassVar
 
 from textual import getters
@@ -11,10 +12,9 @@ from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
 from hpc_board.tui import targets
 from hpc_board.tui.messages import SideChosen
-from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.verbs import binding
-from hpc_board.tui.widgets.text_pane import SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView, source_of
 
 
 class CodeScreen(BoardScreen):
@@ -41,25 +41,17 @@ class CodeScreen(BoardScreen):
         self.show_place(f"Submission {self._submission}")
         self.view.say("Loading the file …")
         self.view.view.focus()
-        submission = self._submission
-
-        def question() -> tuple[str, str]:
-            name, data = self.board.submissions.code(submission)
-            return name, data.decode(errors="replace")
 
         def refuse(_: BoardError) -> None:
             self.view.say("The file is not shown.")
 
-        self.ask("code", question, self._show, failed=refuse)
+        self.ask("code", partial(source_of, self.board, self._submission), self._show, failed=refuse)
 
     def action_mark(self) -> None:
         self.post_message(SideChosen(self._submission, self._task_name))
 
-    def _show(self, file: tuple[str, str]) -> None:
-        name, text = file
-        self.view.border_title = toned(name, limit=60)
-        if text:
-            self.view.subject = one_line(name)
-            self.view.show_source(text, name)
-        else:
+    def _show(self, source: SourceText) -> None:
+        self.view.subject = one_line(source.name)
+        self.view.show_source(source)
+        if not source.text:
             self.view.say("The file is empty.")

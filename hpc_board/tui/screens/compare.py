@@ -20,7 +20,7 @@ from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import Clock
 from hpc_board.tui.screens.run_keys import RunScreen
 from hpc_board.tui.widgets.blocks import Blocks
-from hpc_board.tui.widgets.text_pane import DIFF, SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _BESIDE_LINES = 4
 """The lines of a screen that are not of the diff."""
@@ -94,7 +94,7 @@ class CompareScreen(RunScreen):
             return
         if found.remark:
             self.code.border_title = toned(f"Diff: {found.remark}")
-        self.code.show_source(found.text, DIFF)
+        self.code.show_source(SourceText(found.text, "compare.diff"))
         self._share_height()
 
     def on_resize(self, event: events.Resize) -> None:

@@ -42,7 +42,7 @@ from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
-from hpc_board.tui.widgets.text_pane import SourceView, TextPane
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView, TextPane, source_of
 
 _PAGES = (
     ("overview", "Overview"),
@@ -110,8 +110,8 @@ class ReportScreen(RunScreen):
         self._read: RunRead | None = None
         self._best: LeaderRun | None = None
         self._device = Device.CPU
-        self._file: tuple[str, str] | None = None
-        """The name and the text of the submitted file, once it has been read; no name if the user may not read it."""
+        self._file: SourceText | None = None
+        """The submitted file, once it has been read; without a name it is the reason why the user may not read it."""
         self._page = "overview"
         self._usual_times: UsualTimes = {}
 
@@ -301,23 +301,20 @@ class ReportScreen(RunScreen):
     @property
     def _has_code(self) -> bool:
         """Return whether the submitted file is known, or may be read."""
-        return self._file is None or bool(self._file[0])
+        return self._file is None or bool(self._file.name)
 
-    def _code(self, submission: int) -> tuple[str, str]:
-        """Return the name and the text of the submitted file, or no name and the reason if the user may not read it."""
+    def _code(self, submission: int) -> SourceText:
         try:
-            name, data = self.board.submissions.code(submission)
+            return source_of(self.board, submission)
         except Refused as error:
-            return "", f"You may not read this file: {error.message}"
-        return name, data.decode(errors="replace")
+            return SourceText(f"You may not read this file: {error.message}", "")
 
-    def _show_code(self, file: tuple[str, str]) -> None:
+    def _show_code(self, file: SourceText) -> None:
         self._file = file
-        name, text = file
-        if name:
-            self.submitted.show_source(text, name, name)
+        if file.name:
+            self.submitted.show_source(file)
         else:
-            self.submitted.say(text)
+            self.submitted.say(file.text)
         self._arrange()
         if self._page == "code":
             self.submitted.view.focus()

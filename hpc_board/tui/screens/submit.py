@@ -50,7 +50,7 @@ from hpc_board.tui.widgets.bars import KeyLine
 from hpc_board.tui.widgets.blocks import entitle
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.form import GpuList, OptionsInput, PathInput, PreviewPane, TypedSelect, completion
-from hpc_board.tui.widgets.text_pane import DIFF, SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
@@ -691,29 +691,28 @@ class SubmitScreen(BoardScreen):
         if self.has_class("-code") and is_read and self._read_code != (file, task):
             self._read_code = file, task
             question = partial(self._code_of, file, task, starts)
-            show = self.code.show_source
-            self.ask("code", question, lambda found: show(*found), failed=self._show_no_code, whom=THE_FILE)
+            self.ask("code", question, self.code.show_source, failed=self._show_no_code, whom=THE_FILE)
 
-    def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> tuple[str, str, str]:
-        """Return text, name and title of the starter, of the file, or of its difference to the last submission."""
+    def _code_of(self, file: Path | None, task: str | None, starts: Task | None) -> SourceText:
+        """Return the starter, the file, or its difference to the last submission."""
         if file is None and starts is not None:
             from hpc_board.catalog.template import starter
 
             name = local_files.starter_file(self.memory, starts).name
             text = starter(starts, next(iter(starts.templates)))
-            return text, name, f"{name}: the starter, which F4 edits"
+            return SourceText(text, name, f"{name}: the starter, which F4 edits")
         source = read_source(file or Path())
         last = next(iter(self.board.runs.list(task=task, limit=1)), None) if task else None
         title = source.file_name
         if last is None:
-            return source.text, title, title
+            return SourceText(source.text, title, title)
         name, before = self.board.submissions.code(last.submission)
         older, newer = (f"{last.submission}/{one_line(name)}", before), (title, source.data)
         if before == source.data:
-            return source.text, title, f"{title}: as in run {last.id}"
+            return SourceText(source.text, title, f"{title}: as in run {last.id}")
         changes = text_diff(older, newer, LINES_MAX)
-        shown = (changes.text, DIFF) if changes.text else (source.text, title)
-        return *shown, f"{title}: changes since run {last.id}. {changes.remark}".removesuffix(". ")
+        shown = (changes.text, "changes.diff") if changes.text else (source.text, title)
+        return SourceText(*shown, f"{title}: changes since run {last.id}. {changes.remark}".removesuffix(". "))
 
     def _show_no_code(self, error: BoardError) -> None:
         self._read_code = None

@@ -40,7 +40,7 @@ from hpc_board.tui.widgets.blocks import drawn, entitle, facts, log_lines
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.text_pane import SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _PARTS = ("description", "reference", "starter")
 _PAUSE = timedelta(seconds=5)
@@ -308,7 +308,7 @@ class TasksScreen(BoardScreen):
         if task is None:
             return
         part = self.parts.current or "description"
-        text = task.description if part == "description" else (_code(task, part)[0] or "")
+        text = task.description if part == "description" else _code(task, part).text
         self.app.copy_to_clipboard(text)
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
@@ -590,7 +590,7 @@ class TasksScreen(BoardScreen):
             return
         below = None
         if part == "description" and self.has_class("-huge"):
-            below = next((name for name in ("reference", "starter") if _code(task, name)[0]), None)
+            below = next((name for name in ("reference", "starter") if _code(task, name).text), None)
         for name in ("reference", "starter"):
             view = self.query_one(f"#{name}", SourceView)
             view.display = name in (part, below)
@@ -601,14 +601,13 @@ class TasksScreen(BoardScreen):
 
     @staticmethod
     def _show_source(task: Task, part: str, view: SourceView) -> None:
-        text, name = _code(task, part)
         if part == "reference" and task.published_version:
             view.say("The service does not publish the reference.")
-        elif text is None:
+        elif part == "starter" and not task.templates:
             view.say("This task has no starter; its description specifies the submission.")
         else:
             view.subject = f"the {part} of {task.name}"
-            view.show_source(text, name)
+            view.show_source(_code(task, part))
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
@@ -644,14 +643,14 @@ def _first(task: Task) -> str | None:
     return next(iter(task.templates), None)
 
 
-def _code(task: Task, part: str) -> tuple[str | None, str]:
-    """Return the reference or the starter of a task, None if it has none, and a file name for it."""
+def _code(task: Task, part: str) -> SourceText:
+    """Return the reference or the starter of a task, empty if it has none."""
     from hpc_board.catalog.template import reference_file, starter
 
     if part == "starter":
-        return (starter(task, _first(task)) if task.templates else None), task.submission_name
+        return SourceText(starter(task, _first(task)) if task.templates else "", task.submission_name)
     reference = reference_file(task)
-    return (reference.text, reference.name) if reference else ("", "")
+    return SourceText(reference.text or "", reference.name) if reference else SourceText("", "")
 
 
 def _written(path: Path, text: str, *, force: bool = False) -> Path:

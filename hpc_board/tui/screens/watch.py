@@ -42,7 +42,7 @@ from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.blocks import Blocks, show_text
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.progress_line import ProgressLine, RunRead, UsualTimes, read_run
-from hpc_board.tui.widgets.text_pane import DIFF, SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView, source_of
 
 
 class Saves(msgspec.Struct, frozen=True):
@@ -240,7 +240,8 @@ class WatchScreen(RunScreen):
         self._began = True
         self._saves, self._is_new = looked
         if not self._runs and self._saves.seen and self.has_class("-huge"):
-            self.change.show_source(*_source(self._watched.file.name, self._saves.seen))
+            name = self._watched.file.name
+            self.change.show_source(SourceText(self._saves.seen.decode(errors="replace"), name, name))
         if self._is_new and self._is_in_front and not self._paused:
             self._cancel_stale()
             if not self._pending_reason:
@@ -344,16 +345,14 @@ class WatchScreen(RunScreen):
         compared = (*([max(earlier)] if earlier else []), run.submission)
         if compared != self._compared:
             self._compared = compared
-            self.ask(
-                "change", partial(self._change, run, *compared[:-1]), lambda found: self.change.show_source(*found)
-            )
+            self.ask("change", partial(self._change, run, *compared[:-1]), self.change.show_source)
 
-    def _change(self, run: Run, *earlier: int) -> tuple[str, str, str]:
-        """Return text, name of a file and title: the diff to the file of an earlier save, or the first file."""
+    def _change(self, run: Run, *earlier: int) -> SourceText:
+        """Return the diff to the file of an earlier save, or the first file."""
         if not earlier:
-            return _source(*self.board.submissions.code(run.submission))
+            return source_of(self.board, run.submission)
         found = code_diff(self.board.submissions, earlier[0], run.submission)
-        return found.text or found.remark, DIFF, f"Run {run.id}: changes since the previous save"
+        return SourceText(found.text or found.remark, "change.diff", f"Run {run.id}: changes since the previous save")
 
     def _show_watched(self) -> None:
         watched = self._watched
@@ -402,10 +401,6 @@ class WatchScreen(RunScreen):
     def settle(self, subject: str) -> None:
         if subject == "send":
             self._show_standing()
-
-
-def _source(name: str, code: bytes) -> tuple[str, str, str]:
-    return code.decode(errors="replace"), name, name
 
 
 def _change(before: Run | None, run: Run) -> Text:

@@ -39,7 +39,7 @@ from hpc_board.tui.formatting import capacity
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.verbs import binding
 from hpc_board.tui.widgets.bars import FRESH
-from hpc_board.tui.widgets.text_pane import SourceView
+from hpc_board.tui.widgets.text_pane import SourceText, SourceView
 
 _ENTRIES_MAX = 5000
 
@@ -400,7 +400,8 @@ class PreviewPane(Vertical):
             return
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
-        source.show_source(preview.script, "sh", marked=[line for remark in remarks for line in remark.lines])
+        marked = [line for remark in remarks for line in remark.lines]
+        source.show_source(SourceText(preview.script, "job.sh"), marked=marked)
 
 
 def _in_tabs(previews: Sequence[Preview]) -> list[str]:

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Log, Static
 
+from hpc_board.board import Board
 from hpc_board.model.text import printable
 from hpc_board.report.comparisons import diff_tone
 from hpc_board.tui.palette import Tone, empty_text, toned
@@ -270,10 +271,24 @@ def _matches(lines: Sequence[str], words: str) -> tuple[Match, ...]:
 _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
 
-DIFF = "diff"
+_DIFF = "diff"
 """The extension of a unified diff, whose lines have no numbers."""
 
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
+
+
+class SourceText(msgspec.Struct, frozen=True):
+    """A file to show: its text, its name, whose extension gives the colours, and its title on the panel."""
+
+    text: str
+    name: str
+    title: str = ""
+
+
+def source_of(board: Board, submission: int) -> SourceText:
+    """Return the file of a submission with its name as title."""
+    name, data = board.submissions.code(submission)
+    return SourceText(data.decode(errors="replace"), name, name)
 
 
 class _CodeView(LogView):
@@ -342,11 +357,11 @@ class SourceView(TextPane):
             yield _LineNumbers(lines)
             yield lines
 
-    def show_source(self, text: str, name: str, title: str = "", *, marked: Collection[str] = ()) -> None:
-        """Show `text`, highlighted by the end of the file's name, and with `marked` lines in a warning tone."""
-        if title:
-            entitle(self, toned(title))
-        ending = name.rpartition(".")[2]
+    def show_source(self, source: SourceText, *, marked: Collection[str] = ()) -> None:
+        """Show a file, highlighted, and with `marked` lines in a warning tone; one without a title keeps the last."""
+        if source.title:
+            entitle(self, toned(source.title))
+        text, ending = source.text, source.name.rpartition(".")[2]
         if (text, ending, frozenset(marked)) == (self.text, self._ending, self._marked):
             return
         self._ending, self._marked = ending, frozenset(marked)
@@ -354,7 +369,7 @@ class SourceView(TextPane):
         if len(text) > _CHARACTERS_MAX:
             shown += "\n… the rest is not shown"
         self.query_one(Horizontal).display = True
-        self.numbers.display = ending != DIFF
+        self.numbers.display = ending != _DIFF
         self.show(shown, nothing="", growing=False)
         self.copied = text
         self.redraw()
@@ -370,7 +385,7 @@ class SourceView(TextPane):
         if not self.text:
             return
         view = self.query_one(_CodeView)
-        is_diff = self._ending == DIFF
+        is_diff = self._ending == _DIFF
         lines = _diff_lines(self.text) if is_diff else coloured(self.text, _LEXERS.get(self._ending, "text"), self.app)
         view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
         view.refresh()
