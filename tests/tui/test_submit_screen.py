@@ -577,6 +577,16 @@ async def test_a_form_begins_at_the_first_missing_choice(kernel: Path, text: str
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
+async def test_a_form_without_its_fields_has_no_draft() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        form = pilot.app.screen
+        assert isinstance(form, SubmitScreen)
+        await form.remove_children()
+        assert not form.has_draft
+
+
 async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "submission.py").write_text("import torch\n")

@@ -309,7 +309,8 @@ class SubmitScreen(BoardScreen):
     @property
     def has_draft(self) -> bool:
         """Return whether the form has more contents than those of a run."""
-        is_typed = self.is_mounted and self.path_input.named is not None
+        # The key that quits is shown before the fields are mounted, too.
+        is_typed = any(field.named is not None for field in self.query(PathInput))
         return (is_typed or self._choice.is_begun) and (self._is_changed or not self._of_run)
 
     def take_draft(self) -> Choice | None:
