@@ -28,13 +28,16 @@ def case_bars(
 ) -> Iterator[Bars]:
     """Yield the bars of benchmarks, each with its text, its times and the best run's; none where all stand alone.
 
-    The longest bar of each benchmark has the whole width.
+    The longest bar of each benchmark has the whole width. A best run that is slower in all of them is the best before.
     """
+    slower = [best_ns > timing.time_ns for _, timing, best_ns in timed if best_ns]
+    name_of_best = "best before" if slower and all(slower) else "best"
     rows: list[Bar] = []
     for text, timing, best_ns in timed:
-        times = {OWN: timing.time_ns, "reference": timing.reference_ns, "best": best_ns}
+        times = {OWN: timing.time_ns, "reference": timing.reference_ns, name_of_best: best_ns}
         known = {name: time_ns for name, time_ns in times.items() if time_ns}
-        tones = {OWN: Tone.STRONG, "reference": Tone.QUIET, "best": Tone.GOOD}
+        of_best = Tone.GOOD if best_ns and best_ns <= timing.time_ns else Tone.QUIET
+        tones = {OWN: Tone.STRONG, "reference": Tone.QUIET, name_of_best: of_best}
         longest_ns = max(known.values(), default=0.0)
         rows += [
             Bar(name, duration_text(time_ns), time_ns / longest_ns, tones[name], text if name == OWN else "")
@@ -42,6 +45,5 @@ def case_bars(
             if len(known) > 1
         ]
     if rows:
-        has_best = best is not None and any(row.name == "best" for row in rows)
-        whose = f"; best: {one_line(best.user)}, run {best.run}" if best is not None and has_best else ""
+        whose = f"; {name_of_best}: {one_line(best.user)}, run {best.run}" if best is not None and slower else ""
         yield Bars(f"Time of a call, each benchmark to its own scale{whose}", tuple(rows))

@@ -30,7 +30,7 @@ from hpc_board.model.result import (
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.task import Mode
 from hpc_board.report import explanations
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.blocks import Bars, Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.explanations import verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
@@ -254,6 +254,14 @@ def test_the_best_run_of_the_board_has_a_column_and_bars_beside_the_runs_own() -
     assert [round(line.count("█") / bars[2].count("█")) for line in bars] == [4, 2, 1]
     assert [re.search(r"this run|reference|best", line)[0] for line in bars] == ["this run", "reference", "best"]  # type: ignore[index]
     assert "█" not in plain(run_outcome(run, result, best=best), 99)
+    slower = LeaderRun(7, "bob", (replace(slow, timing=replace(slow.timing, time_ns=8e6)),))
+    (bars_of_slower,) = (block for block in run_outcome(run, result, best=slower) if isinstance(block, Bars))
+    assert bars_of_slower.title.endswith("; best before: bob, run 7")
+    assert [(bar.name, bar.tone) for bar in bars_of_slower.rows] == [
+        ("this run", Tone.STRONG),
+        ("reference", Tone.QUIET),
+        ("best before", Tone.QUIET),
+    ]
     other = LeaderRun(7, "bob", (replace(best.cases[0], spec="another"),))
     assert "BEST" not in text_of(run_outcome(run, result, best=other))
 
