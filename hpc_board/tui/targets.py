@@ -85,10 +85,11 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Standings(msgspec.Struct, frozen=True):
-    """The standings of a task, with those on `gpu` in front if given."""
+    """The standings of a task, with those on `gpu` in front if given, and there the row of `user` or of their team."""
 
     task: str
     gpu: str | None = None
+    user: str | None = None
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import Refused
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.compare import CompareScreen
@@ -21,9 +24,10 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.text_pane import SourceView
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_admin import AdminBoard
-from tests.tui.fake_board import NOW, FakeBoard, standing
+from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
+from tests.values import replace
 
 WAYS = {
     "Runs": ("r", "down", "down"),
@@ -82,6 +86,26 @@ async def test_board_and_trend_of_a_run_open_from_every_screen_that_names_it(nam
         if name != "Board":
             await press(pilot, "b")
             assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("keys", ["b", "enter b", "enter b escape b"])
+async def test_board_of_a_run_opens_on_its_gpu_with_the_cursor_on_the_row_of_its_user(
+    size: tuple[int, int], keys: str
+) -> None:
+    found = board()
+    found.boards["A100"] = tuple(standing(rank, f"user{rank}", rank * 1e-6, 100 + rank, rank) for rank in range(1, 90))
+    found.boards["A100"] += (
+        replace(standing(90, "lab", 90e-6, 190, 1), members=("ada", "bob"), submitter="bob"),
+        standing(91, "carol", 91e-6, 191, 1),
+    )
+    found.known_runs = [run(7, RunState.FINISHED, gpu="A100", mode=Mode.TEST, verdict=Verdict.PASS)]
+    async with app_on(found).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", *keys.split())
+        screen = pilot.app.screen
+        assert isinstance(screen, StandingsScreen)
+        assert (screen._gpu, screen.tabs.active, screen.user_in_hand) == ("A100", "gpu-1", "lab")
 
 
 @pytest.mark.parametrize(("name", "keys"), [("Runs", "btsew"), ("Run", "btsewR"), ("Ranked runs", "bt")])

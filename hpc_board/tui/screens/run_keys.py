@@ -138,7 +138,7 @@ class RunScreen(BoardScreen):
             self.post_message(Open(targets.Code(run.submission, run.task)))
 
     def action_standings(self) -> None:
-        self._on_task(self._lead_to, lambda run: targets.Standings(run.task, run.gpu))
+        self._on_task(self._lead_to, lambda run: targets.Standings(run.task, run.gpu, run.user))
 
     def action_trend(self) -> None:
         self._on_task(self._lead_to, lambda run: targets.Trend(run.task, run.gpu, run.user))

@@ -74,7 +74,6 @@ class StandingsScreen(RunScreen):
         """The competition of the board, if it is in one."""
 
     def compose_body(self) -> ComposeResult:
-        yield Tabs(id="gpus")
         yield Horizontal(id="boards")
         yield Static(toned("Loading the standings …", Tone.MUTED), id="note", markup=False, classes="hint")
 
@@ -118,7 +117,26 @@ class StandingsScreen(RunScreen):
             return False
         if target.gpu in self._gpus:
             self.tabs.active = f"gpu-{self._gpus.index(target.gpu)}"
+            if target.user is not None:
+                self._seek(target.gpu, target.user)
         return True
+
+    def _seek(self, gpu: str, user: str) -> None:
+        """Select the row of a user or of their team among the users of this GPU's board, if there is one."""
+
+        def question() -> tuple[int, Standing] | None:
+            (found,) = self.board.standings.pages(self._task_name, [gpu])
+            return next((row for row in enumerate(found.rows) if user in (row[1].user, *row[1].members)), None)
+
+        def select(found: tuple[int, Standing] | None) -> None:
+            if found is not None:
+                pane = next(pane for pane in self._panes if pane.gpu == gpu)
+                pane.jump(pane.span_around(found[0]), select=str(found[1].run))
+                self._ask(patient=False)
+
+        if self._own:
+            self.action_scope()
+        self.ask("row", question, select)
 
     def why_disabled(self, action: str) -> str:
         is_empty = self._active is not None and self._active.is_empty
@@ -243,11 +261,12 @@ class StandingsScreen(RunScreen):
         for pane in panes:
             pane.display = False
             pane.data_bind(BoardScreen.marked)
-        await self.query_one("#boards", Horizontal).mount_all(panes)
-        for index, gpu in enumerate(self._gpus):
-            await self.tabs.add_tab(Tab(Text(gpu).plain, id=f"gpu-{index}"))
-        self._arrange()
-        self.tabs.active = f"gpu-{self._gpus.index(self._gpu)}"
+        boards = self.query_one("#boards", Horizontal)
+        await boards.mount_all(panes)
+        # With the first tab active, the board of the first GPU would take the focus.
+        tabs = (Tab(Text(gpu).plain, id=f"gpu-{index}") for index, gpu in enumerate(self._gpus))
+        await self.mount(Tabs(*tabs, active=f"gpu-{self._gpus.index(self._gpu)}", id="gpus"), before=boards)
+        self.turns_to(self.target)
 
     @on(Tabs.TabActivated)
     def _turn_to(self, event: Tabs.TabActivated) -> None:
