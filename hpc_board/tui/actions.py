@@ -13,9 +13,11 @@ from textual import on
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.reactive import var
 from textual.screen import Screen
 from textual.style import Style
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
+from textual.worker import Worker, WorkerState
 
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
@@ -192,6 +194,9 @@ def _widths(lines: Sequence[PaletteLine]) -> tuple[int, int]:
 class Actions(CommandPalette):
     """Textual's palette with `lines` and those of `find`; `show` gets the name under the cursor, None at the end."""
 
+    is_opening: var[bool] = var(False)
+    """True from Enter until the lines of the query are there, of which it chooses one; later keys wait."""
+
     def __init__(
         self,
         lines: Sequence[PaletteLine],
@@ -210,6 +215,25 @@ class Actions(CommandPalette):
         hit = getattr(event.option, "hit", None)
         if self._show is not None and hit is not None:
             self._show(hit.text)
+
+    @on(Input.Submitted)
+    def _choose_later(self, event: Input.Submitted) -> None:
+        # Textual would choose a line of an earlier query.
+        if any(worker.node is self and not worker.is_finished for worker in self.workers):
+            event.prevent_default().stop()
+            self.is_opening = True
+
+    @on(Worker.StateChanged)
+    def _choose(self, event: Worker.StateChanged) -> None:
+        if self.is_opening and event.state is WorkerState.SUCCESS:
+            field = self.query_one(Input)
+            self.post_message(Input.Submitted(field, field.value))
+            self.is_opening = False
+
+    def abandon_opening(self) -> None:
+        """Close the palette: Esc came before the lines."""
+        self.is_opening = False
+        self.dismiss()
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         if self._show is not None:

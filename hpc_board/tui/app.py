@@ -473,7 +473,9 @@ class BoardApp(App[None]):
         found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
         find = partial(found_on, self._board, self._go_to)
         words = "Find an action, a task, a run by its number or a user …"
-        self.push_screen(Actions([*map(self._recorded, lines), *found_only], words, find=find))
+        palette = Actions([*map(self._recorded, lines), *found_only], words, find=find)
+        self._watch_opening(palette)
+        self.push_screen(palette)
 
     def _go_to(self, target: targets.Target) -> None:
         self.post_message(Open(target))
@@ -812,15 +814,19 @@ class BoardApp(App[None]):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.runner_rules, BoardApp.marked, BoardApp.asking_since)
+        self._watch_opening(screen)
+        self.push_screen(screen)
+        self._fit(*self.size)
+        return screen
+
+    def _watch_opening(self, screen: Screen[Any]) -> None:
+        """Give the keys that wait for the screen that `screen` opens, once it has."""
 
         def take_opening(was_opening: bool, is_opening: bool) -> None:
             if was_opening and not is_opening:
                 self._type_ahead.end_opening(screen)
 
         self.watch(screen, "is_opening", take_opening, init=False)
-        self.push_screen(screen)
-        self._fit(*self.size)
-        return screen
 
     def _post_tick(self) -> None:
         # At exit, the app's screens are removed before its timers.

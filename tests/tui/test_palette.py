@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from hpc_board.errors import StorageError
 from hpc_board.tui import actions
-from hpc_board.tui.actions import found_on
+from hpc_board.tui.actions import Actions, found_on
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
@@ -114,6 +114,30 @@ async def test_actions_are_shown_before_the_board_answers(monkeypatch: pytest.Mo
         assert "Show recent changes" in text_of(pilot.app)
         board.may_answer.set()
         await names_of(pilot)
+
+
+async def test_enter_chooses_among_the_lines_of_the_whole_query_and_later_keys_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actions, "_FIND_SECONDS", DEADLINE_SECONDS)
+    board = SlowBoard()
+    async with app_on(board).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.press("ctrl+p", *"carol", "enter", "b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Actions) and pilot.app.screen.is_opening)
+        board.may_answer.set()
+        await until(pilot, lambda: isinstance(pilot.app.screen, StandingsScreen))
+        await press(pilot, "escape")
+        assert "User carol" in text_of(pilot.app)
+
+
+async def test_esc_closes_the_palette_that_waits_for_its_lines() -> None:
+    board = SlowBoard()
+    async with app_on(board).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.press("ctrl+p", *"carol", "enter", "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TasksScreen))
+        board.may_answer.set()
 
 
 async def test_actions_are_found_while_the_board_cannot_be_read() -> None:
